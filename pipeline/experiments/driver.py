@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,10 @@ class Cell(NamedTuple):
         return f"{self.label}/{self.series.series}/{self.value!r}"
 
 
+CellRows: TypeAlias = Iterator[tuple[Cell, dict[str, Any]]]
+"""Cells that are done, each with the columns of its rows."""
+
+
 @dataclass(frozen=True)
 class ExperimentKind:
     """What is done in an experiment of one kind.
@@ -154,7 +158,8 @@ class ExperimentKind:
     in_words : str
         What a paper says was done.
     cells : callable, optional
-        Takes what was read, what is public, the cells that are pending, and their writer.
+        Takes what was read, what is public and the cells that are pending; yields each as it is
+        done, with the columns of its rows.
     parallel : bool
         Whether classes may be worked on side by side.
     read : callable, optional
@@ -171,7 +176,7 @@ class ExperimentKind:
     """
 
     in_words: str
-    cells: Callable[[Any, Setting, Sequence["Cell"], Callable[..., Any]], None] | None = None
+    cells: Callable[[Any, Setting, Sequence[Cell]], CellRows] | None = None
     parallel: bool = True
     read: Callable[[Any, int], tuple[Any, Setting]] | None = None
     on_images: bool = False
@@ -197,13 +202,8 @@ def stream_seed(config: ExperimentConfig, key: str) -> int:
     return int(state[0])
 
 
-def run_cells(
-    data: ClassData,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`.
+def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells of one class and yield each one's columns.
 
     What depends on the records alone is computed once, and what depends on a series once for all
     its budgets, which are drawn side by side: one class may have most of the records.
@@ -222,7 +222,7 @@ def run_cells(
         with side_by_side() as submit:
             jobs = [submit(columns, data, prepared, cell, setting) for cell in mine]
             for cell, job in zip(mine, jobs, strict=True):
-                write(cell, job.result())
+                yield cell, job.result()
 
 
 def prepare_series(

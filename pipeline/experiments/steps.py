@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.errors import DatasetError
-from pipeline.experiments.driver import Cell, ClassData, Setting, all_cells
+from pipeline.experiments.driver import ClassData, Setting, all_cells
 from pipeline.experiments.images import (
     Run,
     class_images,
@@ -140,13 +140,9 @@ def draw_class(run: Run, label: int, series: str | None = None) -> None:
     cells = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
     pending = [cell for cell in cells if series in (None, cell.series.series)]
     with counted(data.name, len(pending), "cells") as tick:
-
-        def write(cell: Cell, rows: dict[str, Any]) -> None:
+        for cell, rows in kind.cells(data, setting, pending) if kind.cells else ():
             writer.write(cell.key, rows)
             tick(1)
-
-        if kind.cells is not None:
-            kind.cells(data, setting, pending, write)
 
 
 def draw_pictures(run: Run) -> None:

@@ -90,13 +90,8 @@ def test_without_noise_nearly_the_same(done: tuple[Run, FinishedRun, Table]) -> 
         for cell in all_cells(config, [0])
         if cell.series.series in ("LDA, all records", "Nearest mean, all records")
     ]
-    found = {}
-    run_classifiers(
-        classes,
-        setting._replace(config=config),
-        cells,
-        lambda cell, rows: found.update({cell.series.series: rows}),
-    )
+    done = run_classifiers(classes, setting._replace(config=config), cells)
+    found = {cell.series.series: rows for cell, rows in done}
     assert len(found) == 2
     for rows in found.values():
         np.testing.assert_allclose(rows["auc"], rows["auc_plain"], atol=0.003)

@@ -146,8 +146,7 @@ def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
     config = tiny("ew-simulation", budgets=(0.5, 1.0))
     rows = run(config, tmp_path)
     cell = all_cells(config, [2])[-1]
-    found: list[dict[str, object]] = []
-    run_cells(*simulated(config, 2), [cell], lambda _, columns: found.append(columns))
+    found = [columns for _, columns in run_cells(*simulated(config, 2), [cell])]
     mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
     mine &= rows["budget"] == cell.value
     assert set(rows["seed"][mine]) == {found[0]["seed"]}

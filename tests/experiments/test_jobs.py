@@ -95,8 +95,7 @@ def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     data, setting = read_class(run, 2)
     rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
     for cell in all_cells(run.config, [2]):
-        columns: list[dict[str, Any]] = []
-        run_cells(data, setting, [cell], lambda _, found: columns.append(found))  # noqa: B023
+        columns = [found for _, found in run_cells(data, setting, [cell])]
         mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
         mine &= rows["budget"] == cell.value
         assert columns[0]["seed"] == rows["seed"][mine][0]

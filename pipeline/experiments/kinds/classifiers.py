@@ -17,6 +17,7 @@ from pipeline.arrays import FloatArray
 from pipeline.config import SeriesConfig
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Population,
@@ -144,19 +145,13 @@ CLASSIFIERS: Mapping[str, Classifier] = {
 """What `classifier` of a series may be."""
 
 
-def run_classifiers(
-    classes: Classes,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells and hand each one's columns to `write`."""
+def run_classifiers(classes: Classes, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells and yield each one's columns."""
     groups = dict[tuple[str, float], list[Cell]]()
     for cell in pending:
         groups.setdefault((_first(cell.series, setting), cell.value), []).append(cell)
     for (first, _), cells in groups.items():
-        for cell, found in columns(classes, first, cells, setting):
-            write(cell, found)
+        yield from columns(classes, first, cells, setting)
 
 
 def _first(series: SeriesConfig, setting: Setting) -> str:

@@ -17,6 +17,7 @@ from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Population,
@@ -92,11 +93,10 @@ def run_comparisons(
     populations: Populations,
     setting: Setting,
     pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
     *,
     is_local: bool = False,
-) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+) -> CellRows:
+    """Compute the `pending` cells of one class and yield each one's columns."""
 
     @cache
     def of(change: tuple[str, float], rare: str) -> Population:
@@ -106,7 +106,7 @@ def run_comparisons(
     for cell in pending:
         series = cell.series
         pair = of((SAME, 0.0), series.rare), of(changed(series), series.rare)
-        write(cell, columns(populations.data, pair, cell, setting, is_local=is_local))
+        yield cell, columns(populations.data, pair, cell, setting, is_local=is_local)
 
 
 class PairTest(NamedTuple):

@@ -19,6 +19,7 @@ from pipeline.config import SeriesConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Population,
@@ -161,15 +162,10 @@ SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
 """What `scaling` of a series may be: images of all sites on one scale, (s, n, d)."""
 
 
-def run_harmonising(
-    sites: Sites,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells and hand each one's columns to `write`."""
+def run_harmonising(sites: Sites, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells and yield each one's columns."""
     for cell in pending:
-        write(cell, columns(sites, cell, setting))
+        yield cell, columns(sites, cell, setting)
 
 
 def columns(sites: Sites, cell: Cell, setting: Setting) -> dict[str, Any]:

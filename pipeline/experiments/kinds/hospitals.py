@@ -5,7 +5,7 @@ none twice, and released by each with the whole budget, as they are of different
 made of these releases alone is compared with the mean of all records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Population,
@@ -31,16 +32,11 @@ from pipeline.inference import combine
 from pipeline.mean import Release
 
 
-def run_hospitals(
-    data: ClassData,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+def run_hospitals(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells of one class and yield each one's columns."""
     records = population(place(records_of(data, "persons", setting.manifold), setting), setting)
     for cell in pending:
-        write(cell, columns(data, records, cell, setting))
+        yield cell, columns(data, records, cell, setting)
 
 
 def columns(data: ClassData, records: Population, cell: Cell, setting: Setting) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pipeline.config import ExperimentConfig, NightsConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Setting,
@@ -136,13 +137,8 @@ def nights_of(config: ExperimentConfig) -> NightsConfig:
     return config.nights
 
 
-def run_nights(
-    data: ClassData,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+def run_nights(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells of one class and yield each one's columns."""
 
     @cache
     def placed(unit: str) -> FloatArray:
@@ -150,7 +146,7 @@ def run_nights(
         return admit(records, domain=setting.domain, manifold=setting.manifold).placed
 
     for cell in pending:
-        write(cell, columns(data, placed(cell.series.records), cell, setting))
+        yield cell, columns(data, placed(cell.series.records), cell, setting)
 
 
 def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -> dict[str, Any]:

@@ -7,7 +7,7 @@ secret n may be 0, and errors are those against the mean of the class; and how l
 count is to be as large as it was is written down.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -17,6 +17,7 @@ from scipy.special import ndtr
 
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Population,
@@ -41,13 +42,8 @@ mean of the population it is promised on average over samples: each release has 
 """
 
 
-def run_regions(
-    populations: Populations,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Compute the `pending` cells of one class and hand each one's columns to `write`."""
+def run_regions(populations: Populations, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells of one class and yield each one's columns."""
     data = populations.data
 
     @cache
@@ -56,7 +52,7 @@ def run_regions(
         return population(data.points, setting, populations.rare.get(rare), labels)
 
     for cell in pending:
-        write(cell, columns(data, of(cell.series.rare, cell.series.total), cell, setting))
+        yield cell, columns(data, of(cell.series.rare, cell.series.total), cell, setting)
 
 
 def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) -> dict[str, Any]:

@@ -5,7 +5,7 @@ repetition is one call after three to warm up, so a median over repetitions is a
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.errors import UndefinedError
 from pipeline.experiments.driver import (
     Cell,
+    CellRows,
     ClassData,
     ExperimentKind,
     Setting,
@@ -28,13 +29,8 @@ WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""
 
 
-def time_cells(
-    data: ClassData,
-    setting: Setting,
-    pending: Sequence[Cell],
-    write: Callable[[Cell, dict[str, Any]], Any],
-) -> None:
-    """Time the `pending` cells of one class, one after another, and hand their rows to `write`."""
+def time_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Time the `pending` cells of one class, one after another, and yield their rows."""
     manifold = setting.manifold
     points = records_of(data, "persons", manifold)
     records = admit(points, domain=setting.domain, manifold=manifold)
@@ -48,7 +44,7 @@ def time_cells(
         try:
             ready = calibrate(records, budget, replace(plan, charted=False))
         except UndefinedError:
-            write(cell, known | {"status": "undefined"})
+            yield cell, known | {"status": "undefined"}
             continue
         calls = [
             _timed(ready, series.batch, rng) for _ in range(WARM_UP + setting.repetitions(series))
@@ -61,7 +57,7 @@ def time_cells(
             "acceptance": np.nan,
             "seconds": [seconds for seconds, _ in calls],
         }
-        write(cell, known | found)
+        yield cell, known | found
 
 
 def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[float, NDArray[Any]]:

@@ -28,31 +28,19 @@ from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry.covariances import SPECTRAL, Covariances, covariances_of
+from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.geometry.linalg import sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point, check_vectors
 
 
 @dataclass(frozen=True)
-class FlatChart:
-    """The flat manifold `manifold`, each point p replaced by log(origin, p) in R^d.
-
-    The map is an isometry, so distances, means and the laws of all intrinsic mechanisms are those
-    of `manifold`; the name is kept for that reason.
-    """
+class Chart:
+    """The manifold `manifold`, each point p replaced by log(origin, p) in R^d; the name is kept."""
 
     manifold: Manifold
-    flat: ClassVar[bool] = True
     hadamard: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
-    curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
     injectivity_radius: ClassVar[float] = math.inf
-
-    def __post_init__(self) -> None:
-        if not self.manifold.flat:
-            raise DomainError(
-                f"only a flat manifold has a global chart, found {self.manifold.name}"
-            )
 
     @property
     def name(self) -> str:
@@ -75,6 +63,16 @@ class FlatChart:
         return covariances_of(self.manifold)
 
     @property
+    def flat(self) -> bool:
+        """Whether the manifold that is charted is."""
+        return self.manifold.flat
+
+    @property
+    def curvature(self) -> tuple[float, float]:
+        """That of the manifold that is charted."""
+        return self.manifold.curvature
+
+    @property
     def dim(self) -> int:
         """Dimension d."""
         return self.manifold.dim
@@ -88,6 +86,34 @@ class FlatChart:
     def origin(self) -> FloatArray:
         """The coordinates of the origin: 0."""
         return np.zeros(self.dim)
+
+    def points(self, coordinates: FloatArray) -> Point:
+        """Return points of this chart as points of the manifold, as near as doubles hold them.
+
+        Matrices are definite: what rounding left on the border is moved.
+        """
+        points = self.manifold.exp(self.manifold.origin, coordinates)
+        definite = getattr(self.manifold, "definite", None)
+        return points if definite is None else np.asarray(definite(points))
+
+    def check(self, points: Point) -> FloatArray:
+        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
+        return check_vectors(points, self.dim, np.float64)
+
+
+@dataclass(frozen=True)
+class FlatChart(Chart):
+    """The chart of a flat manifold.
+
+    The map is an isometry, so distances, means and the laws of all intrinsic mechanisms are those
+    of `manifold`; the name is kept for that reason.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.manifold.flat:
+            raise DomainError(
+                f"only a flat manifold has a global chart, found {self.manifold.name}"
+            )
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖p − q‖, ``(...)``."""
@@ -104,19 +130,6 @@ class FlatChart:
     def coordinates(self, points: Point) -> FloatArray:
         """Return points of the manifold that is charted as points of this chart."""
         return self.manifold.log(self.manifold.origin, points)
-
-    def points(self, coordinates: FloatArray) -> Point:
-        """Return points of this chart as points of the manifold, as near as doubles hold them.
-
-        Matrices are definite: what rounding left on the border is moved.
-        """
-        points = self.manifold.exp(self.manifold.origin, coordinates)
-        definite = getattr(self.manifold, "definite", None)
-        return points if definite is None else np.asarray(definite(points))
-
-    def check(self, points: Point) -> FloatArray:
-        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
-        return check_vectors(points, self.dim, np.float64)
 
 
 def flat_chart(manifold: Manifold) -> Manifold:
@@ -144,41 +157,11 @@ def from_chart(manifold: Manifold, points: Point) -> Point:
 
 
 @dataclass(frozen=True)
-class NormalChart:
-    """Affine-invariant SPD(k), each point X replaced by vecd(log X) in R^d.
+class NormalChart(Chart):
+    """The chart of affine-invariant SPD(k), each point X replaced by vecd(log X) in R^d.
 
     `log` and `exp` are those at the identity, the only footpoint there is here.
     """
-
-    k: int
-    name: ClassVar[str] = "spd-affine-invariant"
-    metric: ClassVar[str] = "affine-invariant"
-    covariances: ClassVar[Covariances] = SPECTRAL
-    flat: ClassVar[bool] = False
-    hadamard: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = True
-    curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
-    injectivity_radius: ClassVar[float] = math.inf
-
-    @property
-    def title(self) -> str:
-        """``SPD(k)``."""
-        return f"SPD({self.k})"
-
-    @property
-    def dim(self) -> int:
-        """Dimension k(k + 1)/2."""
-        return self.k * (self.k + 1) // 2
-
-    @property
-    def point_shape(self) -> tuple[int, ...]:
-        """``(d,)``."""
-        return (self.dim,)
-
-    @property
-    def origin(self) -> FloatArray:
-        """The identity: 0."""
-        return np.zeros(self.dim)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return the distance of one point p ``(d,)``, not far from Id, to points q ``(n, d)``."""
@@ -205,10 +188,6 @@ class NormalChart:
     def coordinates(self, points: FloatArray) -> FloatArray:
         """Return matrices as points of this chart."""
         return vecd(sym_log(points))
-
-    def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
-        return check_vectors(points, self.dim, np.float64)
 
     def _at_origin(self, base: FloatArray) -> None:
         if np.any(base):

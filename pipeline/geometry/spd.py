@@ -506,4 +506,4 @@ class AffineInvariant(Spd):
 
     def normal_chart(self) -> NormalChart:
         """Return this manifold seen from the identity, points as coordinates."""
-        return NormalChart(self.k)
+        return NormalChart(self)

@@ -265,9 +265,8 @@ class Release(NamedTuple):
         """
         if self.space is self.manifold:
             return self.outputs
-        found = self.manifold.exp(self.manifold.origin, self.outputs)
-        definite = getattr(self.manifold, "definite", None)
-        return found if definite is None else np.asarray(definite(found))
+        chart: Any = self.space
+        return np.asarray(chart.points(self.outputs))
 
     @property
     def point(self) -> NDArray[Any]:

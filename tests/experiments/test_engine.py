@@ -84,7 +84,8 @@ def test_rl_is_undefined_exactly_where_its_density_does_not_exist(tmp_path: Path
 @pytest.mark.parametrize("k", [2, 5])
 def test_normal_chart_is_the_affine_invariant_manifold(mechanism: str, k: int) -> None:
     """Distances in the chart are those of the matrices, and hold where matrices cannot."""
-    manifold, chart = MANIFOLDS["spd-affine-invariant"](k=k), NormalChart(k)
+    manifold = MANIFOLDS["spd-affine-invariant"](k=k)
+    chart = NormalChart(manifold)
     rng = np.random.default_rng(1)
     p, q = rng.normal(size=chart.dim), rng.normal(size=(20, chart.dim))
     base = manifold.exp(manifold.origin, p)
@@ -100,7 +101,8 @@ def test_chart_distances_agree_with_sixty_digits() -> None:
     """With eigenvalues e^±40 the chart's distance is right to 1e-10, checked with mpmath."""
     import mpmath
 
-    chart, rng = NormalChart(3), np.random.default_rng(2)
+    chart = NormalChart(MANIFOLDS["spd-affine-invariant"](k=3))
+    rng = np.random.default_rng(2)
     p, q = rng.normal(size=6), 25 * rng.normal(size=(1, 6))
     with mpmath.workdps(80):
         first, second = (mpmath.matrix(unvecd(u).tolist()) for u in (p, q[0]))

@@ -157,6 +157,13 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> Path:
+    """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8."""
+    with atomic_path(path, mode=mode) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
 @contextmanager
 def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Give a temporary path beside `path`, which takes its place only when the block succeeds.

@@ -28,7 +28,7 @@ from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import Setting
 from pipeline.figures import montage
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Point
 from pipeline.results import write_bound
 from pipeline.store import Place, StoredImages, fill, find_place, make_plan, private_stores
@@ -205,8 +205,7 @@ def describe_classes(run: Run) -> None:
     _ = run.stored  # all shards are made
     samples = make_folder(run.folder / "samples")
     for label, images in _samples(run.images, run).items():
-        with atomic_path(samples / f"{label}.png") as temporary:
-            temporary.write_bytes(montage(images, columns=8))
+        write_whole(samples / f"{label}.png", montage(images, columns=8))
 
 
 def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:

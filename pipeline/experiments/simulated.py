@@ -23,7 +23,7 @@ from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import Cell, ClassData, Setting, draw_cell, stream_seed
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Manifold, preshape
 from pipeline.mean import Ball, Domain, admit, prepare
 from pipeline.mean.public_model import center_of
@@ -281,10 +281,7 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
         name: np.round(np.stack([points.real, points.imag], axis=-1), 5).tolist()
         for name, points in shapes.items()
     }
-    path = make_folder(folder) / "outlines.json"
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(listed), encoding="utf-8")
-    return path
+    return write_whole(make_folder(folder) / "outlines.json", json.dumps(listed))
 
 
 def _turned(points: NDArray[Any], mean: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments.driver import ClassData, Setting, budget_of, records_of, stream_seed
 from pipeline.experiments.images import Run, classes_of_images, image_setting
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.files import atomic_path
+from pipeline.files import write_whole
 from pipeline.geometry import Manifold, Point
 from pipeline.inference import discriminants_of_means
 from pipeline.mean import AdaptivePlan, Prepared, Records, admit, draw, prepare
@@ -64,8 +64,7 @@ def measure_usefulness(run: Run, fingerprint: str) -> None:
     if path.is_file() and json.loads(path.read_bytes())["fingerprint"] == fingerprint:
         return
     found = {"fingerprint": fingerprint, **_measured(run)}
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
+    write_whole(path, json.dumps(found, allow_nan=False))
 
 
 def _measured(run: Run) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError, OutputError
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import make_folder, write_whole
 
 if TYPE_CHECKING:
     import altair
@@ -128,10 +128,7 @@ class Figure:
             raise ConfigError(f"a picture is saved as .svg or .png, found {path}; choose one")
         spec = {**self.spec, "background": "white", "padding": MARGIN + 5}
         svg = path.suffix == ".svg"
-        drawn = self.picture.encode() if svg else _convert(spec, "png", scale=2)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(drawn)
-        return path
+        return write_whole(path, self.picture if svg else _convert(spec, "png", scale=2))
 
 
 def _inert(value: Any) -> Any:
@@ -207,8 +204,7 @@ def javascript() -> str:
     script = script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
     with suppress(OutputError):
         make_folder(kept.parent)
-        with atomic_path(kept) as temporary:
-            temporary.write_bytes(script.encode())
+        write_whole(kept, script)
     return script
 
 

@@ -40,7 +40,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Connection, insert, update
 
 from pipeline.errors import LedgerError, OutputError
-from pipeline.files import atomic_path, open_regular
+from pipeline.files import open_regular, write_whole
 from pipeline.ledger.database import JOURNAL, META, Database
 from pipeline.ledger.records import damaged
 
@@ -239,8 +239,7 @@ def move_marker(path: Path, end: Marker, *, back: bool = False) -> None:
         return
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with atomic_path(path, mode=0o600) as temporary:
-            temporary.write_text(f"{end.number} {end.mac}\n", encoding="ascii", newline="\n")
+        write_whole(path, f"{end.number} {end.mac}\n", mode=0o600)
     except (OutputError, OSError) as error:
         raise _unusable(path, getattr(error.__cause__ or error, "strerror", None)) from None
 

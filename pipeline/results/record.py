@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline import __version__
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, make_folder, read_regular
+from pipeline.files import make_folder, read_regular, write_whole
 from pipeline.parallel import cores
 
 PACKAGES = (
@@ -128,10 +128,8 @@ class RunRecord:
 def write_record(path: Path, record: RunRecord) -> Path:
     """Write `record` as JSON to `path` (``runs/<run>/run.json``), whole or not at all."""
     make_folder(path.parent)
-    with atomic_path(path) as temporary:
-        text = json.dumps(asdict(record), indent=2, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-    return path
+    text = json.dumps(asdict(record), indent=2, ensure_ascii=False, allow_nan=False)
+    return write_whole(path, text + "\n")
 
 
 def read_record(path: Path) -> RunRecord:

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pipeline.datasets.download import without_password
 from pipeline.errors import ConfigError, OutputError, require_extra
-from pipeline.files import atomic_path, home, private_folder
+from pipeline.files import home, private_folder, write_whole
 
 T = TypeVar("T")
 PATIENCE = 5.0
@@ -107,8 +107,8 @@ class Place:
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
         if self.folder is not None:
-            folder = self.folder
-            self._tried("write to", lambda: _write(folder / name, content))
+            file = self.folder / name
+            self._tried("write to", lambda: write_whole(file, content, mode=0o600))
             return
         self._tried(
             "write to", lambda: self._elsewhere().pipe_file(f"{self._path}/{name}", content)
@@ -159,11 +159,6 @@ class Place:
             f"cannot {what} the store {self.shown} ({reason}); check the address, the rights and "
             "the package that fsspec needs for it (covdp[s3] for s3://), or choose another --store"
         )
-
-
-def _write(file: Path, content: bytes) -> None:
-    with atomic_path(file, mode=0o600) as temporary:
-        temporary.write_bytes(content)
 
 
 def private_stores() -> Path:

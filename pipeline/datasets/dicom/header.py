@@ -8,11 +8,11 @@ from the bytes of their elements. No text of a header is put into a warning or l
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -24,52 +24,19 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 
-TAGS: Mapping[str, int] = {
-    "SpecificCharacterSet": 0x00080005,
-    "SOPClassUID": 0x00080016,
-    "SOPInstanceUID": 0x00080018,
-    "StudyDate": 0x00080020,
-    "ReferencedSOPInstanceUID": 0x00081155,
-    "ReferencedFrameNumber": 0x00081160,
-    "SourceImageSequence": 0x00082112,
-    "DerivationImageSequence": 0x00089124,
-    "PatientID": 0x00100020,
-    "SeriesInstanceUID": 0x0020000E,
-    "ImagePositionPatient": 0x00200032,
-    "ImageOrientationPatient": 0x00200037,
-    "PlanePositionSequence": 0x00209113,
-    "PlaneOrientationSequence": 0x00209116,
-    "SamplesPerPixel": 0x00280002,
-    "PhotometricInterpretation": 0x00280004,
-    "PlanarConfiguration": 0x00280006,
-    "NumberOfFrames": 0x00280008,
-    "Rows": 0x00280010,
-    "Columns": 0x00280011,
-    "PixelSpacing": 0x00280030,
-    "BitsAllocated": 0x00280100,
-    "BitsStored": 0x00280101,
-    "HighBit": 0x00280102,
-    "PixelRepresentation": 0x00280103,
-    "BurnedInAnnotation": 0x00280301,
-    "RecognizableVisualFeatures": 0x00280302,
-    "WindowCenter": 0x00281050,
-    "WindowWidth": 0x00281051,
-    "RescaleIntercept": 0x00281052,
-    "RescaleSlope": 0x00281053,
-    "VOILUTFunction": 0x00281056,
-    "ModalityLUTSequence": 0x00283000,
-    "VOILUTSequence": 0x00283010,
-    "PixelMeasuresSequence": 0x00289110,
-    "FrameVOILUTSequence": 0x00289132,
-    "PixelValueTransformationSequence": 0x00289145,
-    "SegmentationType": 0x00620001,
-    "SegmentSequence": 0x00620002,
-    "SegmentNumber": 0x00620004,
-    "SegmentIdentificationSequence": 0x0062000A,
-    "ReferencedSegmentNumber": 0x0062000B,
-    "SharedFunctionalGroupsSequence": 0x52009229,
-    "PerFrameFunctionalGroupsSequence": 0x52009230,
-}
+KEYWORDS = """
+    SpecificCharacterSet SOPClassUID SOPInstanceUID StudyDate ReferencedSOPInstanceUID
+    ReferencedFrameNumber SourceImageSequence DerivationImageSequence PatientID SeriesInstanceUID
+    ImagePositionPatient ImageOrientationPatient PlanePositionSequence PlaneOrientationSequence
+    SamplesPerPixel PhotometricInterpretation PlanarConfiguration NumberOfFrames Rows Columns
+    PixelSpacing BitsAllocated BitsStored HighBit PixelRepresentation BurnedInAnnotation
+    RecognizableVisualFeatures WindowCenter WindowWidth RescaleIntercept RescaleSlope
+    VOILUTFunction ModalityLUTSequence VOILUTSequence PixelMeasuresSequence FrameVOILUTSequence
+    PixelValueTransformationSequence SegmentationType SegmentSequence SegmentNumber
+    SegmentIdentificationSequence ReferencedSegmentNumber SharedFunctionalGroupsSequence
+    PerFrameFunctionalGroupsSequence TransferSyntaxUID
+"""
+"""The elements that are read, by the names that the standard gives them."""
 
 IMPLICIT, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
 
@@ -81,10 +48,6 @@ SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 UNDEFINED = 0xFFFFFFFF
 """The length of a value that ends where a mark says so."""
 
-TRANSFER_SYNTAX = 0x00020010
-
-_WANTED = frozenset({TRANSFER_SYNTAX, *TAGS.values()})
-
 _LONG = frozenset({b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR"})
 
 _LONG |= {b"UT", b"UV"}
@@ -92,6 +55,19 @@ _LONG |= {b"UT", b"UV"}
 _SHORT = frozenset(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
 
 _ELEMENT, _LENGTH = Struct("<HH2sH").unpack_from, Struct("<I").unpack_from
+
+
+@cache
+def tag_of(keyword: str) -> int:
+    """Return the tag of an element."""
+    from pydicom.datadict import tag_for_keyword
+
+    return int(tag_for_keyword(keyword) or 0)
+
+
+@cache
+def _wanted() -> frozenset[int]:
+    return frozenset(map(tag_of, KEYWORDS.split()))
 
 
 class Elements(NamedTuple):
@@ -152,6 +128,7 @@ def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | Non
     from pydicom.tag import BaseTag
 
     raw: dict[BaseTag, Any] = {}
+    wanted = _wanted()
     while at + 12 <= len(head):
         group, number, kind, length = _ELEMENT(head, at)
         value = at + 8
@@ -166,7 +143,7 @@ def _skimmed(head: bytes, at: int, implicit: bool, until: int) -> Elements | Non
             return Elements(Dataset(raw), tag, kind.decode(), length, at, value)
         if length == UNDEFINED:
             return None
-        if tag in _WANTED:
+        if tag in wanted:
             name, content = BaseTag(tag), head[value : value + length]
             raw[name] = RawDataElement(
                 name, kind.decode() or None, length, content, value, implicit, True
@@ -189,7 +166,7 @@ def _parsed(stream: BinaryIO, at: int, syntax: str, until: int) -> Elements:
     stream.seek(at)
     little = syntax != BIG_ENDIAN
     elements = read_dataset(
-        stream, syntax == IMPLICIT, little, stop_when=at_the_end, specific_tags=[*_WANTED]
+        stream, syntax == IMPLICIT, little, stop_when=at_the_end, specific_tags=[*_wanted()]
     )
     if not last:
         return Elements(elements, -1, "", 0, stream.tell(), stream.tell())
@@ -203,15 +180,19 @@ def plain(value: Any) -> str:
     return value.decode("latin-1").strip(" \0") if isinstance(value, bytes) else ""
 
 
+def stored(elements: "Dataset", keyword: str) -> Any:
+    """Return the value of an element as it is stored, None when there is none."""
+    return getattr(elements.get_item(tag_of(keyword)), "value", None)
+
+
 def text(elements: "Dataset", keyword: str) -> str:
     """Return the first value of an element that is text, "" when there is none."""
-    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
-    return plain(value).split("\\")[0].strip()
+    return plain(stored(elements, keyword)).split("\\")[0].strip()
 
 
 def numbers(elements: "Dataset", keyword: str) -> list[float]:
     """Return all values of an element that are decimal strings; NaN for one that is none."""
-    value = plain(getattr(elements.get_item(TAGS[keyword]), "value", None))
+    value = plain(stored(elements, keyword))
     values = []
     for said in value.split("\\") if value else ():
         try:
@@ -223,11 +204,8 @@ def numbers(elements: "Dataset", keyword: str) -> list[float]:
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
     """Return the items of a sequence."""
-    tag = TAGS[keyword]
-    if tag not in elements:
-        return []
-    value = elements[tag].value
-    return list(value) if value else []
+    tag = tag_of(keyword)
+    return list(elements[tag].value or ()) if tag in elements else []
 
 
 WAY = "correct the file or leave it out"
@@ -254,7 +232,7 @@ class Header:
     syntax : str
         The UID of its transfer syntax.
     elements : Dataset
-        The elements of `TAGS`, as their bytes.
+        The elements of `KEYWORDS`, as their bytes.
     start, length : int
         Where the pixels begin in the file, and how many bytes they are; −1 when they are
         encapsulated.
@@ -339,13 +317,13 @@ class Header:
 
 
 def _fault(file: Path, keyword: str, rule: str, way: str = WAY) -> ImageError:
-    tag = TAGS[keyword]
+    tag = tag_of(keyword)
     return ImageError(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
 
 
 def _number(file: Path, elements: "Dataset", keyword: str, default: int | None = None) -> int:
     """Return an integer of the header; without a default it must be there."""
-    element: Any = elements.get_item(TAGS[keyword])
+    element: Any = elements.get_item(tag_of(keyword))
     if not getattr(element, "value", None) and default is not None:
         return default
     if not isinstance(getattr(element, "value", None), bytes) or len(element.value) < 2:
@@ -365,11 +343,11 @@ def _person(elements: "Dataset", keyword: str) -> str:
     """Return an identifier in the letters that the file says it is written in."""
     from pydicom.charset import convert_encodings, decode_bytes
 
-    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
+    value = stored(elements, keyword)
     if not isinstance(value, bytes) or value.isascii():
         return plain(value)
-    said = getattr(elements.get_item(TAGS["SpecificCharacterSet"]), "value", None)
-    names = [name.strip() for name in plain(said).split("\\")]
+    said = plain(stored(elements, "SpecificCharacterSet"))
+    names = [name.strip() for name in said.split("\\")]
     return decode_bytes(value, convert_encodings(names), set()).strip(" \0")
 
 
@@ -420,7 +398,7 @@ def read_header(stream: BinaryIO, file: Path) -> Header | None:
     if head[_MARK : _MARK + 4] != b"DICM":
         return None
     meta = read_elements(stream, head, _MARK + 4, EXPLICIT, _META_ENDS)
-    syntax = plain(getattr(meta.elements.get_item(TRANSFER_SYNTAX), "value", None))
+    syntax = plain(stored(meta.elements, "TransferSyntaxUID"))
     if syntax == DEFLATED:
         raise ImageError(
             f"{file}: a deflated file may unpack to any size; write it uncompressed first, as with "

@@ -26,12 +26,12 @@ from pipeline.datasets.dicom.header import (
     EXPLICIT,
     IMPLICIT,
     SEGMENTATION,
-    TAGS,
     Header,
     items,
     numbers,
     read_header,
     readable,
+    stored,
     text,
 )
 from pipeline.datasets.dicom.pixels import FLOOR, UNIT, FrameId, places, read_frame_id
@@ -406,7 +406,7 @@ def _image(header: Header, frame: int) -> tuple[str, int]:
 
 def _small_number(elements: Any, keyword: str) -> int:
     """Return a small whole number; 0 where it is missing."""
-    value = getattr(elements.get_item(TAGS[keyword]), "value", None)
+    value = stored(elements, keyword)
     return int.from_bytes(value[:2], "little") if isinstance(value, bytes) else int(value or 0)
 
 

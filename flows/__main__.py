@@ -26,12 +26,7 @@ from pipeline.report import build_report
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
 
 
-@flow(
-    name="experiments",
-    retries=0,
-    persist_result=False,
-    task_runner=RUNNER,
-)
+@flow(name="experiments", retries=0, persist_result=False, task_runner=RUNNER)
 def experiments(
     names: Sequence[str] = (),
     root: Path | None = None,

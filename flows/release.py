@@ -190,11 +190,7 @@ def in_markdown(released: Document, page: Path) -> str:
 def _row(row: ClassEntry, *counts: str) -> list[str]:
     error = row.predicted_error
     unknown = "no mean yet" if row.point is None else "not known"
-    return [
-        _plain(row.class_name),
-        *counts,
-        unknown if error is None else f"{error:.3g}",
-    ]
+    return [_plain(row.class_name), *counts, unknown if error is None else f"{error:.3g}"]
 
 
 def _plain(text: str) -> str:

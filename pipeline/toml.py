@@ -28,11 +28,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-MARKS = {
-    "experiment": {"mechanisms"},
-    "config": {"population"},
-    "card": {"kind", "classes"},
-}
+MARKS = {"experiment": {"mechanisms"}, "config": {"population"}, "card": {"kind", "classes"}}
 """Keys that a file of each kind has, and one of the kinds after it has not."""
 WAYS = {
     "experiment": "`covdp run --config` and `covdp reproduce` take it",

@@ -52,14 +52,7 @@ from pipeline.mechanisms import Diagnostics, Draws
 from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
 from pipeline.privacy import GDP, Budget, split
-from pipeline.stream import (
-    Night,
-    PrivateSums,
-    StreamMechanism,
-    StreamPlan,
-    draw_night,
-    empty_state,
-)
+from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
 from pipeline.stream.epochs import epoch_due
 from pipeline.stream.factorisation import from_limbs
 from pipeline.stream.history import split_epochs

@@ -29,15 +29,7 @@ from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Mechanism
 from pipeline.mechanisms.base import RECORDS, Neighbours, small
 from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
-from pipeline.privacy import (
-    GDP,
-    RDP,
-    ZCDP,
-    ApproxDP,
-    Budget,
-    PureDP,
-    RaoDP,
-)
+from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(2.0),
@@ -254,10 +246,7 @@ ADAPTIVE_CASES = tuple(
 )
 LABEL_CASES = (
     Case(
-        "labels",
-        MANIFOLDS["spd-log-euclidean"](k=5),
-        BUDGETS["gdp"],
-        LabelTranscripts.sensitivity,
+        "labels", MANIFOLDS["spd-log-euclidean"](k=5), BUDGETS["gdp"], LabelTranscripts.sensitivity
     ),
 )
 PERSON_CASES = (
@@ -284,10 +273,7 @@ STREAM_CASES = {
     for name in STREAMS
 } | {
     name: Case(
-        name,
-        MANIFOLDS["spd-log-euclidean"](k=5),
-        GDP(2.0),
-        LabelStreamTranscripts.sensitivity,
+        name, MANIFOLDS["spd-log-euclidean"](k=5), GDP(2.0), LabelStreamTranscripts.sensitivity
     )
     for name in LABEL_STREAMS
 }

@@ -276,11 +276,7 @@ CONTROLS: tuple[Case, ...] = (
         fault="sensitivity too small by 2",
         broken=half_sensitivity,
     ),
-    replace(
-        ADAPTIVE_CASES[0],
-        fault="half the noise",
-        broken=partial(less_noise, scale=0.5),
-    ),
+    replace(ADAPTIVE_CASES[0], fault="half the noise", broken=partial(less_noise, scale=0.5)),
     *(
         replace(case, fault="nine tenths of the noise", broken=partial(less_noise, scale=0.9))
         for case in (ADAPTIVE_CASES[0], PERSON_CASES[0], STREAM_CASES["stream, opening"])

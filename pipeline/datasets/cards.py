@@ -8,15 +8,7 @@ file that reads it.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    TypeAlias,
-    TypeVar,
-)
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check

@@ -506,9 +506,7 @@ class Draft:
 
 
 def count_classes(
-    labels: Mapping[str, str],
-    persons: Mapping[str, str] | None,
-    looks: Sequence[FileSummary],
+    labels: Mapping[str, str], persons: Mapping[str, str] | None, looks: Sequence[FileSummary]
 ) -> tuple[DraftedClass, ...]:
     """Return what each class has, from the class and the person of each file.
 

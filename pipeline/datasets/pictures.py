@@ -144,9 +144,7 @@ def _shown(values: Values, scale: _Rescaling) -> ImageArray:
     return np.rint(255 - levels if scale.inverted else levels).astype(np.uint8)
 
 
-def _curve(
-    window: tuple[float, float] | Sigmoid | Literal["image"],
-) -> Callable[[Values], Values]:
+def _curve(window: tuple[float, float] | Sigmoid | Literal["image"]) -> Callable[[Values], Values]:
     """Return the function from values to shares of 255, still to be cut to [0, 1]."""
     if isinstance(window, Sigmoid):
         center, width = window

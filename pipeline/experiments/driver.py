@@ -404,10 +404,7 @@ class Population:
 
 
 def population(
-    placed: Point,
-    setting: Setting,
-    rare: Point | None = None,
-    labels: Labels = PUBLIC_LABELS,
+    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = PUBLIC_LABELS
 ) -> Population:
     """Return records that are placed already as a population, rare ones after those of a class."""
     points = placed if rare is None else np.concatenate([placed, rare])

@@ -172,10 +172,7 @@ def classes_of_images(
 
 
 def described(
-    run: Run,
-    label: int,
-    splits: Splits,
-    change: Callable[[ImageArray], ImageArray] | None = None,
+    run: Run, label: int, splits: Splits, change: Callable[[ImageArray], ImageArray] | None = None
 ) -> tuple[Point, NDArray[np.int64] | None]:
     """Return the descriptors of a class in some splits, and whose each is as `class_images` does.
 

@@ -9,12 +9,7 @@ from typing import Any
 
 from pipeline.config import ExperimentConfig, SeriesConfig, TargetsConfig
 from pipeline.datasets import beside, find_card
-from pipeline.descriptors import (
-    DESCRIPTORS,
-    descriptors_for,
-    domain_of,
-    require_descriptor_for,
-)
+from pipeline.descriptors import DESCRIPTORS, descriptors_for, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.driver import UNITS
 from pipeline.experiments.images import CHANGES, RARE, require_public

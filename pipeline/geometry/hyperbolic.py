@@ -8,14 +8,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.manifold import (
-    ROUNDING,
-    SpaceForm,
-    check_vectors,
-    direction,
-    dot,
-    norm,
-)
+from pipeline.geometry.manifold import ROUNDING, SpaceForm, check_vectors, direction, dot, norm
 
 
 class Polar(NamedTuple):

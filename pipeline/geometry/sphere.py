@@ -8,14 +8,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.manifold import (
-    ROUNDING,
-    SpaceForm,
-    check_vectors,
-    direction,
-    dot,
-    norm,
-)
+from pipeline.geometry.manifold import ROUNDING, SpaceForm, check_vectors, direction, dot, norm
 
 ANTIPODAL = 1e-15
 """Points closer than this to the antipode have no direction from the base in floating point."""

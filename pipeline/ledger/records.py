@@ -20,13 +20,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.privacy.composition import (
-    compose,
-    fits,
-    fits_as_written,
-    remaining,
-    times_left,
-)
+from pipeline.privacy.composition import compose, fits, fits_as_written, remaining, times_left
 from pipeline.privacy.definitions import DEFINITIONS, RDP, Budget
 from pipeline.privacy.profiles import epsilon_of
 

@@ -174,7 +174,7 @@ RELEASE_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {"auto": 
 """Plans of several steps, made from the shares of their budget: by what a release names as its
 mechanism."""
 SERIES_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
-    "adaptive": partial(_adaptive, moment=False),
+    "adaptive": partial(_adaptive, moment=False)
 }
 """The same by what a series names as its footpoint: only the error of its means is kept."""
 

@@ -95,12 +95,7 @@ from pipeline.mean.axes import (
     to_frame,
     vectors_times,
 )
-from pipeline.mean.histogram import (
-    LineBins,
-    ShellBins,
-    histogram_bins,
-    survey_counts,
-)
+from pipeline.mean.histogram import LineBins, ShellBins, histogram_bins, survey_counts
 from pipeline.mean.public_model import (
     Domain,
     center_of,
@@ -391,11 +386,7 @@ class Records:
 
 
 def admit(
-    points: Point | Batches,
-    *,
-    domain: Domain,
-    manifold: Manifold,
-    labels: Labels = PUBLIC_LABELS,
+    points: Point | Batches, *, domain: Domain, manifold: Manifold, labels: Labels = PUBLIC_LABELS
 ) -> Records:
     """Return the records of one class, each inside the domain's region.
 

@@ -80,37 +80,30 @@ class Mechanism(Protocol):
     @property
     def budget(self) -> Budget:
         """What one draw costs."""
-        ...
 
     @property
     def sensitivity(self) -> float:
         """Δ: the largest move of the statistic when one record is replaced."""
-        ...
 
     @property
     def manifold(self) -> Manifold:
         """Where the statistic lives."""
-        ...
 
     @property
     def sigma(self) -> float:
         """Scale of the noise in `law`."""
-        ...
 
     @property
     def law(self) -> str:
         """The law of the output, for statistic c and footpoint p0."""
-        ...
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` outputs for the statistic `center`, one point or one point per output."""
-        ...
 
     def expected_error(self) -> float | None:
         """Return the exact mean distance from output to statistic, or None if no law gives it."""
-        ...
 
 
 class HardenedDraw(NamedTuple):

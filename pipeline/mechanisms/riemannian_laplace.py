@@ -71,12 +71,7 @@ def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
 
 
 def tangent_laplace(
-    manifold: Manifold,
-    sigma: float,
-    size: int,
-    rng: np.random.Generator,
-    *,
-    end: float = math.inf,
+    manifold: Manifold, sigma: float, size: int, rng: np.random.Generator, *, end: float = math.inf
 ) -> Accepted:
     """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
 

@@ -371,9 +371,7 @@ def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: f
     if gaussian:
         parts.append(
             losses.from_gaussian_mechanism(
-                standard_deviation=1 / total,
-                sensitivity=1,
-                value_discretization_interval=interval,
+                standard_deviation=1 / total, sensitivity=1, value_discretization_interval=interval
             )
         )
     whole = parts[0]

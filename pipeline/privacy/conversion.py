@@ -246,11 +246,7 @@ LEAST_EPSILON = 1e-9
 
 
 def convert(
-    budget: Budget,
-    target: type[B],
-    *,
-    delta: float | None = None,
-    alpha: float | None = None,
+    budget: Budget, target: type[B], *, delta: float | None = None, alpha: float | None = None
 ) -> B:
     """Return a budget of class `target` that every mechanism satisfying `budget` satisfies.
 

@@ -29,14 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import atomic_path, make_folder
 
-STATUSES = (
-    "ok",
-    "undefined",
-    "not representable",
-    "data not available",
-    "held back",
-    "no release",
-)
+STATUSES = ("ok", "undefined", "not representable", "data not available", "held back", "no release")
 """What became of a row: a number, no density at that scale, no float for it, no images, nothing
 released yet, or a pass over images that releases nothing."""
 

@@ -46,13 +46,7 @@ from pipeline.datasets.listing import (
     packed,
     read_exclusions,
 )
-from pipeline.datasets.nifti import (
-    VOXEL_TOLERANCE,
-    Volume,
-    read_affines,
-    read_planes,
-    read_volume,
-)
+from pipeline.datasets.nifti import VOXEL_TOLERANCE, Volume, read_affines, read_planes, read_volume
 from pipeline.datasets.pictures import fitted_mask, read_mask
 from pipeline.datasets.source import (
     LARGEST,

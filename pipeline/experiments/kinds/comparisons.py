@@ -90,11 +90,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
 
 
 def run_comparisons(
-    populations: Populations,
-    setting: Setting,
-    pending: Sequence[Cell],
-    *,
-    is_local: bool = False,
+    populations: Populations, setting: Setting, pending: Sequence[Cell], *, is_local: bool = False
 ) -> CellRows:
     """Compute the `pending` cells of one class and yield each one's columns."""
 

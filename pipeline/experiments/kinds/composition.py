@@ -17,14 +17,7 @@ from pipeline.experiments.images import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
-from pipeline.privacy import (
-    DEFINITIONS,
-    Budget,
-    RaoDP,
-    main_parameter,
-    repeat,
-    second_parameter,
-)
+from pipeline.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
 from pipeline.results import RowWriter
 
 LINE = FlatChart(LogEuclidean(k=1))

@@ -32,7 +32,7 @@ MOST = {
     "returns of a walk: release": 5,
     "rooms of a walk: night": 4,
     "returns of a walk: night": 8,
-    "record types from noise to region": 5,
+    "record types from noise to region": 3,
     "openings of a dataset in a run of 3 classes": 1,
     "passes of digests in a run of 3 classes": 1,
     "parses of a config in a release": 1,

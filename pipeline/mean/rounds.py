@@ -28,8 +28,8 @@ Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2
 import math
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,24 +79,35 @@ TOGETHER = 2**21
 """Coordinates of records, as repetitions see them, that are held at a time."""
 
 
-class _State(NamedTuple):
-    """Where repetitions stand: centres and axes, how sure they are, how wide they clip, costs.
+@dataclass(eq=False)
+class _Rounds:
+    """Repetitions on their way: what every step draws from, and where they stand after it.
 
-    Repetitions are the first axis of all arrays; it is 1 long where all stand alike.
+    They draw from records of all, or of each its own. Where they stand, centres and axes, how sure
+    they are, how wide they clip, costs, has them as the first axis of all arrays; it is 1 long
+    where all stand alike.
     """
 
-    points: Point
-    frame: Frame
-    error_cov: FloatArray
-    radius: FloatArray
-    rhos: tuple[FloatArray, ...]
-    shells: FloatArray
-    predicted: FloatArray
-    moments: tuple[NoisyMoments, ...]
-    class_size: ReleasedCount | None
+    surveys: Sequence[SurveyedRecords]
+    steps: tuple[Step, ...]
+    plan: AdaptivePlan
+    noise: Noise
+    size: int
+    rhos: tuple[FloatArray, ...] = ()
+    moments: tuple[NoisyMoments, ...] = ()
+    class_size: ReleasedCount | None = None
+
+    def __post_init__(self) -> None:
+        """Begin where the prior expects the records, and as sure as it is."""
+        records, self.frame = self.survey.records, self.survey.frame
+        self.points, prior = records.centre[None], records.prior
+        line = (tuning.PRIOR_SD_LINE * prior.step) ** 2
+        self.error_cov = self.frame.prior_cov(line, prior.doubt**2)[None]
+        self.radius = np.full(self.size, tuning.FIRST_RADIUS * prior.least)
+        self.shells = self.predicted = np.empty((self.size, 0))
 
     @property
-    def divisor(self) -> Numbers:
+    def released_size(self) -> Numbers:
         """What released vectors are divided by: the released count of secret labels, else 1."""
         return 1.0 if self.class_size is None else self.class_size.divisor
 
@@ -110,23 +121,6 @@ class _State(NamedTuple):
         if self.class_size is None:
             return 0.0
         return self.class_size.joined(self.class_size.value, sigma).relative
-
-
-class MeanEstimate(NamedTuple):
-    """Noisy means in coordinates at the private centres, and the covariances of their errors."""
-
-    offset: FloatArray
-    covariance: FloatArray
-
-
-class _Source(NamedTuple):
-    """What every step of the repetitions draws from: records of all, or of each its own."""
-
-    surveys: Sequence[SurveyedRecords]
-    steps: tuple[Step, ...]
-    plan: AdaptivePlan
-    noise: Noise
-    size: int
 
     @property
     def labels(self) -> Labels:
@@ -202,26 +196,26 @@ def draw_rounds(
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, TOGETHER // (labels.size(records.n) * dim))
     draws = [
-        _draw(_Source(own, steps, plan, noise, min(block, size - start)))
+        _draw(_Rounds(own, steps, plan, noise, min(block, size - start)))
         for start in range(0, size, block)
         for own in [surveys if len(surveys) == 1 else surveys[start : start + block]]
     ]
-    known = [state.class_size for _, state in draws if state.class_size is not None]
+    known = [own.class_size for _, own in draws if own.class_size is not None]
     return Release(
-        outputs=np.concatenate([state.points for _, state in draws]),
+        outputs=np.concatenate([own.points for _, own in draws]),
         manifold=records.manifold,
         space=records.space,
         steps=steps,
-        rhos=np.concatenate([np.stack(state.rhos, axis=-1) for _, state in draws]),
+        rhos=np.concatenate([np.stack(own.rhos, axis=-1) for _, own in draws]),
         expected_error=None,
-        predicted_error=np.concatenate([state.predicted for _, state in draws]),
+        predicted_error=np.concatenate([own.predicted for _, own in draws]),
         acceptance=1.0,
         seconds=(time.perf_counter() - started) / size,
         moments=tuple(
-            own._replace(survey=survey, shells=shells, belief=belief)
-            for counts, state in draws
-            for own, survey, shells, belief in zip(
-                state.moments, counts, state.shells, state.error_cov, strict=True
+            moments._replace(survey=survey, shells=shells, belief=belief)
+            for counts, own in draws
+            for moments, survey, shells, belief in zip(
+                own.moments, counts, own.shells, own.error_cov, strict=True
             )
         ),
         class_size=ReleasedCount.joint(known) if known else None,
@@ -247,55 +241,41 @@ def count_survey(
     return ReleasedCount(shares * unit, variance, total)
 
 
-def _draw(source: _Source) -> tuple[FloatArray, _State]:
-    """Return repetitions: the surveys, and all rounds."""
-    survey, records = source.survey, source.survey.records
-    prior = records.prior
+def _draw(source: _Rounds) -> tuple[FloatArray, _Rounds]:
+    """Return the surveys, and the repetitions after all rounds."""
+    survey = source.survey
     surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
     released, rhos = source.release(0, surveyed)
     shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
     if source.labels.total is not None:
         count = count_survey(shares, spread, survey.bins, source.labels.total)
-    error_cov = survey.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
-    radius = np.full(source.size, tuning.FIRST_RADIUS * prior.least)
-    nothing = np.empty((source.size, 0))
-    state = _State(
-        records.centre[None],
-        survey.frame,
-        error_cov[None],
-        radius,
-        (rhos,),
-        nothing,
-        nothing,
-        (),
-        count,
-    )
+    source.rhos, source.class_size = (rhos,), count
     for step in range(1, len(source.steps), 2):
         if step == 1 or count is not None:  # read again the better the count is known
-            slack = math.inf if step == 1 and count is not None else state.slack
-            posterior = read_survey(
-                shares / column(state.divisor), spread / state.divisor, survey.bins, slack
-            )
-        state = _round(source, state, step, posterior)
-    divisor = column(state.divisor)
-    return shares / divisor, state._replace(shells=state.shells / divisor)
+            slack = math.inf if step == 1 and count is not None else source.slack
+            size = source.released_size
+            posterior = read_survey(shares / column(size), spread / size, survey.bins, slack)
+        _round(source, step, posterior)
+    divisor = column(source.released_size)
+    source.shells = source.shells / divisor
+    return shares / divisor, source
 
 
-def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior) -> _State:
-    """Return the state after one round: shells, then the mean."""
+def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
+    """Do one round: shells, then the mean."""
     survey, records, size = source.survey, source.survey.records, source.size
-    frame, space, bins, divisor = state.frame, records.space, survey.bins, state.divisor
-    parts, centres = source.around(state.points, frame)
+    frame, space, bins, divisor = source.frame, records.space, survey.bins, source.released_size
+    parts, centres = source.around(source.points, frame)
     first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
-    error = state.count_error(source.steps[step + 1].sigma)
+    error = source.count_error(source.steps[step + 1].sigma)
     interval = choose_interval(
-        posterior, bins, frame, sigma=sigma, radius=state.radius, count_error=error
+        posterior, bins, frame, sigma=sigma, radius=source.radius, count_error=error
     )
     counts = _counts(parts, interval, frame, bins[1], size)
     released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
     shells = np.array(released) * SQRT2
-    steady = survey.steady(state.points)
-    smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, state.slack)
+    steady = survey.steady(source.points)
+    smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, source.slack)
     clip = choose_clip(
         interval,
         posterior,
@@ -306,21 +286,20 @@ def _round(source: _Source, state: _State, step: int, posterior: SurveyPosterior
         diameter=records.feasible_set.diameter,
         cover=math.inf if source.labels.secret else records.feasible_set.cover,
         curvature=-space.curvature[0],
-        doubt=frame.off_line(state.error_cov),
+        doubt=frame.off_line(source.error_cov),
         count_error=error,
     )
     clip = Clip(*(np.broadcast_to(part, size) for part in clip))
     width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
     width = Spread(*(np.broadcast_to(part, size) for part in width))
-    estimate, moments, mean_rhos, axes, count = _means(
-        source, state, step + 1, clip, width, parts, centres
-    )
-    moved, error_cov = posterior_update(*estimate, state.error_cov)
+    offset, covariance, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
+    moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
     lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
     most = records.feasible_set.diameter / np.maximum(lengths, 1e-300)
-    points = _end(records, state.points, moved * np.minimum(1.0, most)[:, None])
-    rhos = (*state.rhos, shell_rhos, mean_rhos)
-    return _State(points, axes, error_cov, clip.radius, rhos, shells, clip.error, moments, count)
+    source.points = _end(records, source.points, moved * np.minimum(1.0, most)[:, None])
+    source.rhos = (*source.rhos, shell_rhos, mean_rhos)
+    source.radius, source.shells = clip.radius, shells
+    source.predicted = clip.error
 
 
 def _counts(
@@ -355,27 +334,27 @@ def _end(records: Records, points: Point, moved: FloatArray) -> Point:
 
 
 def _means(
-    source: _Source,
-    state: _State,
+    source: _Rounds,
     step: int,
     clip: Clip,
     width: Spread,
     parts: Parts[list[Sized]],
     centres: FloatArray,
-) -> tuple[MeanEstimate, tuple[NoisyMoments, ...], FloatArray, Frame, ReleasedCount | None]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observe the means of clipped records, or of all where nothing is clipped.
 
-    The second moment goes with them where anything reads it. Return what is seen, the axes of the
-    next round, and with secret labels the count so far. These clip all records: the whole region
-    has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
+    The second moment goes with them where anything reads it. Return what is seen, in coordinates at
+    the private centres, the covariances of its errors, and ρ; keep the axes of the next round, and
+    with secret labels the count so far. These clip all records: the whole region has vectors of
+    norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
-    records, size, count = source.survey.records, source.size, state.class_size
+    records, size, count = source.survey.records, source.size, source.class_size
     d, last = records.space.dim, source.last(step)
     rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
-    points = np.broadcast_to(state.points, (size, *state.points.shape[1:]))
+    points = np.broadcast_to(source.points, (size, *source.points.shape[1:]))
     units, vectors = _region_vectors(source, points, whole)
     if len(rows):
-        frame, own = state.frame.at(rows), Clip(*(column[rows] for column in clip))
+        frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
         to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
         vectors |= _clipped_vectors(source, step, to, rows, parts)
@@ -383,7 +362,7 @@ def _means(
     if count is not None:
         released, count = count.divided(released, source.steps[step].sigma)
     sigma = source.steps[step].sigma / (1.0 if count is None else count.divisor)
-    offset, covariance, axes = np.empty((size, d)), np.empty((size, d, d)), state.frame
+    offset, covariance = np.empty((size, d)), np.empty((size, d, d))
     moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in whole}
     for r in whole:
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
@@ -402,13 +381,14 @@ def _means(
         if last:
             moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
         elif source.plan.reshape:
-            axes = state.frame.put(rows, reshape_axes(frame, several), size)
-    last_moments = tuple(moments[r] for r in range(size) if last)
-    return MeanEstimate(offset, covariance), last_moments, rhos, axes, count
+            source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
+    source.moments = tuple(moments[r] for r in range(size) if last)
+    source.class_size = count
+    return offset, covariance, rhos
 
 
 def _moments(
-    source: _Source,
+    source: _Rounds,
     step: int,
     points: Point,
     noised: FloatArray,
@@ -438,7 +418,7 @@ def _moments(
 
 
 def _region_vectors(
-    source: _Source, points: Point, rows: list[int]
+    source: _Rounds, points: Point, rows: list[int]
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
     """Return `region_units`, and the vector of each repetition that clips none, by its number."""
     records = source.survey.records
@@ -448,7 +428,11 @@ def _region_vectors(
 
 
 def _clipped_vectors(
-    source: _Source, step: int, to: Clipping, rows: NDArray[np.int64], parts: Parts[list[Sized]]
+    source: _Rounds,
+    step: int,
+    to: Clipping,
+    rows: NDArray[np.int64],
+    parts: Parts[list[Sized]],
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
     paired = source.plan.reshape

@@ -27,15 +27,15 @@ its budget. Other data sets, and paths that were not drawn, may cost more, as in
 
 Read in this order: ``bounds.py`` (from counts to bounds, and from transcripts to what they cost),
 ``attacks.py`` (neighbouring data sets of the adaptive mean, of secret labels, persons and streams;
-those of a mechanism stand in its own file), ``cases.py`` (what is audited), ``controls.py`` (what
-is broken on purpose, which it must catch), ``trials.py``.
+those of a mechanism stand in its own file), ``cases.py`` (what is audited, and what is broken on
+purpose, which it must catch), ``trials.py``.
 """
 
 from pipeline.audit.bounds import Claim as Claim
 from pipeline.audit.bounds import claims as claims
+from pipeline.audit.cases import CONTROLS as CONTROLS
 from pipeline.audit.cases import Case as Case
 from pipeline.audit.cases import all_cases as all_cases
-from pipeline.audit.controls import CONTROLS as CONTROLS
 from pipeline.audit.trials import AuditFinding as AuditFinding
 from pipeline.audit.trials import AuditRun as AuditRun
 from pipeline.audit.trials import audit as audit

@@ -32,8 +32,7 @@ from pipeline.audit.bounds import (
     mu_shown,
     squared_mu,
 )
-from pipeline.audit.cases import Case, all_cases
-from pipeline.audit.controls import CONTROLS
+from pipeline.audit.cases import CONTROLS, Case, all_cases
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder
 from pipeline.parallel import workers

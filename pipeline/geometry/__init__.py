@@ -2,7 +2,7 @@
 
 In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small matrices, on
 ``jacobi.py``; ``covariances.py``, what a metric knows of covariance descriptors; the manifolds
-``spd.py``, ``hyperbolic.py``, ``sphere.py``, ``kendall.py``; ``charts.py``, points as coordinates
+``spd.py``, ``space_forms.py``, ``kendall.py``; ``charts.py``, points as coordinates
 and maps of these; ``frechet.py``, manifolds by name, and the mean.
 """
 

@@ -25,11 +25,10 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError, require_known
-from pipeline.geometry.hyperbolic import Hyperbolic
 from pipeline.geometry.kendall import Kendall
 from pipeline.geometry.manifold import DescentField, Manifold, Point, in_chunks
+from pipeline.geometry.space_forms import Hyperbolic, Sphere
 from pipeline.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
-from pipeline.geometry.sphere import Sphere
 
 MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "spd-log-euclidean": LogEuclidean,

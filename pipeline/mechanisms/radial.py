@@ -72,9 +72,9 @@ from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
-from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.geometry.linalg import unvecd, vecd
 from pipeline.geometry.manifold import FlatArea, SphereArea
+from pipeline.geometry.space_forms import HyperbolicArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:

@@ -45,8 +45,10 @@ from pipeline.audit.cases import (
     PERSON_CASES,
     STREAM_CASES,
     STREAMS,
+    half_noise,
+    misprinted_sigma,
+    opened_again,
 )
-from pipeline.audit.controls import half_noise, misprinted_sigma, opened_again
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd

@@ -11,10 +11,9 @@ import pytest
 from scipy import integrate, special, stats
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry.hyperbolic import HyperbolicArea
 from pipeline.geometry.kendall import KendallArea
 from pipeline.geometry.manifold import FlatArea
-from pipeline.geometry.sphere import SphericalArea
+from pipeline.geometry.space_forms import HyperbolicArea, SphericalArea
 from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, directions
 
 AREAS = [FlatArea, HyperbolicArea, SphericalArea, KendallArea, SpdEnvelope]

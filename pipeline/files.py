@@ -161,7 +161,7 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> Path:
     """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8."""
     with atomic_path(path, mode=mode) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+    return path  # where it stands only now
 
 
 @contextmanager

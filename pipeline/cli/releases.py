@@ -228,7 +228,7 @@ def _by_budget(found: "Forecast", one: "ClassForecast", letter: str) -> Table:
 def _cells(expected: "Expected") -> tuple[str, str]:
     """Return error and radius as text."""
     if expected.low is None or expected.high is None or expected.radius is None:
-        return "not open yet", ""
+        return "not open yet" if expected.n else "no mean", ""
     return f"{expected.low:.2g} to {expected.high:.2g}", f"{expected.radius:.2g}"
 
 

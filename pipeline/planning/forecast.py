@@ -285,10 +285,11 @@ def marks(last: int, *more: int | None) -> tuple[int, ...]:
 class StreamCurves:
     """The range of a stream's error, by night.
 
-    The opening is a release by shares of its own. What came on the k nights since is a mean under
-    ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of its own has 1/√share: like one
-    at so much less n·μ. Both are parts of one mean, by their numbers of units; as long as the later
-    one is the less certain, what is said of its units is near the opening.
+    The opening is a release by shares of its own; where labels are secret, counts before it have
+    taken theirs of the budget. What came on the k nights since is a mean under ‖c‖_H·‖c‖_k/√share
+    times the noise of its n·μ, where a release of its own has 1/√share: like one at so much less
+    n·μ. Both are parts of one mean, by their numbers of units; as long as the later one is the less
+    certain, what is said of its units is near the opening.
     """
 
     opening: Curve
@@ -303,7 +304,7 @@ class StreamCurves:
         *before, opened = openings
         n = units.until(night)
         held = units.until(opened) - (units.until(before[-1]) if before else 0)
-        first = self.opening.ends(held * plan.mu)
+        first = self.opening.ends(held * plan.opening_mu(self.opening.domain.dimension))
         holds = plan.next_opening(units.until(opened)) is not None
         if n == units.until(opened) or holds:
             return first
@@ -365,6 +366,10 @@ SECRET = (
     "n·μ = 60 on, and more below."
 )
 PERSONS = "Errors of persons were not measured: their records lie closer than those of images."
+EMPTY = (
+    "A class without images is released as all others are: its count lies near 0, its mean is "
+    "noise, and it has no region."
+)
 RADIUS = (
     "radius: within which 95 of 100 releases lie, where the error is in the range. All are "
     "estimates: stranger images may err more, and the guarantee does not rest on them."
@@ -492,18 +497,18 @@ class ForecastRequest:
     error: float | None = None
 
     def __post_init__(self) -> None:
-        counts: dict[str, tuple[int | None, int]] = {
-            **{f"--n {name}": (n, MOST_UNITS) for name, n in self.sizes.items()},
-            "--per-night": (self.per_night, MOST_UNITS),
-            "--nights": (self.nights, MOST_NIGHTS),
-        }
-        for name, (count, most) in counts.items():
-            if count is not None and not 1 <= count <= most:
-                raise ConfigError(
-                    f"{name} must be 1 to {most:,}, found {count}; correct it, or leave it out"
-                )
+        require_count("--per-night", self.per_night, 1, MOST_UNITS)
+        require_count("--nights", self.nights, 1, MOST_NIGHTS)
         if self.error is not None and not 0.0 < self.error < math.inf:
             raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")
+
+
+def require_count(name: str, count: int | None, least: int, most: int) -> None:
+    """Raise `ConfigError` where a number that is asked about is out of range."""
+    if count is not None and not least <= count <= most:
+        raise ConfigError(
+            f"{name} must be {least} to {most:,}, found {count}; correct it, or leave it out"
+        )
 
 
 def forecast(
@@ -528,7 +533,7 @@ def forecast(
     """
     card = find_card(config.dataset)
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
-    units = _arrivals(card, request, streamed=plan is not None)
+    units = _arrivals(card, request, streamed=plan is not None, secret=config.secret)
     if plan is None:
         config.check_sizes({name: found.first for name, found in units.items()})
     configs = [_at(config, factor * config.budget) for factor in LADDER]
@@ -564,7 +569,7 @@ def forecast(
         needed=most([one.needed for one in classes]),
         classes=classes,
         verdict=ends.verdict(units, last),
-        meaning=meaning(config, DESCRIPTORS[config.descriptor], ends.curve.widened),
+        meaning=meaning(ends, empty=not all(found.until(last) for found in units.values())),
     )
 
 
@@ -589,7 +594,8 @@ class _Ends:
         return self.streamed.ends(config.nights, units, night)
 
     def expected(self, budget: float, units: ClassArrivals, night: int) -> Expected:
-        found, n = self.at(budget, units, night), units.until(night)
+        n = units.until(night)
+        found = self.at(budget, units, night) if n else None
         if found is None:
             return Expected(n, None, None, None)
         return Expected(n, *found, found.radius(self.curve.domain.dimension))
@@ -598,7 +604,11 @@ class _Ends:
         """Return what all means are likely usable for, in words."""
         config = self.config
         return in_words(
-            [self._verdict(name, found, night) for name, found in units.items()],
+            [
+                self._verdict(name, found, night)
+                for name, found in units.items()
+                if found.until(night)
+            ],
             unit=config.unit,
             definition=config.definition,
             budget=config.budget,
@@ -626,7 +636,7 @@ class _Ends:
             return None
 
         def high(budget: float) -> float:
-            found = self.at(budget, units, night)
+            found = self.at(budget, units, night) if units.until(night) else None
             return math.inf if found is None else found.high
 
         return least_budget(high, error, self.config.budget)
@@ -684,11 +694,17 @@ def _last_night(config: ReleaseConfig, request: ForecastRequest) -> int:
     return request.nights or plan.horizon
 
 
-def _arrivals(card: Card, request: ForecastRequest, *, streamed: bool) -> dict[str, ClassArrivals]:
-    """Return the units of each class that is asked for; of any class, where no size is given."""
+def _arrivals(
+    card: Card, request: ForecastRequest, *, streamed: bool, secret: bool
+) -> dict[str, ClassArrivals]:
+    """Return the units of each class that is asked for; of any class, where no size is given.
+
+    Where labels are `secret` a class may have none.
+    """
     more = request.per_night
-    for name in request.sizes:
+    for name, n in request.sizes.items():
         require_known("class", name, card.classes, f"the card has {', '.join(card.classes)}")
+        require_count(f"--n {name}", n, 0 if secret else 1, MOST_UNITS)
     if request.sizes:
         return {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
     if more is not None:
@@ -762,11 +778,13 @@ def _first(fits: Callable[[float], bool], start: float, factor: float) -> float 
     return next((budget for budget in candidates if fits(budget)), None)
 
 
-def meaning(
-    config: ReleaseConfig, spec: Descriptor, widened: tuple[float, float]
-) -> tuple[str, ...]:
-    """Return the sentences that are true of a forecast, in reading order."""
-    said = [ERROR.format(below=widened[0], above=widened[1])]
+def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:
+    """Return the sentences that are true of a forecast, in reading order.
+
+    `empty` says whether one of its classes has no images.
+    """
+    config, (below, above) = ends.config, ends.curve.widened
+    said = [ERROR.format(below=below, above=above)]
     if config.plan.mechanisms:
         return (*said, NOISE, RADIUS)
     if config.nights is not None:
@@ -774,9 +792,11 @@ def meaning(
         if config.nights.again:
             again = " and ".join(f"{later:g}" for later in config.nights.again)
             said.append(EARLY.format(opening=config.nights.opening, again=again))
-    said.append(MEASURED[spec.dimensions])
+    said.append(MEASURED[DESCRIPTORS[config.descriptor].dimensions])
     if config.unit == "person":
         said.append(PERSONS)
     if config.secret:
         said.append(SECRET)
+    if empty:
+        said.append(EMPTY)
     return (*said, RADIUS)

@@ -175,6 +175,10 @@ class StreamPlan:
         """Return what the opening spends: all, but for the share of the counts before it."""
         return self._before_opening(dim)[1].budget if self.secret else self.budget
 
+    def opening_mu(self, dim: int) -> float:
+        """Return μ of the Gaussian noise that the opening buys."""
+        return 1.0 / gaussian_sigma(self.opening_budget(dim), 1.0)
+
     def labels(self, units: int) -> Labels:
         """Return what is public of the classes on a night up to which so many units came."""
         return Labels(max(1, units)) if self.secret else PUBLIC_LABELS

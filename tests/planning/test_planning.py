@@ -26,6 +26,7 @@ from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import FloatNoise
 from pipeline.planning.forecast import (
+    EMPTY,
     MEASURED,
     SURE,
     ClassArrivals,
@@ -236,6 +237,73 @@ def test_a_real_stream_errs_as_foreseen() -> None:
         if night in (15, 25, 55) and found is not None and ends is not None:
             true = records.placed[rows[: night * nightly]].mean(axis=0)
             assert ends.low < np.linalg.norm(found.offset - true) < ends.high
+
+
+def test_what_counts_cost_is_foreseen() -> None:
+    """Of secret labels the opening has 0.95 of the squared budget; later nights have all of it."""
+    kind, units = MANIFOLDS["spd-log-euclidean"](k=5), ClassArrivals(300, 300)
+    public, secret = (StreamPlan(GDP(1.0), 365, secret=labels) for labels in (False, True))
+    known = stream_curves(secret, curve(), kind)
+    assert known.ends(secret, units, 1) == known.opening.ends(300.0 * secret.opening_mu(15))
+    assert secret.opening_mu(15) == pytest.approx(math.sqrt(0.95), rel=1e-9)
+    assert public.opening_mu(15) == public.mu
+    assert known.ends(public, units, 1) == known.opening.ends(300.0)
+    for night, least in ((1, 1.005), (9, 1.0)):
+        one, other = known.ends(public, units, night), known.ends(secret, units, night)
+        assert one
+        assert other
+        assert least < other.high / one.high < 1.05
+
+
+def test_streams_of_secret_labels_err_as_foreseen() -> None:
+    """At the opening, and on nights 25 and 55, the median of twelve streams is in the range."""
+    records = records_of(images_of(ImageClass("tiles", 0), None), descriptor="oct5")
+    plan, nightly = StreamPlan(GDP(1.0), 365, secret=True), 20
+    stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
+    known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
+    errors: dict[int, list[float]] = {0: [], 25: [], 55: []}
+    for seed in range(12):
+        history, private = [], empty_state(stream.space.dim)
+        noise, rows = (
+            FloatNoise(np.random.default_rng([5, seed])),
+            np.random.default_rng([6, seed]).permutation(records.n),
+        )
+        for night in range(1, 56):
+            batch = records.placed[rows[(night - 1) * nightly : night * nightly]]
+            told, private = release_night(
+                stream, history, private, batch, noise=noise, total=2 * nightly
+            )
+            history.append(told)
+            place = 0 if told.opened else night
+            if place in errors:
+                found = cumulative_mean(stream, history)
+                assert found
+                true = records.placed[rows[: night * nightly]].mean(axis=0)
+                errors[place].append(float(np.linalg.norm(found.offset - true)))
+    for night, several in errors.items():
+        ends = known.ends(plan, ClassArrivals(nightly, nightly), night or 15)
+        assert ends
+        assert len(several) == 12
+        assert ends.low < np.median(several) < ends.high
+
+
+def test_a_class_without_images_is_planned_where_labels_are_secret(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no error, in a release and in a stream, and what is released of it is said."""
+    secret = CONFIG.replace("labels_and_class_sizes_are_public = true\n", "")
+    (ward / "release.toml").write_text(secret)
+    (ward / "stream.toml").write_text(secret + STREAM)
+    for tokens in ((), ("stream",)):
+        found = planned(ward, capsys, *tokens, "--n", "well=900", "--n", "ill=0")["forecast"]
+        well, ill = found["classes"]
+        assert (ill["name"], ill["opening"], ill["needed"]) == ("ill", None, None)
+        assert all(row["low"] is row["high"] is None for row in ill["by_budget"])
+        assert well["by_budget"][2]["low"] > 0.0
+        assert EMPTY in found["meaning"]
+        assert "ill" not in " ".join(found["verdict"])
+    assert main(["plan", "--config", str(ward / "release.toml"), "--n", "ill=0"]) == 0
+    assert "no mean" in capsys.readouterr().out
 
 
 def test_the_least_budget_suffices_and_no_smaller_one(

@@ -281,7 +281,8 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
         title=title,
         caption=(
             f"All lower bounds hold together with probability 1 − {FALSE_ALARM:g}. A bound above "
-            "its claim proves a fault; a bound below it proves nothing. Tight: one over the other. "
+            "its claim proves a fault; a bound below it proves nothing: of few draws it is low. "
+            "Tight: one over the other. "
             "μ² is exact: the largest of all transcripts, replayed on both data sets."
         ),
         box=box.SIMPLE_HEAD,

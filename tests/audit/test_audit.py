@@ -1,7 +1,9 @@
 """The audit: its bounds hold, its scores are likelihood ratios, sound passes, broken is caught.
 
-Random tests are seeded. What rests on `FALSE_ALARM` fails for sound code with probability below
-1e-6 by construction, in all; the means below compare at 6 standard errors and more (< 1e-8 each).
+Random tests are seeded. The bounds of one call of `audit` are wrong for sound code with probability
+below 1e-6 by construction (`FALSE_ALARM`), so of its four calls on all sound mechanisms below 4e-6,
+and of all calls of this file below 2e-5; the means below compare at 6 standard errors and more
+(< 1e-8 each).
 """
 
 import math

@@ -411,6 +411,40 @@ def test_no_search_leaves_the_set_of_embeddings():
         images[better], best[better] = tried[better], value[better]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("manifold", SPECTRAL)
+def test_no_search_breaks_the_bound_of_means_elsewhere(manifold):
+    """The same search of 10,000 images in each spectral metric: within r and D."""
+    rng, eta = np.random.default_rng(13), ridge("gauss6", manifold)
+    limit = domain("gauss6", height=8, width=8, manifold=manifold, eta=eta)
+    starts = attacks(DESCRIPTORS["gauss6"], 8, 8, rng)
+    goals = (
+        lambda found: distance(found, found[0], manifold),
+        lambda found: distance(found, np.eye(6), manifold),
+        lambda found: -np.linalg.eigvalsh(found)[:, 0],
+    )
+    images = np.tile(starts, (len(goals), 1, 1))
+    group = np.repeat(np.arange(len(goals)), len(starts))
+    count, best, farthest = 0, np.full(len(images), -np.inf), 0.0
+    while count < 10_000:
+        tried = images.copy()
+        for image in tried:
+            row, column, side = *rng.integers(0, 8, 2), rng.choice([1, 1, 2, 4])
+            image[row : row + side, column : column + side] = rng.choice([0, 1, 128, 254, 255])
+        found = describe(tried, "gauss6", eta)
+        count += len(found)
+        slack = 2 * limit.rounding
+        assert distance(found, np.eye(6), manifold).max() <= limit.radius + slack
+        apart = distance(found, found[rng.permutation(len(found))], manifold).max()
+        assert apart <= limit.diameter + slack
+        assert (np.linalg.eigvalsh(found)[:, 0] >= limit.facts.least * (1 - 1e-9) - 1e-10).all()
+        farthest = max(farthest, apart)
+        value = np.choose(group, [goal(found) for goal in goals])
+        better = value > best
+        images[better], best[better] = tried[better], value[better]
+    assert farthest > 0.5 * limit.diameter
+
+
 def test_bad_inputs():
     """Unknown names, impossible sizes, useless η, labels that do not fit: one clear line each."""
     limit, found = at_28("oct5"), np.broadcast_to(np.eye(5), (2, 5, 5))

@@ -43,6 +43,7 @@ from prefect.states import Completed, Failed
 from pipeline import jobs
 from pipeline.errors import ConfigError, CovdpError
 from pipeline.figures import letter
+from pipeline.inference import size_in_words
 from pipeline.ledger import open_ledger
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address, load_release, read_document
@@ -170,7 +171,7 @@ def in_markdown(released: Document, page: Path) -> str:
     else:
         lines = [f"Paid: {paid}. Left: {left}, {account.releases_left} more like this."]
         heads = ["class", "n", "error, predicted"]
-        rows = [_row(row, f"{row.n:,}") for row in released.classes]
+        rows = [_row(row, size_in_words(row.n, row.n_sd)) for row in released.classes]
     table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join(
         [

@@ -170,6 +170,7 @@ def combine(
         Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import combine as combined
+    from pipeline.report import size_together
 
     together, page = _together(documents, combined, out, output, distinct=True, window=window)
     found, reasons = together.results, together.refusals
@@ -184,7 +185,7 @@ def combine(
         radii = (f"{where.radius:.3g}" for where in (one.all, one.common))
         table.add_row(
             escape(name),
-            f"{one.n:,}",
+            size_together(together.several.classes[name]),
             *radii,
             _p(one.p_value, reasons[name]),
             _yes(one.all.offered),
@@ -297,7 +298,7 @@ def match(
 def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
     """Show verdict, classes, the images that lie farthest, and those that cannot be used."""
     from pipeline.publish.local_images import AS_PRIVATE
-    from pipeline.report import FARTHEST, outside_cells
+    from pipeline.report import FARTHEST, outside_cells, size_together
 
     show(AS_PRIVATE, output)
     show(escape(verdict), output)
@@ -306,7 +307,8 @@ def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> N
         cells = ("–", "–", "–")
         if one.result is not None:
             cells = (_p(one.result.p_value, one.untested), *outside_cells(one.result))
-        table.add_row(escape(name), f"{one.row.n:,}", f"{len(one.local.places):,}", *cells)
+        n = size_together([one.row])
+        table.add_row(escape(name), n, f"{len(one.local.places):,}", *cells)
     show(table, output)
     far = new_table("farthest images", "class", "percentile")
     for name, file, percentile in matched.images[:FARTHEST]:
@@ -389,7 +391,7 @@ def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
     }
     test = {"statistic": found.statistic, "freedom": found.freedom}
     test |= _tested(found.p_value, reason)
-    return {"class": name, "n": found.n, **means, "heterogeneity": test}
+    return {"class": name, "n": found.n, "n_sd": found.n_sd, **means, "heterogeneity": test}
 
 
 def _tested(p_value: float, reason: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Timelines: what was read of each class, run after run, with bands; of a few means; of budgets.
 
-Records have ``class``, what tells them apart (``run``, or ``nights``), ``n``, ``value``, ``low``
-and ``high``; the last two are None where no band is known. Nothing is drawn there: a mark without
-its band would seem to be exact, and its axis would show noise.
+Records have ``class``, what tells them apart (``run``, or ``nights``), ``n`` and the deviation of
+its noise, ``n_sd``, ``value``, ``low`` and ``high``; the last two are None where no band is known.
+Nothing is drawn there: a mark without its band would seem to be exact, and its axis would show
+noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -275,7 +276,8 @@ def _strokes(mark: Any, up: Mapping[str, Any]) -> Any:
 
 def _told(first: str) -> list[Any]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
-    return ["class:N", f"{first}:N", *tips(*NUMBERS), alt.Tooltip("n:Q", format=",")]
+    sizes = alt.Tooltip("n:Q", format=","), alt.Tooltip("n_sd:Q", format=".2~g")
+    return ["class:N", f"{first}:N", *tips(*NUMBERS), *sizes]
 
 
 def accuracies(

@@ -22,6 +22,7 @@ It holds for releases of disjoint people. Who is in several hospitals pays in ea
 compose, √Σμ_i² in GDP, Σρ_i in zCDP.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,8 @@ class CombinedMean:
     ----------
     n : int
         Records in all.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where it is public.
     all, common : ConfidenceRegion
         Where the mean of all records lies, and that of the population.
     statistic : float
@@ -62,6 +65,7 @@ class CombinedMean:
     """
 
     n: int
+    n_sd: float
     all: ConfidenceRegion
     common: ConfidenceRegion
     statistic: float
@@ -101,6 +105,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     return CombinedMean(
         n=sum(part.n for part in parts),
+        n_sd=math.hypot(*(one.n_sd for one in hospitals)),
         all=_region(manifold, base, _weighed(hospitals, shares, None), *known),
         common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
         statistic=statistic,
@@ -128,11 +133,18 @@ def _heterogeneity(
 def _weighed(
     hospitals: Sequence[ClassCoordinates], gains: FloatArray, spread: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too."""
+    """Return Σ G_i·r_i, and the covariance of its error; `spread` where samples scatter, too.
+
+    Where sizes are counted with noise, shares f_i are off: one record more of hospital i moves
+    Σ f_i·r_i by (r_i − Σ f_i·r_i)/n.
+    """
     mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
     for gain, one in zip(gains, hospitals, strict=True):
         own = one.noise + (0.0 if spread is None else spread / one.n)
         mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
+    for one in hospitals if spread is None else ():
+        away = (one.mean - mean) * one.n_sd / sum(other.n for other in hospitals)
+        error = error + np.outer(away, away)
     parts = [
         (float(np.trace(gain)) / len(gain) * share, moments)
         for gain, one in zip(gains, hospitals, strict=True)

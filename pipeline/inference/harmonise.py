@@ -51,6 +51,8 @@ direction is noise as large as the records' own variance. Of `oct5` that is so f
 10,000 on."""
 LOG_BETA = (-20.0, 5.0)
 """Where ln β is looked for."""
+GRID = 51
+"""Values of ln β that are tried first, half a unit apart."""
 
 
 class HarmonisedSite(NamedTuple):
@@ -254,7 +256,12 @@ def _beta(away: FloatArray, within: FloatArray, errors: FloatArray) -> float:
         squares = np.einsum("si,si->s", away, np.linalg.solve(covariances, away[..., None])[..., 0])
         return float(np.sum(logs + squares))
 
-    return math.exp(float(minimize_scalar(surprise, bounds=LOG_BETA, method="bounded").x))
+    # there may be several minima, the least of which is searched near the best of a grid
+    grid = np.linspace(*LOG_BETA, GRID)
+    near = min(grid, key=surprise)
+    step = grid[1] - grid[0]
+    ends = max(near - step, LOG_BETA[0]), min(near + step, LOG_BETA[1])
+    return math.exp(float(minimize_scalar(surprise, bounds=ends, method="bounded").x))
 
 
 def _matrices(

@@ -51,6 +51,8 @@ class ClassCoordinates(NamedTuple):
     ----------
     n : int
         Number of records.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where it is public.
     mean, unshrunk : array, shape (d,)
         The released mean, and the one before it was shrunk.
     noise, bias, predicted : array, shape (d, d)
@@ -72,6 +74,7 @@ class ClassCoordinates(NamedTuple):
     """
 
     n: int
+    n_sd: float
     mean: FloatArray
     unshrunk: FloatArray
     noise: FloatArray
@@ -176,6 +179,7 @@ def _class_coordinates(
 
     return ClassCoordinates(
         n=moments.n,
+        n_sd=moments.n_sd,
         mean=space.log(base, released.place),
         unshrunk=space.log(base, space.exp(moments.base, moments.offset)),
         noise=there(moments.noise),
@@ -203,6 +207,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     bias = pooled_clipping(seen, shares)
     return ClassCoordinates(
         n=night.n,
+        n_sd=night.n_sd,
         mean=place,
         unshrunk=place,
         noise=certainty.sample - bias,

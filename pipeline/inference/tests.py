@@ -273,6 +273,8 @@ class WindowTest(NamedTuple):
         The first of the nights before them.
     n, before : int
         Units of both.
+    n_sd, before_sd : float
+        Standard deviations of the noise of these; 0 where they are public.
     p_value : float or None
         How likely two samples of one population differ so much; None where `reason` says why not.
     reason : str
@@ -282,6 +284,8 @@ class WindowTest(NamedTuple):
     since: int
     n: int
     before: int
+    n_sd: float
+    before_sd: float
     p_value: float | None
     reason: str = ""
 
@@ -294,17 +298,20 @@ def window_test(
     From released values alone: a p-value is post-processing, and costs no privacy.
     """
     if not past.segments:
-        return WindowTest(last, 0, 0, 0, None, "no night since its first mean")
+        return WindowTest(last, 0, 0, 0, 0.0, 0.0, None, "no night since its first mean")
     segment, end = past.segments[-1], len(nights)
     since, split = segment.epoch.first, end - last
     late = window_between(stream, nights, max(split + 1, since), end)
     early = window_between(stream, nights, since, split) if split >= since else None
-    sizes = (late.n if late else 0, early.n if early else 0)
+    counts = (late.n if late else 0, early.n if early else 0)
+    sizes = (*counts, late.n_sd if late else 0.0, early.n_sd if early else 0.0)
     if split < since:
         reason = f"units are clipped otherwise since night {since}, and no night before is alike"
         return WindowTest(last, since, *sizes, None, reason)
     if late is None or early is None:
-        return WindowTest(last, since, *sizes, None, "nobody came in these nights, or before")
+        nobody = "nobody came in these nights, or before"
+        few = "how many came in these nights, or before, is hardly more than noise"
+        return WindowTest(last, since, *sizes, None, few if stream.plan.secret else nobody)
     seen = epoch_moments(stream, past, segment)
     both = covariance_of(stream, nights, late, early)
     whole = late.covariance + early.covariance - both - both.T

@@ -190,7 +190,8 @@ def _reasons(
     lines = [f"{noise}difference between classes."]
     factor = max(row.factor for row in rows)
     if use < COMPARISONS and factor > 1.0:
-        enough = f"about {_two_digits(max(row.n * row.factor for row in rows))} {unit}s a class"
+        units = max(max(row.n, row.n_sd) * row.factor for row in rows)  # what divides sums
+        enough = f"about {_two_digits(units)} {unit}s a class"
         more = {"gdp": ("μ", budget * factor), "zcdp": ("ρ", budget * factor**2)}.get(definition)
         if more:
             enough += f", or {more[0]} = {_two_digits(more[1])},"

@@ -297,7 +297,6 @@ def privacy_statement(
         words = _about_persons(check_count(classes_per_person, "classes_per_person"))
     words = words if total is None else _secret_labels(words, record, classes_per_person)
     floats = () if hardened else (_FLOATS,)
-    uncovered = (*floats, _TIMING, *words.not_covered, *not_covered, _ACCESS)
     return PrivacyStatement(
         budget=budget,
         record=record,
@@ -307,7 +306,8 @@ def privacy_statement(
         plainly=plainly(
             budget, unit=words.seen, group=words.group_size, seen=seen, hardened=hardened
         )
-        + ("" if hardened else "; on paper, for noise of real numbers"),
+        + ("" if hardened else "; on paper, for noise of real numbers")
+        + words.of_class,
         equivalent=equivalent(budget, delta, total or sum(n for _, n in counts)),
         composition=composition or f"{words.classes}; releases about the same {record}s add up",
         trust_model=f"central: whoever runs this sees the {words.seen}s, readers see only the "
@@ -315,9 +315,9 @@ def privacy_statement(
         public=(*words.public, "the code and its settings", *public),
         n_by_class=counts,
         total=total,
-        added="" if total is None else _added(budget, record),
+        added="" if total is None else _added(budget, record, hardened),
         group=words.group,
-        not_covered=uncovered,
+        not_covered=(*floats, _TIMING, *words.not_covered, *not_covered, _ACCESS),
     )
 
 
@@ -332,6 +332,7 @@ class _Words(NamedTuple):
     seen: str
     group_size: int | None
     not_covered: tuple[str, ...]
+    of_class: str = ""
 
 
 def _exact(record: str, so_far: bool) -> str:
@@ -349,46 +350,56 @@ def _exact(record: str, so_far: bool) -> str:
 def _exact_total(record: str, so_far: bool) -> str:
     """Return what stands without noise where labels are secret, and whom that may give away."""
     nights = ", how many of them came on each night" if so_far else ""
+    when = ", and on which night it came" if so_far else ""
+    shows = "What the images of that one show" if record == "person" else "What that one shows"
     return (
-        f"how many {record}s all classes have together{nights}, and what the classes are called; "
-        "whoever "
-        f"knows of all {record}s but one sees by that number that there is one more, and no more "
-        "of it than the guarantee says"
+        f"how many {record}s all classes have together{nights}, and what the classes are called. "
+        f"Whoever knows all {record}s but one sees by that number whether there is one more{when}. "
+        f"{shows}, and in which class it is, stays protected"
     )
 
 
 def _secret_labels(words: _Words, record: str, classes_per_person: int | None) -> _Words:
     """Return the words where it is secret in which class a record is."""
-    several = classes_per_person is not None and classes_per_person > 1
-    whose, what = ("of one person", "all images") if record == "person" else ("", "one image")
-    if record not in PATIENTS:
-        what = f"one {record}"
-    become = "become any other images, at least one," if whose else f"becomes any other {record}"
-    where = "in any other classes" if several else "of any other class"
+    become = f"one {record} becomes any other {record}, of the same class or of any other"
+    shows = f"what {_a(record)} shows, in which class it is"
+    if record == "person":
+        become = "all images of one person become any other images, at least one, of any class"
+        shows = "what the images of a person show, in which class they are"
     return words._replace(
-        adjacency=f"replace one: {what} {whose} {become} {where}".replace("  ", " ")
-        + f"; the number of {record}s of all classes together stays as it is and is not protected; "
-        f"in which class a {record} is, and how many a class has, is protected",
+        adjacency=f"replace one: {become}. Protected are {shows}, and how many {record}s a class "
+        f"has. The number of {record}s of all classes together stays as it is and is not protected",
         classes=_secret_rule(record, classes_per_person),
         public=(),
+        of_class=f". {class_sentence(record)}",
     )
+
+
+def _a(record: str) -> str:
+    """Return a record with its article."""
+    return f"an {record}" if record[0] in "aeiou" else f"a {record}"
 
 
 def _secret_rule(record: str, classes_per_person: int | None) -> str:
     """Return how what each class costs adds up where labels are secret."""
-    if classes_per_person is None or classes_per_person == 1:
-        return (
-            f"a {record} counts in one class, and its noise hides in which: the sums of all "
-            "classes get their noise together, so a run costs its budget once"
-        )
+    many = classes_per_person or 1
+    where = "one class" if many == 1 else f"at most {many} classes"
+    cost = "its budget once" if many == 1 else f"what {many} classes cost together"
     return (
-        f"a person counts in at most {classes_per_person} classes, and the noise hides in which: "
-        "the sums of all classes get their noise together, so a run costs what "
-        f"{classes_per_person} classes cost together"
+        f"{_a(record)} counts in {where}, and the noise hides in which. The sums of all classes "
+        f"get their noise together, so a run costs {cost}"
     )
 
 
-def _added(budget: Budget, record: str) -> str:
+def class_sentence(record: str) -> str:
+    """Return in words that the figure of `plainly` holds for a secret class as well."""
+    return (
+        f"The same figure holds for the class of {_a(record)}: whoever asks in which of two "
+        "classes it is succeeds at most as often"
+    )
+
+
+def _added(budget: Budget, record: str, hardened: bool) -> str:
     """Return what holds of the same noise for data sets of which one has one record more.
 
     Such a record moves the sums by √½ of what one that is replaced may (``mean/release.py``).
@@ -399,10 +410,13 @@ def _added(budget: Budget, record: str) -> str:
             half = GDP(mu * math.sqrt(0.5) * (1.0 + GUARD))
         case ZCDP(rho):
             half = ZCDP(rho * 0.5 * (1.0 + GUARD))
-    promise = "" if half is None else f": {half}"
+    promise = ""
+    if half is not None:
+        most = best_test(half, hardened)
+        promise = f" at {half}: without that number the best test has at most {most} % success"
     return (
-        f"whether a {record} is there at all: the exact number of all {record}s gives it away to "
-        f"whoever knows the others; all that is released beside that number protects it{promise}"
+        f"whether {_a(record)} is there at all is not protected from whoever knows all others: the "
+        f"exact number of all {record}s tells it. All else that is released protects it{promise}"
     )
 
 

@@ -65,7 +65,9 @@ class WindowReadings(NamedTuple):
     """What the terms say of the units that came in the last nights of a stream."""
 
     nights: int
+    first: int
     n: int
+    n_sd: float
     readings: tuple[Reading, ...]
 
 
@@ -133,7 +135,8 @@ class PublishedRun:
     @property
     def n(self) -> int:
         """Images or persons of all classes: where labels are secret their public number."""
-        return self.document.settings.total or sum(one.n for one in self.classes)
+        settings = self.document.settings
+        return settings.total or 0 if settings.secret else sum(one.n for one in self.classes)
 
     @property
     def digest(self) -> str:
@@ -301,7 +304,9 @@ def _nights(
                 mean,
                 read(mean if usable else NONE),
                 tuple(
-                    WindowReadings(part.nights, part.n, read(recent, widest=NARROWER))
+                    WindowReadings(
+                        part.nights, part.first, part.n, part.n_sd, read(recent, widest=NARROWER)
+                    )
                     for part, recent in window_means(document, row, bias, mean.point)
                     if usable
                 ),

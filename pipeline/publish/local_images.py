@@ -7,7 +7,7 @@ and the other images are matched without it.
 
 import csv
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -21,7 +21,7 @@ from pipeline.datasets.source import SPLITS, FilesReader, StacksReader, opaque
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path
-from pipeline.geometry import Point, to_chart
+from pipeline.geometry import MANIFOLDS, Point, chart_of, to_chart
 from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
 from pipeline.publish.document import check_sides, computed, read_foreign
@@ -174,8 +174,8 @@ def match_images(document: Path, dataset: str, root: Path | None = None) -> Matc
     if source.people is not None:
         source = replace(source, people=opaque(source.people, secrets.token_bytes(32)))
     _check_same(document, settings, dataset, source)
-    labelled = {card.classes.index(name): row for name, row in rows.items()}
-    local, broken = _read(source, folder, labelled, settings)
+    labels = [card.classes.index(name) for name in rows]
+    local, broken = _read(source, folder, labels, settings)
     with computed([document]):
         classes = {
             name: ClassMatch(row, images, None, refusals[name])
@@ -224,12 +224,12 @@ def _check_same(document: Path, settings: SettingsPart, dataset: str, source: Im
 
 
 def _read(
-    source: ImageSource, folder: Path, rows: Mapping[int, ClassEntry], settings: SettingsPart
+    source: ImageSource, folder: Path, labels: Sequence[int], settings: SettingsPart
 ) -> tuple[list[LocalImages], list[FileFault]]:
     """Return the images of some classes, and files that cannot be read, without which they are."""
 
     def described(source: ImageSource) -> list[LocalImages]:
-        return [_described(source, label, folder, row, settings) for label, row in rows.items()]
+        return [_described(source, label, folder, settings) for label in labels]
 
     try:
         return described(source), []
@@ -247,19 +247,20 @@ def _read(
 
 
 def _described(
-    source: ImageSource, label: int, folder: Path, row: ClassEntry, settings: SettingsPart
+    source: ImageSource, label: int, folder: Path, settings: SettingsPart
 ) -> LocalImages:
     """Return the images of a class as the records that a release makes of them."""
-    chosen, manifold = source.select(None, label), row.manifold
+    manifold = MANIFOLDS[settings.manifold](k=DESCRIPTORS[settings.descriptor].k)
+    chosen, space = source.select(None, label), chart_of(manifold)  # a night may have no mean yet
     masks = repeat(None) if source.masks is None else source.masks(chosen.rows, CHUNK)
     chunks = [
         to_chart(manifold, describe(images, settings.descriptor, settings.eta, mask))
         for images, mask in zip(source.read(chosen.rows, CHUNK), masks, strict=False)
     ]
-    places = np.concatenate([row.place[np.newaxis][:0], *chunks])
+    places = np.concatenate([space.origin[np.newaxis][:0], *chunks])
     units = chosen.units.astype(np.int64)
     if source.people is not None and len(places):
-        places = person_records(places, units, row.space)
+        places = person_records(places, units, space)
     return LocalImages(tuple(_names(source, chosen.rows, folder)), units, places)
 
 

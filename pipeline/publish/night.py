@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched
 from pipeline.descriptors import describe
 from pipeline.errors import CovdpError, EmptyError
-from pipeline.inference import mean_certainty
+from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
     Ledger,
     NightReservation,
@@ -430,9 +430,9 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
 def _why_not(found: ClassHistory) -> str:
     """Say why there is no mean yet, and when there will be one."""
     plan, past = found.stream.plan, split_epochs(found.stream, found.nights)
-    noise = f", give or take {past.waiting_sd:.2g}," if plan.secret else ""
     return (
-        f"no mean yet: the {past.waiting}{noise} so far are held back until there are "
+        f"no mean yet: the {size_in_words(past.waiting, past.waiting_sd)} so far are held back "
+        "until there are "
         f"{math.ceil(plan.opening / plan.mu)}, as a mean of fewer would be noise, and what they "
         "pay for it they could not pay again"
     )

@@ -180,7 +180,8 @@ def _given(path: Path, window: int | None) -> Given:
                 f"{path} has no window of {window} nights, found {', '.join(known) or 'none'}; "
                 "choose one of these, or leave --window out for all nights so far"
             )
-        document = document.model_copy(update={"classes": rows})
+        settings = document.settings.model_copy(update={"total": None})  # of nights before, too
+        document = document.model_copy(update={"classes": rows, "settings": settings})
     return Given(path, content, document)
 
 
@@ -191,7 +192,8 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     are of, each counted by how many of them it has.
     """
     part = next((part for part in row.windows if part.nights == nights), None)
-    certainty, nothing = row.certainty, {"coordinates": None, "certainty": None, "point": None}
+    certainty, mean = row.certainty, ("coordinates", "certainty", "point")
+    nothing = {"n": 0, "n_sd": 0.0, **dict.fromkeys(mean)}
     if part is None or certainty is None or not part.n:
         return row.model_copy(update=nothing)
     epochs = certainty.parts[1:]
@@ -210,6 +212,7 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     return row.model_copy(
         update={
             "n": part.n,
+            "n_sd": part.n_sd,
             "point": part.point,
             "coordinates": part.coordinates,
             "certainty": certainty.model_copy(update=both),

@@ -32,7 +32,7 @@ from pipeline.report.match_page import (
 from pipeline.report.page import build_page
 from pipeline.report.release_page import build_release_report, verdict
 from pipeline.report.runs import FinishedRun, load_run, load_runs
-from pipeline.report.several_page import Together, build_together, probability
+from pipeline.report.several_page import Together, build_together, probability, size_together
 from pipeline.report.site import build_report
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "match_verdict",
     "outside_cells",
     "probability",
+    "size_together",
     "verdict",
     "verdicts",
 ]

@@ -20,7 +20,7 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.several_page import finite, frame_of
+from pipeline.report.several_page import finite, frame_of, size_together, units_in_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +61,13 @@ def build_harmonise(sites: HarmonisedSites, page: Path) -> Path:
 def harmonise_page(sites: HarmonisedSites, texts: Declaration) -> PageFrame:
     """Return the frame of the page: one section."""
     several, names = sites.several, listing(sites.several.names)
-    total = sum(row.n for rows in several.classes.values() for row in rows)
     section = Section(
         id="harmonise",
         title=texts["headline"],
         subtitle=names,
         key_numbers=[
             (str(len(several.given)), "sites"),
-            (f"{total:,}", f"{sites.unit}s"),
+            (units_in_words(several.given), f"{sites.unit}s"),
             (str(len(several.classes)), "class" if len(several.classes) == 1 else "classes"),
         ],
         headline=_verdict(sites.found),
@@ -96,7 +95,7 @@ def scales(sites: HarmonisedSites) -> dict[str, Any] | None:
     lines = [
         [
             name,
-            f"{sum(row[place].n for row in sites.several.classes.values()):,}",
+            size_together([rows[place] for rows in sites.several.classes.values()]),
             f"{site.effect:.3g} ± {site.error:.2g}",
             finite(site.apart),
             finite(site.left),

@@ -9,10 +9,17 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS, Term
 from pipeline.figures import Figure, Scale, comparison, letter, matrices, timeline
 from pipeline.files import make_folder
-from pipeline.inference import ALPHA, WindowTest, holm
+from pipeline.inference import ALPHA, WindowTest, holm, size_in_words
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import write_document
-from pipeline.publish.history import ClassRun, PublishedRun, Series, latest_points, read_history
+from pipeline.publish.history import (
+    ClassRun,
+    PublishedRun,
+    Series,
+    WindowReadings,
+    latest_points,
+    read_history,
+)
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
@@ -206,10 +213,10 @@ def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
     """Return the chart of one term, run after run."""
     place, shown = series.terms.index(term), spans(series)
     records = [
-        {"class": row.name, "run": run.key, "span": span, "n": n, **numbers_of(read[place])}
+        {"class": row.name, "run": run.key, "span": span, **size, **numbers_of(read[place])}
         for run in series.runs
         for row in run.classes
-        for span, n, read in _spans(row)
+        for span, size, read in _spans(row)
         if read and span in shown
     ]
     return timeline(
@@ -244,10 +251,10 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     classes = series.runs[-1].classes
     reaching = {ALL, *(span for row in classes for span in _reaching(row))}
     records = [
-        {"term": term.title, "class": row.name, "nights": span, "n": n, **numbers_of(read[place])}
+        {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
         for place, term in enumerate(series.terms)
         for row in classes
-        for span, n, read in _spans(row)
+        for span, size, read in _spans(row)
         if span in reaching
     ]
     lines = list(dict.fromkeys(str(record["nights"]) for record in records))
@@ -265,17 +272,22 @@ def windows(series: Series, *, caption: str) -> Figure | None:
 
 
 def _reaching(row: ClassRun) -> Iterator[str]:
-    """Yield the windows of a class that have more units than those before them."""
-    for place, (nights, n, _) in enumerate(row.windows):
-        if n > (row.windows[place - 1].n if place else -1):
-            yield _last(nights)
+    """Yield the windows of a class that reach further back than those before them."""
+    for before, window in zip([None, *row.windows], row.windows, strict=False):
+        if before is None or window.first < before.first:
+            yield _last(window.nights)
 
 
-def _spans(row: ClassRun) -> Iterator[tuple[str, int, tuple[Reading, ...]]]:
-    """Yield the windows of a class, in words, and all its nights."""
-    for nights, n, read in row.windows:
-        yield _last(nights), n, read
-    yield ALL, row.n, row.readings
+def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:
+    """Yield the windows of a class, in words, and all its nights: how many units, and readings."""
+    for window in row.windows:
+        yield _last(window.nights), _size(window), window.readings
+    yield ALL, _size(row), row.readings
+
+
+def _size(row: ClassRun | WindowReadings) -> dict[str, float]:
+    """Return how many units a chart says there are, with the deviation that noise has in it."""
+    return {"n": row.n, "n_sd": float(f"{row.n_sd:.3g}")}
 
 
 def changes(series: Series) -> dict[str, Any] | None:
@@ -297,7 +309,8 @@ def _changed(test: WindowTest, together: float | None) -> list[str]:
     differs = f"Unlike those from night {test.since} on"
     words = differs if together <= ALPHA else "Noise and chance may explain all differences"
     p_values = [f"{digits_up(p, 2)}" for p in (test.p_value, together)]
-    return [f"{words}.", f"{test.n:,}", f"{test.before:,}", *p_values]
+    sizes = size_in_words(test.n, test.n_sd), size_in_words(test.before, test.before_sd)
+    return [f"{words}.", *sizes, *p_values]
 
 
 def correlations(series: Series) -> Figure | None:

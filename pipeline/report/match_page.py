@@ -43,6 +43,8 @@ from pipeline.report.several_page import (
     finite,
     forest_records,
     probability,
+    size_together,
+    units_in_words,
 )
 
 LOCAL = "local images"
@@ -162,7 +164,7 @@ def tests(subject: _Subject) -> dict[str, Any] | None:
         if result is not None:
             test = NOT_TESTED if one.untested else probability(result.p_value)
             cells = [test, finite(result.line), *outside_cells(result)]
-        lines.append([name, f"{one.row.n:,}", f"{len(one.local.places):,}", *cells])
+        lines.append([name, size_together([one.row]), f"{len(one.local.places):,}", *cells])
     heads = ["Class", "n, release", "n, local", "p-value", "z of contrast", "Outside", "Expected"]
     return table(heads, lines)
 
@@ -267,9 +269,9 @@ def basis(subject: _Subject) -> list[Finding]:
 def documents(subject: _Subject) -> dict[str, Any]:
     """Return a line on the document, with its digest."""
     given = subject.matched.given
-    size = sum(row.n for row in given.document.classes)
     settings = given.settings
-    cells = [settings.name, settings.population, f"{size:,}", str(settings.promise)]
+    units = units_in_words([given])
+    cells = [settings.name, settings.population, units, str(settings.promise)]
     path = subject.document
     line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
     heads = ["Release", "Population", f"{settings.unit.capitalize()}s", "Promise"]

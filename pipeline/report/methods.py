@@ -22,6 +22,7 @@ from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import ConfigError
 from pipeline.figures import letter, listing, number
 from pipeline.files import resource
+from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
 from pipeline.privacy import for_group_as_written, main_parameter
 from pipeline.privacy.rounding import digits_up
@@ -271,11 +272,11 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
     rows : sequence of ClassPart or NightClassPart
         Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
     """
-    sizes = {row.class_name: row.n for row in rows}
-    sizes = sizes or {name: n or 0 for _, name, n in settings.classes}
+    sizes = {row.class_name: (row.n, row.n_sd) for row in rows}
+    sizes = sizes or {name: (n or 0, 0.0) for _, name, n in settings.classes}
     waiting = [row.class_name for row in rows if row.point is None]
     group, promise = settings.images_per_person or 1, settings.promise
-    implied = equivalent(promise, None, settings.total or sum(sizes.values()))
+    implied = equivalent(promise, None, settings.total or sum(n for n, _ in sizes.values()))
     return _sentences(
         "methods_release.txt.j2",
         settings=settings,
@@ -283,7 +284,8 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
         unit=settings.unit,
         classes=settings.classes_per_person,
         group=group,
-        sizes=sizes,
+        sizes={name: size_in_words(*size) for name, size in sizes.items() if any(size)},
+        many=len(sizes),
         tonight={
             row.class_name: row.n_tonight
             for row in rows

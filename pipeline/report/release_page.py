@@ -27,7 +27,7 @@ from pipeline.privacy import (
     success,
 )
 from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.privacy.statement import plainly
+from pipeline.privacy.statement import class_sentence, plainly
 from pipeline.publish.history import read_alone
 from pipeline.report.methods import Methods, methods, of_release, word
 from pipeline.report.page import (
@@ -199,6 +199,7 @@ def meaning(document: Document) -> list[str]:
     lines = [
         *_unprotected(document),
         _plain_sentence(cost, 1 if classes is None else None, "this release", settings),
+        *_of_class(settings),
     ]
     if (group := settings.images_per_person) and group > 1:
         lines.append(_plain_sentence(for_group(cost, group), group, "this release", settings))
@@ -213,6 +214,11 @@ def _unprotected(document: Document) -> list[str]:
     """Return what is exact and not protected, as the statement of the document says it."""
     title = "Exact, not protected"
     return [f"{title}: {text}." for label, text in document.statement if label == title]
+
+
+def _of_class(settings: SettingsPart) -> list[str]:
+    """Return in words that the figure before it holds for a class that is secret."""
+    return [f"{class_sentence(settings.unit)}."] if settings.secret else []
 
 
 def _plain_sentence(cost: Budget, group: int | None, shown: str, settings: SettingsPart) -> str:
@@ -432,6 +438,7 @@ def night_meaning(document: NightDocument) -> list[str]:
     return [
         *_unprotected(document),
         _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),
+        *_of_class(settings),
         f"Each {unit} enters on one night, and pays for that night and all to come at once.",
         _plain_sentence(spent, account.images_per_person, shown, settings),
         *_basis(settings, rho=None),
@@ -480,7 +487,7 @@ def windows(document: NightDocument) -> dict[str, Any] | None:
             name,
             _span(window),
             f"{window.first} to {window.last}",
-            f"{window.n:,}",
+            size_in_words(window.n, window.n_sd),
             rounded(float(np.sqrt(window.variances @ squares)), 3),
         ]
         for name, window in _windows(document)

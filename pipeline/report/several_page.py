@@ -121,7 +121,6 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
     """Return the frame of both pages: one section."""
     several = together.several
     names, unit = listing(several.names), together.unit
-    total = sum(map(units_of, several.given))
     count, p_values = len(several.classes), together.p_values
     first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
     if together.combined:
@@ -134,7 +133,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
         subtitle=names,
         key_numbers=[
             *first,
-            (f"{total:,}", f"{unit}s"),
+            (units_in_words(several.given), f"{unit}s"),
             (str(count), "class" if count == 1 else "classes"),
         ],
         headline=verdict(together),
@@ -206,9 +205,22 @@ def _power(together: Together) -> str:
     return f"Mostly found are contrasts that differ by {listing(shares)}; smaller ones are not."
 
 
-def units_of(given: Given) -> int:
-    """Return how many images or persons a release has: where labels are secret, as it states."""
-    return given.settings.total or sum(row.n for row in given.document.classes)
+def units_in_words(several: Sequence[Given]) -> str:
+    """Return how many images or persons releases have: where labels are secret, as they state.
+
+    Of the last nights of such a stream as it counted them, with the standard deviation of that.
+    """
+    total, deviation = 0, 0.0
+    for given in several:
+        rows, public = given.document.classes, given.settings.total
+        total += public or sum(row.n for row in rows)
+        deviation = math.hypot(deviation, *(0.0 if public else row.n_sd for row in rows))
+    return size_in_words(total, deviation)
+
+
+def size_together(rows: Sequence[ClassEntry]) -> str:
+    """Return how many images or persons a class has in all releases, in words."""
+    return size_in_words(sum(row.n for row in rows), math.hypot(*(row.n_sd for row in rows)))
 
 
 def _reasons(refusals: Mapping[str, str]) -> str:
@@ -262,7 +274,7 @@ def combined(together: Together) -> dict[str, Any] | None:
         lines.append(
             [
                 name,
-                size_in_words(result.n, math.hypot(*(row.n_sd for row in rows))),
+                size_together(rows),
                 finite(result.all.radius),
                 finite(result.common.radius),
                 *(["–", "–", NOT_TESTED] if together.refusals[name] else test),
@@ -307,7 +319,7 @@ def documents(together: Together) -> dict[str, Any]:
         cells = [
             name,
             given.settings.population,
-            f"{units_of(given):,}",
+            units_in_words([given]),
             str(given.settings.promise),
         ]
         line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}

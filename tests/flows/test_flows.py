@@ -29,6 +29,7 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.results import read_rows
 from tests.publish.test_local_images import document, put
+from tests.publish.test_secret_nights import COUNTS, HORIZON, SECRET, fixed_noise, move
 
 settling = sys.modules["pipeline.publish.night"]
 pytestmark = pytest.mark.usefixtures("prefect_imported")
@@ -319,3 +320,50 @@ def test_a_match_fails_its_state_with_one_line(prefect_server: None, tmp_path: P
     kept = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
     assert any("differs from" in one for one in kept)
     assert not any(path.name in one for one in kept for path in files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", ["", HORIZON], ids=["release", "night"])
+def test_a_label_changes_nothing_that_prefect_keeps(
+    prefect_server: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    stream: str,
+) -> None:
+    """A file is moved to another class: the same artifact, log, state and files, but for noise."""
+    from prefect.client.orchestration import get_client
+
+    from flows.release import release
+
+    outcomes = []
+    for moved in (False, True):
+        ward = Ward(tmp_path / "ward")
+        ward.write(config=SECRET, stream=stream)
+        ward.pay()
+        (first, *_) = ward.put(well=3, ill=2)
+        if moved:
+            move(ward, first)
+        monkeypatch.setenv("COVDP_LEDGER", str(ward.folder / "ledger.sqlite"))
+        fixed_noise(monkeypatch, COUNTS)
+        out = ward.folder / "out"
+        state = release(
+            ward.folder / "night.toml", out, ward.folder, "2026-03-01", return_state=True
+        )
+        identity = state.state_details.flow_run_id
+        with get_client(sync_client=True) as client:
+            left = [one for one in client.read_artifacts() if one.flow_run_id == identity]
+        said = [re.sub("'[^']*'|http.*", "NAME", message) for message in caplog.messages]
+        caplog.clear()
+        files = {
+            str(path.relative_to(out)): path.read_bytes()
+            for path in sorted(out.rglob("*"))
+            if path.is_file()
+        }
+        assert (state.name, len(files), len(left)) == ("Completed", 4, 1)
+        assert len(said) > 3
+        kept = [(one.key, one.description, one.data) for one in left]
+        outcomes.append((state.type, state.message, said, kept, files))
+        shutil.rmtree(ward.folder)
+    assert outcomes[0] == outcomes[1]
+    assert "±" in str(outcomes[0][3])

@@ -5,6 +5,8 @@ hide: all that differs between two folders without it is noise.
 """
 
 import json
+import logging
+import math
 import shutil
 import sqlite3
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from sample_nights import CONFIG, PERSONS, STREAM, Ward
 
 from pipeline.arrays import FloatArray
@@ -99,15 +102,21 @@ def test_folders_that_differ_in_labels_differ_in_noise_alone(
     assert [row["point"] is None for row in last["classes"]] == [False, True]
 
 
+@pytest.mark.parametrize("stream", ["", HORIZON], ids=["releases", "nights"])
 def test_what_is_printed_and_written_tells_no_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stream: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Both streams, exit codes, names and bytes of all files of a release are the same."""
+    """A file is moved: both streams, exit codes, log, names and bytes of all files are the same."""
+    caplog.set_level(logging.DEBUG)
     outcomes = []
     for moved in (False, True):
         ward = Ward(tmp_path / "ward")
-        ward.write(config=SECRET, stream=HORIZON)
-        ward.pay()
+        ward.write(config=SECRET, stream=stream)
+        ward.pay(50.0)
         fixed_noise(monkeypatch, COUNTS)
         monkeypatch.chdir(ward.folder)
         for day in (1, 2):
@@ -121,7 +130,8 @@ def test_what_is_printed_and_written_tells_no_class(
             out = sorted(path for path in (ward.folder / "out").rglob("*") if path.is_file())
             files = {str(path.relative_to(ward.folder)): path.read_bytes() for path in out}
             assert any(name.endswith(".parquet") for name in files)
-            outcomes.append((code, printed.out, printed.err, files))
+            outcomes.append((code, printed.out, printed.err, caplog.messages, files))
+            caplog.clear()
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(ward.folder)
     assert outcomes[0][0] == outcomes[1][0] == 0
@@ -161,7 +171,8 @@ def test_counts_and_means_lie_near_the_truth(ward: Ward) -> None:
             assert abs(window["n"] - nights_of * many / 5) <= 6.0 * window["n_sd"]
         assert 180.0 < row["rho"] <= 200.0
     said = dict(last["statement"])
-    assert "of any other class" in said["Neighbouring data sets"]
+    assert "of the same class or of any other" in said["Neighbouring data sets"]
+    assert "and on which night it came" in said["Exact, not protected"]
     assert "how many of them came on each night" in said["Exact, not protected"]
     assert "diagnosis" not in json.dumps(said)
     assert said["Images of all classes together (exact)"] == "90"
@@ -244,3 +255,95 @@ def test_streams_are_read_and_compared(
     found = json.loads(capsys.readouterr().out)
     assert found
     assert entered_on(ward.ledger, ward.stream, [b"nobody"]) == (None,)
+
+
+CLASSES = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill", "none"]\n'
+OF_PERSONS = CLASSES + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'
+Vectors = list[tuple[FloatArray, float, FloatArray]]
+"""Of every draw the vector before noise, σ of what was drawn, and what came out."""
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, told: Vectors, *, scale: float = 1.0) -> Vectors:
+    """Have the lattice add noise of `scale`·σ, or give what was `told`, and record it all."""
+    found: Vectors = []
+
+    def noisy(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        drawn = np.random.default_rng([3, len(found)]).standard_normal(len(vector))
+        out = told[len(found)][2] if told else vector + scale * sigma * drawn
+        found.append((vector, scale * sigma, out))
+        return Noised(out, 0.01)
+
+    monkeypatch.setattr(noise, "hardened_gaussian", noisy)
+    return found
+
+
+def nights_with(
+    folder: Path, card: str, night: int, records: dict[str, int], who: str = "q"
+) -> list[bytes]:
+    """Settle three nights of two classes; on one comes somebody with an image in some classes.
+
+    Every other row of an image of theirs is black.
+    """
+    ward = Ward(folder)
+    ward.write(card, config=SECRET, stream=HORIZON)
+    ward.pay(20.0 * math.sqrt(2.0))
+    (ward.folder / "ward" / "none").mkdir()
+    for day in (1, 2, 3):
+        ward.put(*((20, 22) if day == 1 else (2, 1)))
+        for name, level in records.items() if day == night else ():
+            image = np.zeros((8, 8), np.uint8)
+            image[::2] = level
+            path = ward.folder / "ward" / name / f"{who}-9000.png"
+            Image.fromarray(image).save(path)
+        ward.settle(day)
+    content = [night.result for night in stored_nights(ward.ledger, ward.stream)]
+    shutil.rmtree(folder)
+    return content
+
+
+def cost(one: Vectors, other: Vectors) -> float:
+    """Return Σ‖a − b‖²/σ² of two transcripts, over all draws of all classes."""
+    pairs = zip(one, other, strict=True)
+    return sum(float(np.sum((a - b) ** 2)) / sigma**2 for (a, sigma, _), (b, _, _) in pairs)
+
+
+FAINT, ROWS = 60, 255
+"""Gray levels of every other row of an image."""
+CASES = {
+    "an image": (CLASSES, 1, {"well": FAINT}, {"none": ROWS}),
+    "the label of an image at the opening": (CLASSES, 1, {"well": FAINT}, {"ill": FAINT}),
+    "the label of a person at the opening": (OF_PERSONS, 1, {"ill": FAINT}, {"well": FAINT}),
+    "a person in two classes": (
+        OF_PERSONS + "classes_per_person = 2\n",
+        2,
+        {"well": FAINT, "ill": FAINT},
+        {"well": ROWS, "ill": ROWS},
+    ),
+    "a person in two other classes": (
+        OF_PERSONS + "classes_per_person = 2\n",
+        2,
+        {"well": FAINT},
+        {"ill": ROWS, "none": ROWS},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_drawn_of_all_nights_costs_what_is_promised(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From files on: all draws of all classes move by g·μ² at most, and documents are the same.
+
+    With nine tenths of the noise, a control, a label at the opening costs more.
+    """
+    card, group, before, after = CASES[name]
+    night = 1 if "opening" in name else 2
+    for scale in (1.0, 0.9) if night == 1 else (1.0,):
+        one = recorded(monkeypatch, [], scale=scale)
+        first = nights_with(tmp_path / "ward", card, night, before)
+        other = recorded(monkeypatch, one, scale=scale)
+        assert nights_with(tmp_path / "ward", card, night, after) == first
+        found = cost(one, other) / (group * 20.0**2)
+        assert found > (0.9 if night == 1 else 0.04)
+        assert (found <= 1.0 + 1e-9) == (scale == 1.0), found

@@ -309,6 +309,16 @@ class WindowPart(BaseModel):
     point: Matrix
     coordinates: Coordinates
     variances: Numbers
+    covariance: Triangle | None = Field(
+        None,
+        description="where labels are secret, of its noise in all coordinates: upper triangle, row "
+        "by row; that of the counts is not along the axes",
+    )
+
+    def noise(self, axes: FloatArray) -> FloatArray:
+        """Return the covariance of its noise, (d, d); `axes` are those of its night."""
+        stated = self.covariance
+        return np.asarray((axes.T * self.variances) @ axes) if stated is None else stated
 
 
 class StreamEntry(BaseModel):
@@ -545,8 +555,7 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
     if certainty.manifold != settings.manifold:
         yield "certainty.manifold is another than that of the settings"
     for name in ("sample", "population"):
-        values = np.linalg.eigvalsh(getattr(certainty, name))
-        if not (len(values) == d and values[0] >= -NEAR * values[-1]):
+        if not _is_covariance(getattr(certainty, name), d):
             yield f"certainty.{name} is no covariance of {d} coordinates"
     if not certainty.parts:
         yield "certainty.parts is empty"
@@ -558,6 +567,8 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
             yield f"the window of {part.nights} nights is not of {d} coordinates"
         elif (part.variances < 0.0).any():
             yield f"the window of {part.nights} nights has a negative variance"
+        elif part.covariance is not None and not _is_covariance(part.covariance, d):
+            yield f"the window of {part.nights} nights has no covariance of {d} coordinates"
 
 
 def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
@@ -578,6 +589,11 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
             yield f"{name} must have {many or 'no'} numbers"
     if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):
         yield "axes are no basis"
+
+
+def _is_covariance(matrix: FloatArray, side: int) -> bool:
+    values = np.linalg.eigvalsh(matrix)
+    return len(values) == side and bool(values[0] >= -NEAR * values[-1])
 
 
 def _is_symmetric(matrix: FloatArray, side: int) -> bool:

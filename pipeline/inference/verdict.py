@@ -190,7 +190,8 @@ def _reasons(
     lines = [f"{noise}difference between classes."]
     factor = max(row.factor for row in rows)
     if use < COMPARISONS and factor > 1.0:
-        units = max(max(row.n, row.n_sd) * row.factor for row in rows)  # what divides sums
+        # a class of none has sums that are divided by the noise of its count, or by 1
+        units = max(max(row.n, row.n_sd, 1.0) * row.factor for row in rows)
         enough = f"about {_two_digits(units)} {unit}s a class"
         more = {"gdp": ("μ", budget * factor), "zcdp": ("ρ", budget * factor**2)}.get(definition)
         if more:

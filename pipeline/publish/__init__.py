@@ -47,7 +47,8 @@ that is ever said of them (`read_histories`):
                                 opening and the epochs, with what each says of its own units
 ``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
                                 ``offset``, ``variances`` v; the covariance of the noise of
-                                ``offset`` is Aᵀ·diag(v)·A, exactly
+                                ``offset`` is Aᵀ·diag(v)·A, exactly; where labels are secret it is
+                                ``covariance``, of which v is the diagonal along the axes
 ``before``, ``joined``          of a stream that follows another: the mean of those before it (on
                                 night 1), and of all together
 """

@@ -388,9 +388,8 @@ def window_means(
     Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
     which has less of it.
     """
-    axes = document.axes
     return tuple(
-        (part, Mean(part.coordinates, (axes.T * part.variances) @ axes + bias, near=near))
+        (part, Mean(part.coordinates, part.noise(document.axes) + bias, near=near))
         for part in row.windows
     )
 

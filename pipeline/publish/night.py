@@ -441,13 +441,15 @@ def _why_not(found: ClassHistory) -> str:
 def _window(found: ClassHistory, nights: int) -> WindowPart | None:
     """Return the mean of the last nights, and the exact variances of its noise along `axes`.
 
-    With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A.
+    With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A. Where
+    labels are secret it is not, by the noise of the counts, and is stated besides.
     """
     seen = window_mean(found.stream, found.nights, nights)
     if seen is None:
         return None
     into = found.stream.frame.to_axes
-    noise: dict[str, Any] = {"n_sd": seen.n_sd} if found.stream.plan.secret else {}
+    secret = found.stream.plan.secret
+    noise: dict[str, Any] = {"n_sd": seen.n_sd, "covariance": seen.covariance} if secret else {}
     return WindowPart.model_construct(
         nights=nights,
         first=seen.first,

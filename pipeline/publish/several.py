@@ -188,7 +188,7 @@ def _given(path: Path, window: int | None) -> Given:
 def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClassPart:
     """Return a class with the mean of its last nights in the place of that of all nights.
 
-    The covariance of its noise is Aᵀ·diag(v)·A, exactly. Its parts are the epochs that its nights
+    The covariance of its noise is known exactly. Its parts are the epochs that its nights
     are of, each counted by how many of them it has.
     """
     part = next((part for part in row.windows if part.nights == nights), None)
@@ -206,7 +206,7 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
         if count > 0
     ]
     bias = pooled_clipping([one.observed for one in parts], [one.share for one in parts])
-    sample = (axes.T * part.variances) @ axes + bias
+    sample = part.noise(axes) + bias
     single = row.n * (certainty.population - certainty.sample)
     both = {"sample": sample, "population": sample + single / part.n, "parts": parts}
     return row.model_copy(

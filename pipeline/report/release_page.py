@@ -481,14 +481,13 @@ def lately(document: NightDocument) -> Figure | None:
 
 def windows(document: NightDocument) -> dict[str, Any] | None:
     """Return a line a class and window: its nights, its units, and the size of its noise."""
-    squares = np.sum(document.axes**2, axis=1)
     lines = [
         [
             name,
             _span(window),
             f"{window.first} to {window.last}",
             size_in_words(window.n, window.n_sd),
-            rounded(float(np.sqrt(window.variances @ squares)), 3),
+            rounded(math.sqrt(window.noise(document.axes).trace()), 3),
         ]
         for name, window in _windows(document)
     ]

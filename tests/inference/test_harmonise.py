@@ -4,6 +4,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 """
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from pipeline.privacy import GDP
 from pipeline.store import fill, find_place, make_plan
 from tests.inference.test_inference import cells, tissue
 from tests.report.test_several_pages import row_of, text_of
+
+harmonising = sys.modules["pipeline.inference.harmonise"]
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 GAINS = {"north": 1.0, "south": 0.7, "west": 1.3}
@@ -320,3 +323,20 @@ def test_documents_that_do_not_go_together_are_refused(
     assert main(["describe", "--dataset", "tiles", "--store", "st", "--site", "north"]) == 2
     assert "give both, or neither" in capsys.readouterr().err
     assert not maps.exists()
+
+
+def test_of_two_maxima_of_the_likelihood_the_larger_is_taken() -> None:
+    """Sites are alike in coordinates that are known well, and far apart in one that is not.
+
+    With no shift at all the likelihood has a maximum, and exp(28) times as large a one far from it.
+    """
+    errors, away = np.diag([1e-3, 1.0])[None], np.array([[0.0, 80.0**0.5]])
+
+    def surprise(beta: float) -> float:
+        return float(
+            np.sum(np.log(beta + np.diag(errors[0])) + away**2 / (beta + np.diag(errors[0])))
+        )
+
+    found = harmonising._beta(away, np.eye(2), errors)
+    assert surprise(found) < surprise(2e-9) - 2 * 28.0
+    assert all(surprise(found) <= surprise(found * factor) for factor in (0.5, 0.9, 1.1, 2.0))

@@ -5,9 +5,12 @@ each mean by many times its noise: what is tested differs with p below 1e-6, and
 with more but once in 10^5 runs of this file. A class that no image has is at each door.
 """
 
+import io
 import json
 import re
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, redirect_stderr, redirect_stdout
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,12 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sample_nights import Ward
+from sample_nights import CONFIG, Ward
 
 from pipeline.cli import main
 from pipeline.inference import region, size_in_words
 from pipeline.privacy import GDP
-from tests.publish.test_secret_nights import CLASSES, HORIZON, SECRET
+from tests.publish.test_history import marks, tables
+from tests.publish.test_secret_nights import CLASSES, HORIZON, SECRET, recorded
 
 WELL, ILL = (41, 44), (9, 7)
 """Images of the two classes that have any, on the first night and on each of three later ones."""
@@ -159,6 +163,7 @@ def test_sizes_have_their_deviation_everywhere(
                     assert sizes_of(*both) in page
                 else:
                     assert all(sizes_of(row) in page for row in both)
+                assert " 0 images in " not in page
         exact = f"{2 * (sum(WELL) + 3 * sum(ILL)):,}"
         total = sizes_of(*(one[name] for one in (first, second) for name in ("well", "ill")))
         assert f" images {total if many else exact} " in page
@@ -197,6 +202,7 @@ def test_a_class_without_images_has_a_count_and_no_region_at_every_door(
         else:
             assert not region(row).offered
         page = text_of(path.with_suffix(".html"))
+        assert "about 0 images" not in page
         assert size_in_words(row["n"], row["n_sd"]) in page
     one, other = places["release-d"], places["release-e"]
     found = classes_of(capsys, "compare", one, other)["none"]
@@ -229,3 +235,61 @@ def test_sites_are_harmonised_whatever_class_has_no_image(
     sites = harmonised(capsys, tmp_path / "maps.json", *(places[name] for name in names))
     assert len(sites) == 3
     assert not sites[-1]["reason"]
+
+
+COMING = ((139, 127), (113, 131))
+"""Images of either class on two nights: numbers that stand nowhere else."""
+EXACT = {*sum(COMING, ()), *map(sum, zip(*COMING, strict=True))}
+"""What each class has, by night and so far."""
+
+
+def settled(folder: Path, config: str) -> Iterator[tuple[str, str]]:
+    """Yield all that two nights of a stream print and write, and their history, as text."""
+    import pyarrow.parquet as pq
+
+    ward = Ward(folder)
+    ward.write(config=config.replace("budget = 20.0", "budget = 2.0"), stream=HORIZON)
+    ward.pay(2.0)
+    shown = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(shown), redirect_stderr(shown):
+        patch.chdir(ward.folder)
+        for day, many in enumerate(COMING, 1):
+            ward.put(*many)
+            tokens = ["release", "--config", "night.toml", "--data-root", ".", "--out", "out"]
+            tokens += ["--ledger", "ledger.sqlite", "--run-key", f"2026-03-0{day}"]
+            assert main(tokens) == 0
+        assert main(["history", "--ledger", "ledger.sqlite", "--out", "out/history"]) == 0
+        assert main(["ledger", "show", "--ledger", "ledger.sqlite", "--verbose"]) == 0
+    yield "screen", shown.getvalue()
+    for path in sorted((ward.folder / "out").rglob("*")):
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            yield path.name, repr((table.to_pydict(), table.schema.metadata))
+        elif path.suffix == ".html":
+            yield path.name, text_of(path)
+            yield f"{path.name}, charts", repr(marks(path))
+            yield f"{path.name}, tables", repr(tables(path))
+        elif path.is_file():
+            yield path.name, path.read_text(encoding="utf-8")
+    with closing(sqlite3.connect(ward.folder / "ledger.sqlite")) as book:
+        yield "ledger", "\n".join(book.iterdump())
+
+
+def test_no_output_of_a_stream_holds_the_size_of_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents, tables, pages, charts, histories, screen and ledger; of public labels most do.
+
+    Noise is the same in each run, and no count is exact by chance.
+    """
+    word = re.compile(rf"(?<![\w.])({'|'.join(map(str, EXACT))})(?:\.0+)?(?![\w.])")
+    found: dict[str, set[str]] = {}
+    for labels, config in (("secret", SECRET), ("public", CONFIG)):
+        recorded(monkeypatch, [])
+        for name, text in settled(tmp_path / labels, config):
+            if word.search(text):
+                found.setdefault(labels, set()).add(name)
+    assert found.get("secret") is None
+    assert {"nightly-2026-03-01.json", "nightly-2026-03-02.parquet", "index.html"} <= found[
+        "public"
+    ]

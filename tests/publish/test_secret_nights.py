@@ -28,8 +28,8 @@ from pipeline.mechanisms import noise
 from pipeline.mechanisms.noise import Noised
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
-from pipeline.schema import check
-from pipeline.stream import cumulative_mean
+from pipeline.schema import NightDocument, check
+from pipeline.stream import cumulative_mean, window_mean
 from tests.publish.test_nights import documents_of
 
 SECRET = CONFIG.replace("labels_and_class_sizes_are_public = true\n", "")
@@ -184,7 +184,14 @@ def test_counts_and_means_lie_near_the_truth(ward: Ward) -> None:
         assert estimate is not None
         assert estimate.offset.tolist() == row["coordinates"]
         assert estimate.n == row["n"]
-    check(Path("night.json"), last)
+    document = check(Path("night.json"), last)
+    assert isinstance(document, NightDocument)
+    for history, part in zip(found, document.classes, strict=True):
+        for window in part.windows:  # counts move all coordinates, not along the axes alone
+            seen = window_mean(history.stream, history.nights, window.nights)
+            assert seen is not None
+            noise_of = window.noise(document.axes)
+            np.testing.assert_allclose(noise_of, seen.covariance, rtol=1e-9, atol=1e-15)
 
 
 def test_too_few_of_all_classes_wait_together(ward: Ward) -> None:

@@ -77,12 +77,14 @@ class ClaimConfig(Record):
         "behind",
         "told",
     ] = "error"
-    above: float = Field(0.0, description="least budget it is said of")
-    below: float = Field(1e9, description="largest budget it is said of")
-    least: float = Field(0.0, description="least n·budget it is said of; of released values")
-    most: float = Field(1e18, description="largest n·budget it is said of; of released values")
-    labels: tuple[int, ...] | None = Field(None, description="classes it is said of; all if none")
-    nights: tuple[int, ...] | None = Field(None, description="nights it is said of; all if none")
+    above: float = Field(0.0, description="least budget of the statement")
+    below: float = Field(1e9, description="largest budget of the statement")
+    least: float = Field(0.0, description="least n·budget of the statement; of released values")
+    most: float = Field(1e18, description="largest n·budget of the statement; of released values")
+    labels: tuple[int, ...] | None = Field(
+        None, description="classes of the statement; all if none"
+    )
+    nights: tuple[int, ...] | None = Field(None, description="nights of the statement; all if none")
 
     @model_validator(mode="after")
     def _own_bars_are_said(self) -> Self:
@@ -91,7 +93,7 @@ class ClaimConfig(Record):
                 "within stands in place of factor, and ours must say where it is from"
             )
         if self.factor == 0.0 and self.column != "offered":
-            raise ConfigError("factor must be above 0, but for the column offered, found 0")
+            raise ConfigError("factor must be above 0, but for the column `offered`, found 0")
         return self
 
 
@@ -116,12 +118,12 @@ class SeriesConfig(Record):
     aligned: bool = Field(True, description="outlines are rotated onto each other first")
     records: str = Field(
         "persons",
-        description="where the unit is the person: persons, one image (of each), images in groups "
+        description="where a record is a person: persons, one image (of each), images in groups "
         "(noise for all of the person with most), or images, which protects no person",
     )
     nights: Literal[
         "stream", "stream of secret labels", "one release", "anew every night", "average of nights"
-    ] = Field("stream", description="what is released of the units so far; kind nights only")
+    ] = Field("stream", description="what is released of the records so far; kind nights only")
     opening: Positive | None = Field(
         None, description="of its stream, where another than that of all; kind nights only"
     )
@@ -221,7 +223,8 @@ class SourceConfig(Record):
     within: Positive = Field(1.0, description="rms distance of images from their person; persons")
     smoothing: Share | None = Field(
         None,
-        description="landmarks, as a share, in each local line of a smoothed picture; outlines",
+        description="landmarks, as a share, in each local straight line of a smoothed picture; "
+        "outlines",
     )
 
 
@@ -266,7 +269,7 @@ class NightsConfig(Record):
     """How units come night by night, and what a stream of releases is told."""
 
     horizon: Count = Field(description="nights that the budget lasts")
-    opening: Positive = Field(300.0, description="N·μ at which the first units are released")
+    opening: Positive = Field(300.0, description="N·μ at which the first records are released")
     units: tuple[Count, Count] = Field(description="fewest and most that come in a night")
     shown: tuple[Count, ...] = Field(min_length=1, description="nights that are looked at")
 
@@ -278,7 +281,7 @@ class NightsConfig(Record):
                 f"{list(self.shown)}"
             )
         if self.units[0] > self.units[1]:
-            raise ConfigError(f"units must be fewest, then most, found {list(self.units)}")
+            raise ConfigError(f"`units` must be fewest, then most, found {list(self.units)}")
         return self
 
 

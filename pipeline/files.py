@@ -145,8 +145,8 @@ def private_folder(path: Path) -> Path:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             if any(path.iterdir()):
                 raise OutputError(
-                    f"{path} is open to others than you and holds files, but what is kept there is "
-                    f"as private as the images; close it (chmod 700 {path}) or choose another"
+                    f"{path} is open to others than you and holds files, but what is stored there "
+                    f"is as private as the images; close it (chmod 700 {path}) or choose another"
                 )
             path.chmod(0o700)
         _write_nothing(path)

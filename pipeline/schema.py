@@ -124,12 +124,12 @@ class SettingsPart(BaseModel):
     image_depth: Count = Field(0, description="of volumes")
     masked: Flag = Field(False, description="whether images have regions of interest")
     classes: Annotated[list[tuple[Label, Name, Label | None]], Ours] = Field(
-        description="label, name and number of units; null where labels are secret"
+        description="label, name and number of images or persons; null where labels are secret"
     )
     total: Count | None = Field(
         None,
-        description="number of units of all classes together, where labels are secret; of a night "
-        "so far",
+        description="number of images or persons of all classes together, where labels are "
+        "secret; of a night so far",
     )
     version: Name
 
@@ -251,7 +251,7 @@ class NamedPart(BaseModel):
 class ClassPart(ReleasedEntry, NamedPart):
     """A class of a release: its private mean, and what it cost."""
 
-    n: Label = Field(description="number of units; the released count where labels are secret")
+    n: Label = Field(description="number of records; the released count where labels are secret")
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     point: Matrix
     observed: NoisyMoments | None = Field(
@@ -283,7 +283,7 @@ class MomentsPart(BaseModel):
     """What the opening of a stream, or an epoch, says of its own units."""
 
     first: Count = Field(description="its first night; the opening has all nights up to it")
-    share: Size = Field(description="how much it counts in the mean of all units so far")
+    share: Size = Field(description="its weight in the mean of all records so far")
     observed: NoisyMoments
 
 
@@ -324,7 +324,9 @@ class WindowPart(BaseModel):
 class StreamEntry(BaseModel):
     """What regions and tests read of a class of a night."""
 
-    n: Label = Field(description="number of units so far; the released count if labels are secret")
+    n: Label = Field(
+        description="number of records so far; the released count if labels are secret"
+    )
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     coordinates: Coordinates | None
     certainty: CertaintyPart | None
@@ -377,7 +379,7 @@ class NightClassPart(StreamEntry, NamedPart):
     sigma: Size = Field(description="of the noise of each w, the same every night")
     w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
     count: Annotated[float, NUMBER] | None = Field(
-        None, description="where labels are secret, the same of how many units came"
+        None, description="where labels are secret, the same of how many records came"
     )
     moment: Numbers | None
     survey: Numbers | None
@@ -407,7 +409,9 @@ class NightDocument(DocumentPart):
     axes: Basis
     centre: Coordinates
     n_tonight: Label | None = Field(
-        None, description="number of units of all classes together tonight, where labels are secret"
+        None,
+        description="number of images or persons of all classes together tonight, where labels "
+        "are secret",
     )
     classes: list[NightClassPart]
 
@@ -550,7 +554,7 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
     """Yield what is wrong with the mean of a class of a night, of dimension d."""
     certainty = row.certainty
     if certainty is None or not row.n:
-        yield "a mean must have units, and what is known of its error"
+        yield "a mean must have records, and what is known of its error"
         return
     if certainty.manifold != settings.manifold:
         yield "certainty.manifold is another than that of the settings"

@@ -117,7 +117,7 @@ def sample_record(experiment: str, dataset: str, classes: tuple[ClassCount, ...]
         machine=machine(),
         steps=(("fetch", 0.02), ("describe", 0.31), ("verify", 0.04), ("run", 1.92)),
         privacy={
-            "Unit": "one image: MedMNIST drops patient identifiers.",
+            "Unit of privacy": "one image: MedMNIST drops patient identifiers.",
             "Adjacency": "replace-one; the number of images and the label of each are public.",
             "Definition": "Gaussian differential privacy, μ as printed beside each number.",
             "Composition": "the footpoint and the mean of a class share its μ; classes are "

@@ -480,7 +480,7 @@ def opened_again_attack(mechanism: Mechanism) -> Neighbours:
 
 
 def unit_again_attack(mechanism: Mechanism) -> Neighbours:
-    """Score transcripts by the nights of a unit that comes again on every later one."""
+    """Score transcripts by the nights of a record that comes again on every later one."""
     return transcripts(replace(cast(Any, mechanism), again=True))
 
 
@@ -571,19 +571,19 @@ CONTROLS: tuple[Case, ...] = (
     ),
     replace(
         STREAM_CASES[OVERLAPPING],
-        fault="units held back are opened again",
+        fault="records held back are opened again",
         broken=opened_again_case,
         attack=opened_again_attack,
     ),
     replace(
         STREAM_CASES["stream, labels"],
-        fault="a unit that comes again",
+        fault="a record that comes again",
         broken=partial(broken, again=True),
         attack=unit_again_attack,
     ),
     replace(
         STREAM_CASES["stream, two epochs"],
-        fault="a unit in two epochs",
+        fault="a record in two epochs",
         broken=partial(broken, again=True),
         attack=unit_again_attack,
     ),

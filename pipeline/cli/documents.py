@@ -102,7 +102,7 @@ def compare(
 
     Only released values are read, so it costs no privacy. It holds for releases of different
     people. Together the classes differ where the smallest p-value times their number is small.
-    Of a night the mean of all units so far is compared, or with `--window` that of the last nights.
+    Of a night the mean of all so far is compared, or with `--window` that of the last nights.
     With `--out` a page is written, ``OUT/compare.html``: the difference in words, with bands.
 
     ```
@@ -200,7 +200,7 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
 
     Only released values are read, so it costs no privacy; each site applies its own map with
     `covdp describe --map`. A site whose map would be noise stays as it is. A page is written beside
-    the maps: how far sites are apart before and after, and what is kept of the classes.
+    the maps: the distance of sites before and after, and what remains of the classes.
 
     ```
     covdp harmonise site-a.json site-b.json site-c.json --out maps.json
@@ -258,8 +258,8 @@ def match(
     """Match local images, in the clear, with a release.
 
     Are they of one population, and which of them are unlike it? It costs no budget and writes
-    nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a line an image. What
-    it prints and writes is as private as the images. Exit code 3 says that they differ, so a
+    nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image.
+    What it prints and writes is as private as the images. Exit code 3 says that they differ, so a
     pipeline can use it as a gate. It holds for releases of other people; classes are matched by
     their names.
 
@@ -310,10 +310,10 @@ def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> N
         n = size_together([one.row])
         table.add_row(escape(name), n, f"{len(one.local.places):,}", *cells)
     show(table, output)
-    far = new_table("farthest images", "class", "percentile")
+    farthest = new_table("farthest images", "class", "percentile")
     for name, file, percentile in matched.images[:FARTHEST]:
-        far.add_row(escape(printable(file, lines=False)), escape(name), f"{percentile:.2f}")
-    show(far, output)
+        farthest.add_row(escape(printable(file, lines=False)), escape(name), f"{percentile:.2f}")
+    show(farthest, output)
     for fault in matched.faults:
         line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
         show(f" {escape(line)}", output)
@@ -413,11 +413,11 @@ def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
     """Say of each class that could not be tested why."""
     for name, reason in reasons.items():
         if reason:
-            show(f" {escape(name)}: cannot be tested: too noisy, because {escape(reason)}", output)
+            show(f" {escape(name)}: cannot be tested, too noisy: {escape(reason)}", output)
 
 
 def _yes(offered: bool) -> str:
-    return "yes" if offered else "no: noise is too wide, or too many records were clipped or far"
+    return "yes" if offered else "no: too noisy"
 
 
 def _written(page: Path | None) -> dict[str, Path]:

@@ -236,7 +236,7 @@ def report(folder: Path, *, out: Path | None = None, output: Printing = PLAIN) -
         The folder that `covdp run` or `covdp reproduce` wrote.
     out
         The page's file; FOLDER/report.html when left out. Of several experiments it is the index,
-        and their pages lie beside it, in a folder of its name and -pages.
+        and their pages are beside it, in a folder of its name and -pages.
     """
     from pipeline.report import build_report
 

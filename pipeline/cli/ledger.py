@@ -64,7 +64,7 @@ def set_budget(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Give a population its total budget, or change it; every change is kept.
+    """Give a population its total budget, or change it; every change is recorded.
 
     ```
     covdp ledger set-budget ward-7 --definition gdp --total 2

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pipeline.ledger import Charge
     from pipeline.planning import ClassForecast, Expected, Forecast
     from pipeline.privacy import Budget
+    from pipeline.publish import ReleaseConfig
 
 DIGITS = 30
 """Of a number of units; what is too large is said with it."""
@@ -102,7 +103,7 @@ def plan(
 
     configure_output(output)
     settings = load_release(config)
-    affords, why = _account(settings.population, ledger)
+    affords, why = _account(settings, ledger)
     asked = ForecastRequest(sizes_of(n), per_night, nights, error)
     found = forecast(settings, asked, affords)
     if output.json:
@@ -132,7 +133,9 @@ def sizes_of(given: Iterable[str]) -> dict[str, int]:
     return sizes
 
 
-def _account(population: str, address: str | None) -> tuple["Callable[[Budget], int] | None", str]:
+def _account(
+    config: "ReleaseConfig", address: str | None
+) -> tuple["Callable[[Budget], int] | None", str]:
     """Return how many releases the account pays for, and what is known of it in words.
 
     A ledger that is not there is no fault, unless it was named.
@@ -142,14 +145,15 @@ def _account(population: str, address: str | None) -> tuple["Callable[[Budget], 
 
     try:
         book = open_ledger(ledger_address(address))
-        (row,) = book.show(population)
+        (row,) = book.show(config.population)
     except LedgerError as fault:
         if address is not None:
             raise
-        return None, f"nights: for how many the account lasts is not known: {fault}"
+        return None, f"how many releases the account pays for is not known: {fault}"
     return (
-        lambda charge: book.releases_left(population, charge),
-        f"nights: for how many the account of {population} lasts, with {row.left or 'nothing'} of "
+        lambda charge: book.releases_left(config.population, charge),
+        ("nights: those that one charge to" if config.nights else "releases: how many")
+        + f" the account of {config.population} pays for, with {row.left or 'nothing'} of "
         f"{row.budget} left",
     )
 
@@ -161,8 +165,7 @@ def show_forecast(found: "Forecast", output: Printing) -> None:
     letter = letter_of(found.definition)
     title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
     show(
-        f"\n[bold]{escape(title)}[/], no two {found.unit}s farther apart than "
-        f"{found.diameter:.4g}\n",
+        f"\n[bold]{escape(title)}[/], largest distance of two {found.unit}s {found.diameter:.4g}\n",
         output,
     )
     show(_prices(found, letter), output)
@@ -188,7 +191,7 @@ def _prices(found: "Forecast", letter: str) -> Table:
         f"ε (δ = {found.prices[0].delta:.2g})",
         "best test, %",
         "advantage",
-        "nights",
+        "nights" if streamed else "releases",
     ):
         table.add_column(head, justify="right", no_wrap=True)
     for price in found.prices:
@@ -201,8 +204,8 @@ def _prices(found: "Forecast", letter: str) -> Table:
             "" if price.nights is None else f"{price.nights:,}",
         )
     table.caption = (
-        "best test: how often whoever knows all but one unit tells at most which of two it was; "
-        "guessing has 50"
+        f"best test: success, at most, of an attacker who knows all {found.unit}s but one, and "
+        "which two it may be; guessing has 50"
     )
     table.caption_justify = "left"
     return table
@@ -414,7 +417,7 @@ def serve(
     cron
         When, in cron's five fields, UTC. A run's key is the date it was planned for.
     notify
-        A command that is run when a night fails, with the line that says why as its standard input.
+        A command that is run when a night fails, with one line that says why as its standard input.
     """
     serve_nights(config, ledger=ledger, root=data_root, out=out, cron=cron, notify=notify)
 

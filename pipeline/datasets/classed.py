@@ -164,7 +164,7 @@ def make_source(
     if card.slices:
         fewest, most = card.slices
         facts.append(
-            f"Volumes have {fewest} to {most} slices; the size told is that of the largest."
+            f"Volumes have {fewest} to {most} slices; the size shown is that of the largest."
         )
     if card.size and card.fit == "crop":
         facts.append(CROPPED)
@@ -229,7 +229,7 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     names = joined([group.names for group in groups])
     masks = joined([group.masks for group in groups]) if card.beside else None
     apart = f"make '{card.pattern}' tell them apart"
-    check_once(names, f"lies in two classes or splits, or a link repeats it; {apart}", faults)
+    check_once(names, f"is in two classes or splits, or a link repeats it; {apart}", faults)
     if masks and not card.shared:
         check_once(
             masks, f"is the mask of two images; make '{card.beside}' tell them apart", faults

@@ -238,8 +238,8 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         owners, rest = _below([part[1:] for part in parts], labels, persons)
         if owners:
             doubts.append(
-                "persons are a guess from the paths; correct pattern, or take unit and {person} "
-                "out if every image is of another person"
+                "persons are a guess from the paths; correct `pattern`, or take `unit` and "
+                "{person} out if every image is of another person"
             )
         pattern = "/".join([*before, "{class}", *rest])
         return PathLayout(sorted(names), pattern, labels, owners, doubts)
@@ -443,12 +443,10 @@ def add_depths(
     instead = "in place of axis, " if kind == "nifti" else ""
     sketch.lines.append(f"# volumes = true  # {instead}whole volumes, for descriptor vol7")
     if fewest < most:
-        sketch.lines.append(
-            f"# slices = [{fewest}, {most}]  # with it, how many slices they may have"
-        )
+        sketch.lines.append(f"# slices = [{fewest}, {most}]  # with it, fewest and most slices")
         sketch.open.append(
-            f"volumes have {fewest} to {most} slices: with volumes = true say by slices how many "
-            "they may have; that range is public"
+            f"volumes have {fewest} to {most} slices: with volumes = true add slices, fewest and "
+            "most of a volume; this range becomes public"
         )
 
 
@@ -620,7 +618,10 @@ def _toml(value: object) -> str:
 
 ALONE = "each file is taken for another person; name {person} in pattern where one has more"
 
-SLICES = "axis = 2 cuts slices across the last axis; volumes = true takes volumes whole"
+SLICES = (
+    "axis = 2 makes an image of each slice across the last axis; volumes = true makes one volume "
+    "of each file"
+)
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "class": ("class", "label", "diagnosis", "target", "category", "finding"),
@@ -693,7 +694,7 @@ def _of_folder(
     sketch = Sketch(keys, [], [])
     if masks and kind != "dicom":
         sketch.open.append(
-            f"{len(masks)} file(s) look like masks; say where they lie by masks in the card, "
+            f"{len(masks)} file(s) look like masks; say where they are by masks in the card, "
             "so that none is taken for an image"
         )
     for other in others:

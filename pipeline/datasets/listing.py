@@ -411,7 +411,7 @@ def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
         if Path(path).is_absolute() or not os.path.lexists(folder / path):
             raise ImageError(
                 f"{folder / listed} leaves out {path!r}, which is not in {folder}; correct that "
-                "line, or take it out"
+                "path, or take it out"
             )
 
 
@@ -596,7 +596,7 @@ def _below(
 def too_deep(folder: str) -> ImageError:
     """Return what is said of a folder in which others lie too deep."""
     return ImageError(
-        f"{folder} lies under more than {DEEPEST} folders; move the images up, or leave it out by "
+        f"{folder} is under more than {DEEPEST} folders; move the images up, or leave it out by "
         "a narrower pattern"
     )
 

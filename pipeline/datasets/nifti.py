@@ -152,7 +152,7 @@ def read_mask_of(file: Path, image: Volume) -> Volume:
     apart = np.abs(np.subtract(mask.affine, image.affine)).max()
     if not apart <= VOXEL_TOLERANCE * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
         raise ImageError(
-            f"{file}: a mask must lie where its image does, found another affine (sform, qform), "
+            f"{file}: a mask must be where its image is, found another affine (sform, qform), "
             f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
         )
     return mask

@@ -269,7 +269,7 @@ def _size(card: Card, size: int | None) -> int | None:
         return size or (card.sizes[0] if card.sizes else None)
     offered = ", ".join(map(str, card.sizes))
     way = f"choose one of {offered}" if offered else "leave size out: the files have their own"
-    raise DatasetError(f"{card.name} is not offered in size {size}; {way}")
+    raise DatasetError(f"{card.name} is not available in size {size}; {way}")
 
 
 def is_on_disk(card: Card, root: Path | str | None = None, size: int | None = None) -> bool:

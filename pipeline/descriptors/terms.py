@@ -1,4 +1,4 @@
-"""Mean descriptors in words for readers of images: contrast, smooth or rough, upright or lying.
+"""Mean descriptors in words for readers of images: contrast, roughness, edges, corners and so on.
 
 A term is a function of a descriptor R, the covariance of pixel features. It exists for descriptors
 that have its features, and for no others. Sizes and ratios are geometric means of standard
@@ -141,7 +141,9 @@ def _upright(kind: Descriptor) -> Term | None:
     parts = [(_of(kind, {name: 1.0}), 0.5) for name in across]
     parts += [(_of(kind, {name: 1.0}), -0.5) for name in down]
     formula = "√(sd(|Ix|) · sd(|Ixx|) / (sd(|Iy|) · sd(|Iyy|)))"
-    return _size("upright", "Upright or lying", ("lying", "upright"), formula, parts, middle=1.0)
+    return _size(
+        "upright", "Upright or horizontal", ("horizontal", "upright"), formula, parts, middle=1.0
+    )
 
 
 def _edges(kind: Descriptor) -> Term | None:
@@ -166,7 +168,7 @@ def _corners(kind: Descriptor) -> Term | None:
     return _correlation(
         "corners",
         "Lines or corners",
-        ("lines", "corners"),
+        ("straight lines", "corners"),
         "corr(|Ix|, |Iy|)",
         _of(kind, {"|Ix|": 1.0}),
         _of(kind, {"|Iy|": 1.0}),

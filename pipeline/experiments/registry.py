@@ -232,7 +232,7 @@ def _check_series(series: SeriesConfig) -> None:
     require_known("kind of rare images", series.rare, [SAME, *RARE], "ours-regions.toml has all")
     if series.rare_share and series.of != "sample":
         raise ConfigError(
-            f"series {series.series!r}: where rare images lie among those of a class only the mean "
+            f"series {series.series!r}: where rare images are among those of a class only the mean "
             f'of the sample is known, found of = "{series.of}"; write of = "sample"'
         )
     require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
@@ -269,7 +269,7 @@ def _check_images(config: ExperimentConfig) -> None:
     if covariances_of(MANIFOLDS[config.manifold]) is None:
         spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(
-            f"covariance descriptors are SPD matrices and do not lie on {config.manifold!r}; "
+            f"covariance descriptors are SPD matrices and no points of {config.manifold!r}; "
             f"choose one of {spd}"
         )
 

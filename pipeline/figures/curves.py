@@ -7,7 +7,9 @@ Bars, one number for each of a few things; printed numbers beside ours, two mark
 """
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -111,7 +113,7 @@ def curves(
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
     title = f"{measured.title[0].upper()}{measured.title[1:]} {where}"
     count = len(set(table["panel"]))
-    return finish(
+    figure = finish(
         chart,
         name="error",
         title=title,
@@ -120,6 +122,25 @@ def curves(
         caption=caption(table, band=band, x=x, panels=tuple(panels), value=value),
         legend=names,
     )
+    return replace(figure, columns=_columns(table, x=x, value=value, band=band))
+
+
+def _columns(table: Table, *, x: str, value: str, band: str) -> dict[str, str]:
+    """Return what the columns of the file of numbers are called, each by what it is of.
+
+    A budget has the name of its letter, ``budget_mu``; of several letters it has none.
+    """
+    symbols = set(map(letter, table["definition"]))
+    names = {f"budget_{unicodedata.name(symbol).split()[-1].lower()}" for symbol in symbols}
+    budget = names.pop() if len(names) == 1 else "budget"
+    return {
+        "x": budget if x == "budget" else x,
+        "mean": f"mean_{value}",
+        "low": f"low_{band}",
+        "high": f"high_{band}",
+        "count": "repetitions",
+        "expected": "expected_error",
+    }
 
 
 def _measure(table: Table, value: str) -> Axis:
@@ -274,7 +295,7 @@ def caption(table: Table, *, band: str, x: str, panels: tuple[str, ...], value: 
     alone = is_alone(table, x)
     spread = listing([number(count) for count in sorted(set(table["count"]))])
     sentences = [
-        f"{'Mark' if alone else 'Line'}: mean of {spread} repetitions.",
+        f"{'Mark' if alone else 'Curve'}: mean of {spread} repetitions.",
         _band_words(table, band, "Line" if alone else "Band"),
         _theory(table, "Upright stroke" if alone else "Thin dashes"),
         "" if alone or x == "budget" or "budget" in panels else f"Budget: {budgets(table)}.",

@@ -308,7 +308,11 @@ def accuracies(
     spread, ticks = _spread(budgets[0], budgets[-1])
     across = alt.X("budget:Q", title=along, scale=spread, axis=alt.Axis(**ticks, grid=False))
     base = alt.Chart(alt.InlineData(values=list(records))).encode(across, colour)
-    up = {"title": "told right", "scale": alt.Scale(zero=False), "axis": alt.Axis(format=".0%")}
+    up = {
+        "title": "classified correctly",
+        "scale": alt.Scale(zero=False),
+        "axis": alt.Axis(format=".0%"),
+    }
     shown = ["series:N", *(alt.Tooltip(f"{x}:Q", format=".4~g") for x in ("budget", "value"))]
     rows = [{"level": x, "value": y, "budget": budgets[-1]} for x, y in levels.items()]
     flat = alt.Chart(alt.InlineData(values=rows)).encode(alt.Y("value:Q"))
@@ -326,8 +330,8 @@ def accuracies(
     return finish(
         alt.layer(*layers).properties(width=800, height=260),
         name="accuracies",
-        title="Told right",
-        alt=f"Share told right by budget, {listing(colours)}, beside {listing(levels)}.",
+        title="Classified correctly",
+        alt=f"Share classified correctly by budget, {listing(colours)}, beside {listing(levels)}.",
         caption=caption,
         legend=list(colours),
     )

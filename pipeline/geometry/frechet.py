@@ -253,7 +253,7 @@ def _check_unique(parts: Iterable[Point], manifold: Manifold, mean: Point) -> No
     reach = max(float(manifold.dist(mean, part).max()) for part in parts)
     if reach >= limit:
         raise DomainError(
-            f"points must lie within {limit:.4g} of their mean for it to be unique, found one at "
+            f"points must be within {limit:.4g} of their mean for it to be unique, found one at "
             f"{reach:.4g}; restrict the data to a smaller ball"
         )
 

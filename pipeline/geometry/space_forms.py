@@ -131,7 +131,7 @@ class Hyperbolic(SpaceForm):
         lift = _lift(points[..., 1:])
         if (np.abs(points[..., :1] - lift) > ROUNDING * lift).any():
             raise DomainError(
-                "points must lie on the hyperboloid, x₀ = √(1 + x₁² + … + x_d²), found one that "
+                "points must be on the hyperboloid, x₀ = √(1 + x₁² + … + x_d²), found one that "
                 "does not; put the time-like coordinate first"
             )
         return np.concatenate([lift, points[..., 1:]], axis=-1)

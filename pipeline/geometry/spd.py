@@ -352,7 +352,7 @@ def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]
 def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> None:
     if not spread(kernel, count, *arguments, share=share):
         raise ConvergenceError(
-            "numbers have left the range of floats: base and point are too far apart; bring them "
+            "numbers have left the range of floats: base and point are too distant; bring them "
             "closer together"
         )
 

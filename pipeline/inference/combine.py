@@ -95,7 +95,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         the level means nothing.
     """
     if not 0.0 < level < 1.0:
-        raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
+        raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = common_coordinates(released, least=2)
     spread, sizes = _spread(hospitals), np.array([float(one.n) for one in hospitals])
     gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
@@ -160,7 +160,7 @@ def _spread(hospitals: Sequence[ClassCoordinates]) -> FloatArray:
     spreads = [one.single for one in hospitals if one.single is not None]
     if not spreads:
         raise ConfigError(
-            "releases are combined by how wide their records lie, and none holds a second moment: "
+            "releases are combined by the spread of their records, and none holds a second moment: "
             "n·μ is too small; release with a larger budget, or more records"
         )
     sizes = [one.n for one in hospitals if one.single is not None]

@@ -308,7 +308,7 @@ def region(
         When `level` or `of` mean nothing, or the release has no adaptive mean.
     """
     if not 0.0 < level < 1.0:
-        raise ConfigError(f"a level must lie between 0 and 1, found {level:g}; 0.95 is usual")
+        raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
     entry = read_released(released)

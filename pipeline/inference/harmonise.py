@@ -214,7 +214,7 @@ def _within(found: Sequence[ClassCoordinates], keep: NDArray[np.int64]) -> Float
     wide = [one for one in found if one.single is not None]
     if not wide:
         raise ConfigError(
-            "sites are harmonised by how wide their records lie, and none holds a second moment: "
+            "sites are harmonised by the spread of their records, and none holds a second moment: "
             "n·μ is too small; release with a larger budget, or more records"
         )
     singles = np.array([one.single for one in wide])

@@ -266,12 +266,12 @@ def region_refusal(observed: NoisyMoments) -> str:
         return "no second moment: the noise covers the whole region, n·μ is too small"
     if observed.moment is None:
         return (
-            "no second moment: records seemed to lie far from all others, so the noise covers the "
-            "whole region; n·μ is not too small, and noise alone may look so, seldom"
+            "no second moment: some records seemed to be outliers, so the noise covers the whole "
+            "region; n·μ is not too small, and in rare releases noise alone is the cause"
         )
     if observed.sigma > NOISY:
         times = observed.sigma / NOISY
-        return f"the noise is {times:.2g} times too wide to say how much was clipped: n·μ is small"
+        return f"the noise is {times:.2g} times too wide to bound the error of clipping"
     return ""
 
 

@@ -171,15 +171,15 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
             "and all later ones rest on it"
         )
     if wide:
+        times = max(wide.values()) / NOISY
         reasons.append(
-            f"noise in {' and '.join(wide)} is too wide to say what clipping did: its σ is "
-            f"{' and '.join(f'{sigma:.2g}' for sigma in wide.values())} of the clip, and {NOISY:g} "
-            "or less is needed"
+            f"the noise of {' and '.join(wide)} is {times:.2g} times too wide to bound the error "
+            f"of clipping; about {times:.2g} times as many records, or as large a μ, are enough"
         )
     if none:
         reasons.append(
-            f"noise in {' and '.join(none)} is so wide that nothing was released of how wide the "
-            "records lie"
+            f"the noise of {' and '.join(none)} is so wide that nothing was released of the spread "
+            "of the records"
         )
     return "; ".join(reasons)
 
@@ -306,7 +306,10 @@ def window_test(
     counts = (late.n if late else 0, early.n if early else 0)
     sizes = (*counts, late.n_sd if late else 0.0, early.n_sd if early else 0.0)
     if split < since:
-        reason = f"units are clipped otherwise since night {since}, and no night before is alike"
+        reason = (
+            f"records are clipped otherwise since night {since}, and no night before it has "
+            "that clip"
+        )
         return WindowTest(last, since, *sizes, None, reason)
     if late is None or early is None:
         nobody = "nobody came in these nights, or before"

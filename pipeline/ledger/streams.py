@@ -220,7 +220,9 @@ def _mac(key: bytes, scope: int, claim: UnitClaim) -> bytes:
 
 def claims_changed() -> Exception:
     """Return the error for claims that are not those that were written."""
-    return damaged("the units that nights of a stream have claimed were changed or lost")
+    return damaged(
+        "the images or persons that nights of a stream have claimed were changed or lost"
+    )
 
 
 def open_stream(
@@ -325,7 +327,7 @@ def check_going(opened: StreamState) -> None:
     if opened.ended:
         raise LedgerError(
             f"the stream {opened.name!r} ended when the ledger was restored from a backup, which "
-            "forgot units that had entered; open one of another name, which is charged"
+            "forgot images or persons that had entered; open one of another name, which is charged"
         )
 
 
@@ -336,14 +338,14 @@ def _followed(
     before = tx.state.streams.get(name_of(ledger, "stream", population, clean_name("stream", name)))
     if before is None or before.ended:
         raise LedgerError(
-            f"{population!r} has no stream {name!r} whose units are all known; open one that "
-            "follows none"
+            f"{population!r} has no stream {name!r} whose images or persons are all known; open "
+            "one that follows none"
         )
     units = ("group", "unit", "classes")
     if any(before.settings[part] != settings[part] for part in units):
         raise LedgerError(
-            f"the stream {name!r} counts other units, so another cannot go on from it; keep "
-            "unit, group and classes, or open one that follows none"
+            f"the stream {name!r} counts other privacy units, so another cannot go on from it; "
+            "keep what it protects, group and classes, or open one that follows none"
         )
     if type(charged) is not type(before.cost) or not fits(charged, before.cost):
         raise LedgerError(
@@ -495,7 +497,8 @@ def offered_units(
     """Return the digest and class of each unit, in order; raise unless each is there once."""
     if len(units) != len(labels):
         raise LedgerError(
-            f"each unit has a class, found {len(units)} units and {len(labels)} classes; give both"
+            f"each image or person has a class, found {len(units)} and {len(labels)} classes; "
+            "give both"
         )
     for label in set(labels):
         check_text("class", label)
@@ -519,7 +522,7 @@ def _next(tx: Transaction, opened: StreamState, run_key: str) -> int:
     if run_key < latest:
         raise LedgerError(
             f"the night of {run_key} was not released when it was due, and {latest} has been; "
-            "nights go forward: check the clock, its units enter with the next one"
+            "nights go forward: check the clock, its images enter with the next one"
         )
     if night.committed is None:
         raise LedgerError(
@@ -535,7 +538,8 @@ def horizon_reached(opened: StreamState) -> BudgetError:
     """Return the error of a night after the last."""
     return BudgetError(
         f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
-        f"follows it, for new units at no further cost: a new name, and follows = {opened.name!r}"
+        f"follows it, for new images or persons at no further cost: a new name, and follows = "
+        f"{opened.name!r}"
     )
 
 
@@ -577,7 +581,7 @@ def _again(
         raise claims_changed()
     if any(offered.get(unit) != label for unit, label in claimed.items()):
         raise LedgerError(
-            f"the night of {night.run_key} was reserved for other units or classes, and may be "
+            f"the night of {night.run_key} was reserved for other images or classes, and may be "
             "drawn again for the same alone; give what was there when it was reserved"
         )
     if opened.unit == "image" and any(claim.night != night.number for claim in entered.values()):

@@ -123,7 +123,7 @@ class KNormGradient:
         largest = float(self.manifold.dist(pole, records).max())
         if largest > self.radius:
             raise DomainError(
-                f"every record must lie within {self.radius:.6g} of the base, found one at "
+                f"every record must be within {self.radius:.6g} of the base, found one at "
                 f"{largest:.6g}; move the base or raise the radius"
             )
 

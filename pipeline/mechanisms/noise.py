@@ -114,7 +114,7 @@ def check_scale(sigma: float) -> None:
     """Raise `PrivacyError` unless σ lies in `SCALES`."""
     if not SCALES[0] <= sigma <= SCALES[1]:
         raise PrivacyError(
-            f"sigma must lie between {SCALES[0]:g} and {SCALES[1]:g}, found {sigma:g}; ask for a "
+            f"sigma must be between {SCALES[0]:g} and {SCALES[1]:g}, found {sigma:g}; ask for a "
             "budget of a usual size"
         )
 

@@ -340,19 +340,19 @@ FACTOR, STEPS = 2.0, 12
 DIGITS = 4
 """Digits of what is found, rounded up."""
 ERROR = (
-    "error: expected distance of the released mean from the mean of the class. The range is what "
-    "tiles of public pictures err by at this n·μ, from {below:g} of the least set of them to "
-    "{above:g} times the largest."
+    "error: expected distance of the released mean from the mean of the class. The range is that "
+    "of tiles of public pictures at this n·μ: from {below:g} times the least error of a set of "
+    "them to {above:g} times the largest."
 )
-NOISE = "What clips nothing errs by its noise alone, whatever the images are."
+NOISE = "A mean without clipping has the error of its noise alone, whatever the images are."
 STREAM = (
     "After the opening of a stream its ends are {below:g} and {above:g} times that; there it held "
     "141 of 144 errors on nights 40 to 200."
 )
 EARLY = (
     "An opening of {opening:g} is a first look: no region comes with it, and its images have paid "
-    "for it. All later ones are held back, and the mean stays as it is, until the stream opens "
-    "again, at n·μ of {again}."
+    "for it. All later ones are held back until the stream opens again, at n·μ of {again}. Until "
+    "then the mean is not updated."
 )
 MEASURED = {
     2: "On classes that it was not set on, of PathMNIST, OCT2017 and AdrenalMNIST3D, it held 998 "
@@ -362,17 +362,17 @@ MEASURED = {
 }
 """By the dimensions of images: what ``python -m tests.tools.tuning --ranges`` finds."""
 SECRET = (
-    "Labels are secret, and so are sizes of classes: means err by up to 1.1 times that from "
-    "n·μ = 60 on, and more below."
+    "Labels are secret, and so are sizes of classes: errors are up to 1.1 times those from "
+    "n·μ = 60 on, and larger below."
 )
-PERSONS = "Errors of persons were not measured: their records lie closer than those of images."
+PERSONS = "Errors of persons were not measured: their records spread less than those of images."
 EMPTY = (
-    "A class without images is released as all others are: its count lies near 0, its mean is "
+    "A class without images is released as all others are: its count is near 0, its mean is "
     "noise, and it has no region."
 )
 RADIUS = (
-    "radius: within which 95 of 100 releases lie, where the error is in the range. All are "
-    "estimates: stranger images may err more, and the guarantee does not rest on them."
+    "radius: 95 of 100 releases have no larger error, where the error is in the range. All are "
+    "estimates: errors of unusual images may be larger. The guarantee does not rest on them."
 )
 
 

@@ -348,7 +348,7 @@ def _refusal(budget: Budget, target: type[Any]) -> str:
         why = "its loss may be unbounded on rare events"
         out = "calibrate Laplace noise in PureDP, or state ApproxDP at a small delta"
     elif isinstance(budget, KLDP | MCDP):
-        why = "it is kept for tables, and bounds a mean or is not kept by post-processing"
+        why = "it is there for tables: it bounds a mean, or post-processing does not preserve it"
         out = "calibrate in GDP, zCDP or pure DP"
     elif isinstance(budget, RDP):
         why = "one Rényi order bounds no higher order, no zCDP and no GDP"

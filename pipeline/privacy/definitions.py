@@ -187,7 +187,7 @@ def check_delta(delta: Any) -> float:
     number = check_positive(delta, "delta")
     if number >= 1:
         raise PrivacyError(
-            f"delta must lie strictly between 0 and 1, found {number:g}; "
+            f"delta must be strictly between 0 and 1, found {number:g}; "
             "it is the probability of losing all protection: take at most 1 / (number of images)"
         )
     return number

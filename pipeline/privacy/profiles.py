@@ -142,7 +142,7 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
     """
     level = np.asarray(alpha, dtype=np.float64)
     if not ((level >= 0) & (level <= 1)).all():
-        raise PrivacyError("type I errors must lie in [0, 1], found one outside; clip them first")
+        raise PrivacyError("type I errors must be in [0, 1], found one outside; clip them first")
     match budget:
         case PureDP(epsilon):
             return _chords(epsilon, 0.0, level)

@@ -128,7 +128,7 @@ def plainly(
     group : int or None
         How many records one person has at most, None for any number; they are in question together.
     seen : str
-        What is seen.
+        What the attacker knows of what was released.
     hardened : bool
         As in `best_test`.
     """
@@ -138,8 +138,8 @@ def plainly(
         one = f"the {unit}s of one particular person{most} were used"
         other = "others in their place"
     return (
-        f"whoever sees {seen} and knows all other {unit}s can tell whether {one}, or {other}, "
-        f"with at most {best_test(budget, hardened)} % success; guessing has 50 %"
+        f"an attacker who knows {seen} and all other {unit}s must decide whether {one}, or "
+        f"{other}; this has at most {best_test(budget, hardened)} % success, guessing 50 %"
     )
 
 
@@ -386,7 +386,7 @@ def _secret_rule(record: str, classes_per_person: int | None) -> str:
     where = "one class" if many == 1 else f"at most {many} classes"
     cost = "its budget once" if many == 1 else f"what {many} classes cost together"
     return (
-        f"{_a(record)} counts in {where}, and the noise hides in which. The sums of all classes "
+        f"{_a(record)} counts in {where}, and the noise covers in which. The sums of all classes "
         f"get their noise together, so a run costs {cost}"
     )
 
@@ -462,11 +462,13 @@ def _about_persons(classes: int) -> _Words:
 def classes_rule(unit: str, classes_per_person: int | None) -> str:
     """Return how what each class costs adds up, in words; arguments as in `privacy_statement`."""
     if classes_per_person is None:
-        return f"classes have public labels and disjoint {unit}s, so a run costs the dearest class"
+        return (
+            f"classes have public labels and disjoint {unit}s, so a run costs the most costly class"
+        )
     if classes_per_person == 1:
         return (
             "a person counts in one class, the first in the card's order in which they have an "
-            "image, and their other images are left out, so a run costs the dearest class"
+            "image, and their other images are left out, so a run costs the most costly class"
         )
     return (
         f"a person counts in at most {classes_per_person} classes, the first in the card's order "

@@ -53,7 +53,8 @@ class StreamConfig(Record):
         OPENING, description="N·μ of a class at which its first mean is released"
     )
     follows: str | None = Field(
-        None, description="name of the stream before it, whose units do not enter this one"
+        None,
+        description="name of the stream before it, whose images or persons do not enter this one",
     )
 
 
@@ -94,7 +95,7 @@ class ReleaseConfig(Record):
     )
     run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
     stream: StreamConfig | None = Field(
-        None, description="a release every night that each unit pays for once"
+        None, description="a release every night that each image or person pays for once"
     )
     images_per_person: Count | None = Field(
         None, description="most images of one person, where the card cannot tell persons apart"
@@ -105,7 +106,7 @@ class ReleaseConfig(Record):
         "are secret of all classes together; 1 accepts one",
     )
     classes_per_person: Count | None = Field(
-        None, description="the card's, where its unit is the person; never in the release's file"
+        None, description="the card's, where it protects persons; never in the release's file"
     )
 
     @property
@@ -323,7 +324,7 @@ class ReleaseConfig(Record):
             raise MismatchError(
                 f"{self.dataset} protects one {self.unit} (classes_per_person = "
                 f"{self.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
-                f"{source.unit} ({found}); leave unit out of the card, or use a kind that knows "
+                f"{source.unit} ({found}); leave `unit` out of the card, or use a kind that knows "
                 "persons"
             )
 
@@ -362,7 +363,7 @@ def load_release(
     fields = read_toml(path, ConfigError, "config")
     if "classes_per_person" in fields:
         raise ConfigError(
-            f"{path}: classes_per_person belongs to the card, beside unit; leave it out here"
+            f"{path}: classes_per_person belongs to the card, beside `unit`; leave it out here"
         )
     if "seed" in fields:
         raise ConfigError(

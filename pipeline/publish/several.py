@@ -107,9 +107,9 @@ class Several(NamedTuple):
             )
         if self.shared:
             doubts.append(
-                f"More than one of them is about the population {', '.join(self.shared)}. Where "
-                "the same people are in both, differences are smaller than is assumed here, and "
-                "p-values too large."
+                f"More than one of them is about the population {', '.join(self.shared)}. If the "
+                "same people are in both, p-values are too large: real differences are found less "
+                "often."
             )
         return " ".join(doubts)
 
@@ -136,7 +136,7 @@ def read_several(
     for one, other in combinations(given, 2):
         if one.stream and one.stream == other.stream:
             raise ConfigError(
-                f"{one.path} and {other.path} are nights of one stream, which share their units; "
+                f"{one.path} and {other.path} are nights of one stream, which share their images; "
                 "`covdp history` tests the last nights of a stream against those before"
             )
     for one, other in combinations(given, 2) if distinct else ():

@@ -145,7 +145,7 @@ def _theory(checked: Checked) -> list[Finding]:
     if not count:
         return []
     farthest = (
-        f"the farthest lies {number(float(np.nanmax(checked.score)))} standard errors away "
+        f"the farthest is {number(float(np.nanmax(checked.score)))} standard errors away "
         f"({STATED}, over all)"
     )
     if off:

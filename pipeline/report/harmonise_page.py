@@ -86,7 +86,7 @@ def _verdict(found: Harmonisation) -> Finding:
     text = f"{len(mapped)} of {len(found.sites)} sites are mapped to the common scale. Farthest is "
     text += f"{farthest}, {site.apart:.2g} standard deviations of single images from the common "
     text += f"mean; after its map {site.left:.2g} are expected."
-    text += f" As they are stay {listing(stay)}: maps would be noise." if stay else ""
+    text += f" Left as they are: {listing(stay)}, whose maps would be noise." if stay else ""
     return Finding(text, warning=bool(stay))
 
 
@@ -118,9 +118,9 @@ def kept(sites: HarmonisedSites) -> list[Finding]:
     weights = ", ".join(f"{name} {100.0 * share:.2g} %" for name, share in shares)
     return [
         Finding(
-            "The two classes that are nearest to one another, all sites together, are told apart "
-            f"by linear discriminants with an expected AUC of {before} before and {after} after: "
-            "each map moves all classes of a site alike."
+            "Linear discriminants distinguish the two nearest classes, all sites together, with an "
+            f"expected AUC of {before} before and {after} after. Each map moves all classes of a "
+            "site in the same way."
         ),
         Finding(f"Weights of the classes, the same at all sites: {weights}.", told=True),
     ]

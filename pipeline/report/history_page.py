@@ -113,7 +113,7 @@ def _methods(series: Sequence[Series]) -> Methods:
         last, count = documents[-1], len(documents)
         sentences = dict(of_release(last.settings, last.classes))
         if count > 1:
-            of_many = f"{count} releases, of which the last is described: "
+            of_many = f"Of {count} releases the last is described. "
             sentences["data"] = of_many + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = series[0].runs[-1].document

@@ -253,9 +253,9 @@ def basis(subject: _Subject) -> list[Finding]:
             told=True,
         ),
         Finding(
-            f"It holds for releases of other people than the local ones, each {unit} drawn by "
-            "itself. Where the same people are in both, differences are smaller than is reckoned "
-            "here.",
+            f"The tests hold for releases of other people than the local ones, each {unit} drawn "
+            "independently. If some people are in both, the tests find real differences less "
+            "often.",
             told=True,
         ),
         Finding(

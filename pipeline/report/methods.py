@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,12 +48,14 @@ SOURCE_SETTINGS = {
 }
 """Settings of a source that one kind alone reads."""
 
-SERIES, HEADING = "series", "Settings of the series"
-"""The slot of what is special to each series, and the heading of the paragraph that it has."""
+HEADING = "Settings of the series"
+"""Of the table of what is special to each of several series."""
 
 Settings = Mapping[str, Any]
 Sentences = Mapping[str, str]
 """What settings say: slot → sentence without its full stop."""
+SeriesSettings = Mapping[str, str]
+"""What the settings of each of several series say, by its name."""
 
 
 class BibEntry(NamedTuple):
@@ -107,11 +110,14 @@ class Methods(NamedTuple):
     ----------
     paragraphs : tuple of (str, str)
         Heading, "" where there is but one, and text.
+    tables : tuple of (str, SeriesSettings)
+        Heading, and what is special to each series.
     references : tuple of BibEntry
-        What the texts cite, in order.
+        What all of it cites, in order.
     """
 
     paragraphs: tuple[tuple[str, str], ...]
+    tables: tuple[tuple[str, SeriesSettings], ...]
     references: tuple[BibEntry, ...]
 
     @property
@@ -148,7 +154,12 @@ def word(table: str, name: str) -> str:
 
 
 def methods(
-    runs: Mapping[str, Sentences], *, apart: bool = False, more: str = "", version: str = ""
+    runs: Mapping[str, Sentences],
+    *,
+    series: Mapping[str, SeriesSettings] = {},
+    apart: bool = False,
+    more: str = "",
+    version: str = "",
 ) -> Methods:
     """Return the paragraphs on some releases or runs, and what they cite.
 
@@ -156,6 +167,8 @@ def methods(
     ----------
     runs : mapping of str to mapping
         Name of a release or run to what its settings say.
+    series : mapping of str to SeriesSettings
+        Of runs, by their names; those of several have a table.
     apart : bool
         Whether each has a paragraph of its own; else what all have in common is said once.
     more : str
@@ -164,32 +177,35 @@ def methods(
         Of covdp that drew the noise, where that was another than this.
     """
     several = apart and len(runs) > 1
-    brief = {name: {x: y for x, y in one.items() if x != SERIES} for name, one in runs.items()}
     if several:
-        texts = [(name, list(sentences.values())) for name, sentences in brief.items()]
+        texts = [(name, list(sentences.values())) for name, sentences in runs.items()]
     else:
-        texts = [("", _together(brief))]
+        texts = [("", _together(runs))]
     own = version or __version__
     closing = [f"Computed with covdp {own} [@{OWN}]"]
     if version and version != __version__:
         closing.append(f"This page was made with covdp {__version__}")
     texts[-1][1].extend([*filter(None, [more]), *closing])
-    texts += [
-        (f"{name}: {HEADING.lower()}" if several else HEADING, [sentences[SERIES]])
-        for name, sentences in runs.items()
-        if SERIES in sentences
+    tables = [
+        (f"{name}: {HEADING.lower()}" if several else HEADING, rows)
+        for name, rows in series.items()
+        if len(rows) > 1
     ]
     paragraphs = [
         (name, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}.")
         for name, parts in texts
     ]
-    keys = [
-        key
-        for _, text in paragraphs
-        for group in CITED.findall(text)
-        for key in _keys(group)
-        if key in references()
-    ]
+    return _cited(paragraphs, tables, own)
+
+
+def _cited(
+    paragraphs: Sequence[tuple[str, str]], tables: Sequence[tuple[str, SeriesSettings]], own: str
+) -> Methods:
+    """Return texts with the labels of what they cite in place of its keys, and what that is."""
+    texts = [text for _, text in paragraphs]
+    texts += [text for _, rows in tables for text in rows.values()]
+    groups = [group for text in texts for group in CITED.findall(text)]
+    keys = [key for group in groups for key in _keys(group) if key in references()]
     cited = {key: reference(key, own) for key in dict.fromkeys(keys)}
 
     def label(match: re.Match[str]) -> str:
@@ -199,7 +215,12 @@ def methods(
         return f"({'; '.join(cited[key].label for key in keys)})"
 
     return Methods(
-        tuple((name, CITED.sub(label, text)) for name, text in paragraphs), tuple(cited.values())
+        tuple((name, CITED.sub(label, text)) for name, text in paragraphs),
+        tuple(
+            (name, {key: CITED.sub(label, text) for key, text in rows.items()})
+            for name, rows in tables
+        ),
+        tuple(cited.values()),
     )
 
 
@@ -331,12 +352,29 @@ def of_experiment(
         made=settings["source"] or settings["composition"] or settings["scale"],
         title=title,
         classes=classes,
-        guarantees=guarantees if len(promises) > 1 else {},
         guarantee=promises.pop() if len(promises) == 1 else "",
         moment=settings["kind"] in WITH_MOMENT,
         plans=SERIES_PLANS,
         defaults=_complete(SeriesConfig, {}),
     )
+
+
+def series_of_experiment(config: Settings, guarantees: Mapping[str, str] = {}) -> SeriesSettings:
+    """Return what the settings of each series of an experiment say; arguments as above."""
+    settings = _complete(ExperimentConfig, config)
+    template: Any = _environment().get_template("methods_series.txt.j2").module
+    several = len(set(guarantees.values())) > 1
+    texts = {
+        item["series"]: template.series_settings(
+            _complete(SeriesConfig, item),
+            settings,
+            SERIES_PLANS,
+            _complete(SeriesConfig, {}),
+            guarantees.get(item["series"]) if several else "",
+        )
+        for item in settings["mechanisms"]
+    }
+    return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
 def _complete(model: type[BaseModel], settings: Settings) -> dict[str, Any]:
@@ -377,15 +415,20 @@ def _environment() -> Any:
 
 
 def _listed(values: Any) -> str:
-    """Return numbers or names, one after another."""
+    """Return numbers or names, one after another; of many equal ones in a row how many."""
     values = values if isinstance(values, list | tuple) else [values]
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    runs = [(text, len(list(group))) for text, group in groupby(texts)]
+    return ", ".join(
+        f"{text} ({count} times)" if count > 3 else ", ".join([text] * count)
+        for text, count in runs
+    )
 
 
 def _numbers(table: Settings) -> str:
     """Return the settings of a table, but for its kind and those that are empty."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {_listed(value)}"
+        words()["setting"][name].format(_listed(value))
         for name, value in table.items()
         if name != "kind" and value not in (None, (), [])
     )

@@ -41,7 +41,32 @@ def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None
             }
             for place, term in enumerate(series.terms)
         ],
+        "notes": clipping_notes(run.document.classes, series.settings.unit),
     }
+
+
+def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
+    """Return what the bands of terms leave out: the most that clipping may have moved each mean.
+
+    It is a bound, which outliers may reach; bands have the error of clipping that is predicted.
+    """
+    notes = []
+    for row in rows:
+        if not (says_region(row) and is_usable(row)):
+            continue
+        where = region(row, LEVEL)
+        if not where.offered:
+            notes.append(
+                f"The noise is too wide to bound the error of clipping of {row.class_name}: the "
+                "95 % of the bands do not include it."
+            )
+        elif where.clipping > 0.0:
+            notes.append(
+                f"The mean of {row.class_name} may be off by up to {where.clipping:.2g} if a few "
+                f"{unit}s are very unlike the others: this is not in the 95 % of the bands, but "
+                "in the region."
+            )
+    return notes
 
 
 def cell(value: str, band: str, word: str = "") -> dict[str, str]:
@@ -62,7 +87,7 @@ def _cell(row: ClassRun, place: int) -> dict[str, str]:
         return cell(signed(value), "band not known")
     word = ""
     if term.middle is not None:
-        undecided = f"{term.low} or {term.high}: noise hides which"
+        undecided = f"{term.low} or {term.high}: undecided, noise is too wide"
         word = term.high if low > term.middle else term.low if high < term.middle else undecided
     return cell(signed(value), f"{signed(low)} to {signed(high)}", word)
 
@@ -161,10 +186,13 @@ def _radii(
 def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     """Return the region for the mean of the records of a class, and its radius in words."""
     if reason := certainty_refusal(row):
-        return f"Not offered: {reason}.", None
+        return f"Not available: {reason}.", None
     where = region(row, LEVEL, of="sample")
     gain = as_gain(where.manifold, where.centre, where.radius)
-    return f"As far as a gain that makes all standard deviations {larger(gain)}", where
+    return (
+        f"As large as the effect of a gain that makes all standard deviations {larger(gain)}",
+        where,
+    )
 
 
 def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
@@ -181,7 +209,7 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
         return cell("", "not known")
     where = region(row)
     if not where.offered:
-        return cell("", "not offered")
+        return cell("", "not available")
     gain = as_gain(where.manifold, where.centre, where.radius)
     return cell(number(where.radius), f"a gain of {gain:.4g}")
 

@@ -222,7 +222,7 @@ def _of_class(settings: SettingsPart) -> list[str]:
 
 
 def _plain_sentence(cost: Budget, group: int | None, shown: str, settings: SettingsPart) -> str:
-    """Return in words what a budget lets whoever sees something tell of a person."""
+    """Return in words what an attacker gains of something that a budget protects."""
     text = plainly(cost, group=group, seen=shown, hardened=settings.is_safe)
     return f"{text[0].upper()}{text[1:]}."
 
@@ -434,7 +434,7 @@ def night_meaning(document: NightDocument) -> list[str]:
     settings, account = document.settings, document.account
     cost, unit = settings.promise, settings.unit
     spent = budget_from(account.definition, account.spent)
-    shown = "this stream and all else that was paid from this account when it was opened"
+    shown = "this stream, all else that this account had paid for"
     return [
         *_unprotected(document),
         _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),

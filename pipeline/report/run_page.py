@@ -22,7 +22,14 @@ from pipeline.figures import (
 )
 from pipeline.report.claims import claims
 from pipeline.report.findings import findings
-from pipeline.report.methods import Methods, Sentences, methods, of_experiment
+from pipeline.report.methods import (
+    Methods,
+    Sentences,
+    SeriesSettings,
+    methods,
+    of_experiment,
+    series_of_experiment,
+)
 from pipeline.report.page import Declaration, PageFrame, Section, statement_of
 from pipeline.report.run_tables import printed_lines
 from pipeline.report.runs import FinishedRun, where
@@ -63,25 +70,26 @@ def statement_of_runs(runs: Sequence[FinishedRun]) -> Any:
 
 def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
     """Return what a paper says of some runs, a paragraph each: only what their rows hold."""
-    sentences = {run.id: _sentences(run) for run in runs}
-    return methods(sentences, apart=True, version=version_of(runs))
+    said = {run.id: _sentences(run) for run in runs}
+    series = {name: rows for name, (_, rows) in said.items()}
+    sentences = {name: texts for name, (texts, _) in said.items()}
+    return methods(sentences, series=series, apart=True, version=version_of(runs))
 
 
-def _sentences(run: FinishedRun) -> Sentences:
-    """Return what a run did; of one without a result, that there is none."""
+def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
+    """Return what a run did, and each series of it; of one without a result, that there is none."""
     record = run.record
     if run.rows is None or not np.any(run.rows["status"] == "ok"):
-        return {"kind": f"“{record.experiment}” has no result on {record.dataset.name}"}
+        return {"kind": f"“{record.experiment}” has no result on {record.dataset.name}"}, {}
     rows = {name: column[run.rows["status"] == "ok"] for name, column in run.rows.items()}
     config = {"dataset": record.dataset.name, **record.config, "seed": record.seed}
     names, series = set(rows["class_name"].tolist()), set(rows["series"].tolist())
     classes = [item for item in record.classes if item.name in names or config.get("source")]
-    return of_experiment(
-        _as_run(config | {"name": record.experiment}, rows),
-        title=where(run),
-        classes=", ".join(f"{item.name} n = {item.n:,}" for item in classes),
-        guarantees={x: text for x, text in record.guarantees.items() if x in series},
-    )
+    ran = _as_run(config | {"name": record.experiment}, rows)
+    guarantees = {x: text for x, text in record.guarantees.items() if x in series}
+    sizes = ", ".join(f"{item.name} n = {item.n:,}" for item in classes)
+    sentences = of_experiment(ran, title=where(run), classes=sizes, guarantees=guarantees)
+    return sentences, series_of_experiment(ran, guarantees)
 
 
 def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:

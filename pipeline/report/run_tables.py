@@ -146,7 +146,7 @@ def coverage_of(rows: Table) -> Mapping[str, Any] | None:
     lines = [_coverage_line(cell) for _, cell in cells(every, rows)]
     symbol = letter(str(rows["definition"][0]))
     shares = [f"Hold it at {100 * level:g} %" for level in LEVELS]
-    heads = ["Class", "Series", symbol, "n·μ", "Offered", *shares, "Radius", "Error"]
+    heads = ["Class", "Series", symbol, "n·μ", "Available", *shares, "Radius", "Error"]
     return table([*heads, "Radius / error"], lines, text=2, tall=True)
 
 
@@ -273,9 +273,9 @@ def kept(run: FinishedRun) -> Figure | None:
         colours=colours,
         levels=levels,
         along=f"budget {letter(run.record.config['definition'])}",
-        caption=f"Line: mean of {draws} draws of all classes. Band: ± one standard deviation of "
-        "them. Told right: the share of a class that lies nearest to its own mean, averaged over "
-        f"classes; guessing has {100 * guess:.3g} %.",
+        caption=f"Curve: mean of {draws} draws of all classes. Band: ± one standard deviation of "
+        "them. Classified correctly: the share of a class that is nearest to its own mean, "
+        f"averaged over classes; guessing has {100 * guess:.3g} %.",
     )
 
 

@@ -201,8 +201,8 @@ def _power(together: Together) -> str:
             rows = together.several.classes[name]
             shares.append(f"{_least_contrast(rows, least)} in {name}")
     if not shares:
-        return "The bands say what goes unnoticed."
-    return f"Mostly found are contrasts that differ by {listing(shares)}; smaller ones are not."
+        return "The bands show which differences are not found."
+    return f"A change of contrast is mostly found from {listing(shares)} on; a smaller one is not."
 
 
 def units_in_words(several: Sequence[Given]) -> str:
@@ -253,7 +253,7 @@ def compared(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return table([*heads, "Contrast told", "Sound"], lines)
+    return table([*heads, "Least contrast", "Sound"], lines)
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -292,12 +292,12 @@ def basis(together: Together) -> list[Finding]:
     promised = "; ".join(f"{name}: {given.settings.promise}" for name, given in promises)
     both = "as they are promised in different definitions, no one figure says how much in all"
     if sum_of_all:
-        both = f"in GDP and zCDP alike the promises compose, to {sum_of_all} for one {unit}"
+        both = f"in GDP and in zCDP the promises compose, to {sum_of_all} for one {unit}"
     texts = (
         f"What each release promises one {unit}: {promised}. Who is in several of them pays in "
         f"each: {both}.",
         f"Tests, and bands of means together, hold for releases of different people, each {unit} "
-        "drawn by itself.",
+        "drawn independently.",
     )
     doubts = [several.doubt] if several.doubt else []
     for name, rows in several.classes.items():

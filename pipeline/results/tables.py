@@ -83,7 +83,7 @@ SCHEMA: Mapping[str, Field] = {
     "radius": Field("float64", "distance", "radius of the region of 95 %", True),
     "reach": Field("float64", "", "nonprivate: least level whose region holds the true mean", True),
     "offered": Field(
-        "float64", "", "1 where a region is offered, of each release; 0 where not", True
+        "float64", "", "1 where a region is available, of each release; 0 where not", True
     ),
     "p_value": Field("float64", "", "p-value of the test of two releases", True),
     "rejected": Field("float64", "", "1 where it is 0.05 or less, 0 where it is not", True),
@@ -414,7 +414,7 @@ AUDIT_SCHEMA: Mapping[str, Field] = {
     "definition": Field("text", "", "definition of privacy the claim belongs to"),
     "guarantee": Field("text", "", "the whole claim, in words"),
     "budget": Field("float64", "", "main parameter of the claim: ε, μ, ρ or θ"),
-    "sensitivity": Field("float64", "distance", "Δ, how far apart the two statistics are"),
+    "sensitivity": Field("float64", "distance", "Δ, distance of the two statistics"),
     "sigma": Field("float64", "distance", "scale σ of the noise, of transcripts in the last step"),
     "trials": Field("int64", "draws", "draws from the law on either of the two data sets"),
     "quantity": Field("text", "", "epsilon or mu, bounded by counts; squared mu, exact"),
@@ -455,7 +455,7 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
     "predicted_error": Field(
         "float64",
         "distance",
-        "how far the true mean may be, root mean square, from private and public values",
+        "distance to the true mean, root mean square, predicted from private and public values",
         True,
     ),
     "observed": Field(
@@ -473,7 +473,7 @@ RELEASE_SCHEMA: Mapping[str, Field] = {
 NIGHT_SCHEMA: Mapping[str, Field] = {
     **RELEASE_SCHEMA,
     "point": RELEASE_SCHEMA["point"]._replace(
-        meaning="private mean descriptor of all units so far, (k, k), row by row", optional=True
+        meaning="private mean descriptor of all records so far, (k, k), row by row", optional=True
     ),
     "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
     "n_sd": RELEASE_SCHEMA["n_sd"]._replace(optional=True),

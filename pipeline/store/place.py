@@ -201,7 +201,7 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
     folder = Path(text[here.end() :] if here else text).expanduser().resolve()
     if out is not None and folder.is_relative_to(out.resolve()):
         raise ConfigError(
-            f"the store {folder} lies in the results {out.resolve()}, and it is as private as the "
+            f"the store {folder} is in the results {out.resolve()}, and it is as private as the "
             "images; choose another folder for one of them"
         )
     return Place(str(folder), folder)

@@ -56,7 +56,7 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     past = split_epochs(stream, history)
     found = _cumulative_mean(stream, past)
     if found is None or past.opened is None:
-        raise ConfigError("an epoch begins after the opening; hold the units back until then")
+        raise ConfigError("an epoch begins after the opening; hold the records back until then")
     (shares, spread), (shells, own) = _survey(stream, past), _shells(stream, past)
     slack = (past.n_sd / past.n) ** 2
     survey = read_survey(shares, spread, stream.bins, slack)

@@ -92,7 +92,7 @@ def public_units(stream: StreamMechanism, points: Point, total: int | None) -> i
     """
     if stream.plan.secret == (total is None):
         raise ConfigError(
-            "where labels are secret a night needs the number of units of all classes, and "
+            "where labels are secret a night needs the number of records of all classes, and "
             f"where they are public none; found total {total}"
         )
     return len(points) if total is None else total
@@ -208,12 +208,13 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
     if len(history) >= plan.horizon:
         raise PrivacyError(
             f"the stream ends with night {plan.horizon}, its horizon, which its noise was made "
-            "for; open a new stream for new units, and join what both released (`joined`)"
+            "for; open a new stream for new images or persons, and join what both released "
+            "(`joined`)"
         )
     n = units + (history[-1].n_so_far if history else 0)
     if n > MOST_UNITS:
         raise ConfigError(
-            f"a stream has at most {MOST_UNITS} units, found {n}; open a new one for these"
+            f"a stream has at most {MOST_UNITS} records, found {n}; open a new one for these"
         )
     return n
 
@@ -232,7 +233,7 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) ->
 def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     return ConfigError(
         f"the private sums of {len(private.survey)} nights do not belong to a history of "
-        f"{len(past.survey)} nights since its opening, or other units wait; make them again from "
+        f"{len(past.survey)} nights since its opening, or other records wait; make them again from "
         "the images"
     )
 

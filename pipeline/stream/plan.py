@@ -102,7 +102,7 @@ class StreamPlan:
     horizon : int
         H, the number of nights.
     opening : float
-        N·μ at which the first units are released.
+        N·μ at which the first records are released.
     secret : bool
         Whether it is secret in which class a unit is.
     again : tuple of float

@@ -492,7 +492,7 @@ def test_controls_are_caught(control: Case) -> None:
     are caught by what transcripts cost, and by no number of draws here.
     """
     least = {"nine tenths of the noise": 1.1, "a count too long for another class": 1.05}
-    least["a unit that comes again"] = 2.0
+    least["a record that comes again"] = 2.0
     less = control.fault in least
     few = less and control.mechanism != "stream, opening"
     half = control.mechanism in ("labels", "persons", "stream, two epochs", "stream, opening")

@@ -229,7 +229,7 @@ def test_masks_beside_images_are_told(tmp_path: Path, mask: str) -> None:
     draft = draft_card(tmp_path / "ward")
     keys = tomllib.loads(draft.card)
     assert (keys["classes"], "masks" in keys) == (["a [x]", "b"], False)
-    assert "4 file(s) look like masks; say where they lie by masks" in draft.open[0]
+    assert "4 file(s) look like masks; say where they are by masks" in draft.open[0]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_unknown_dataset_suggests(tmp_path: Path) -> None:
         open_dataset("pnuemoniamnist", tmp_path)
     with pytest.raises(DatasetError, match="cannot read the card"):
         open_dataset(tmp_path / "absent.toml")
-    with pytest.raises(DatasetError, match="tiles is not offered in size 64; choose one of 28"):
+    with pytest.raises(DatasetError, match="tiles is not available in size 64; choose one of 28"):
         open_dataset("tiles", size=64)
 
 

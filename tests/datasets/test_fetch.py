@@ -99,7 +99,7 @@ def test_size_is_part_of_the_name(server: FileServer, tmp_path: Path) -> None:
     """Another size than the first is another file; one that is not offered is refused."""
     server.files["/toy_64.npz"] = BODY
     assert fetch(card(server), tmp_path, size=64, progress=False) == tmp_path / "toy_64.npz"
-    with pytest.raises(DatasetError, match="not offered in size 65; choose one of 28, 64"):
+    with pytest.raises(DatasetError, match="not available in size 65; choose one of 28, 64"):
         fetch(card(server), tmp_path, size=65)
 
 

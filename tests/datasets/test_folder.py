@@ -152,7 +152,7 @@ def test_real_scans(samples: Path, tmp_path: Path) -> None:
         ("text", r"1.png is not a readable image .*; save it anew, or leave it out"),
         ("cut", r"1.png is not a readable image .*; bring it whole, or leave it out"),
         ("class", "class 'dog' has no PNG or JPEG image at '{class}/\\*'"),
-        ("two", "0.png lies in two classes or splits"),
+        ("two", "0.png is in two classes or splits"),
         ("absent", "ward does not exist.*--data-root"),
     ],
 )

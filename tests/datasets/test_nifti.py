@@ -401,7 +401,7 @@ NO_NUMBER[2, 2, 2] = np.nan
 BAD_MASKS: dict[str, tuple[bytes, str]] = {
     "empty": (nifti(np.zeros_like(U1)), r"masks/cat/0.nii.gz: a mask must have a voxel inside"),
     "size": (nifti(REGION[:, :5]), r"its image's size, \(7, 6, 5\), found \(7, 5, 5\)"),
-    "elsewhere": (bytes(MOVED), r"must lie where its image does, found another affine"),
+    "elsewhere": (bytes(MOVED), r"must be where its image is, found another affine"),
     "nan": (nifti(NO_NUMBER), "must have numbers, found NaN"),
     "text": (b"no volume" * 99, "must be NIfTI in one file|is not a readable NIfTI file"),
 }

@@ -186,7 +186,7 @@ def test_a_bad_parquet_is_one_line(root: Path) -> None:
         ('columns = { path = "file" }', "columns must name the column of the class"),
         ('columns = { pth = "file", class = "c" }', "columns"),
         (COLUMNS + ' }\npath = "ward.xlsx"', "must end in .csv or .parquet"),
-        (COLUMNS + ' }\npath = "../ward.csv"', "must lie in the data root"),
+        (COLUMNS + ' }\npath = "../ward.csv"', "must be in the data root"),
     ],
 )
 def test_a_bad_card_is_one_line(tmp_path: Path, more: str, reason: str) -> None:

@@ -142,6 +142,16 @@ def test_theory_is_drawn_only_where_it_exists(rows: Table) -> None:
         assert sum("stroke-dasharray" in path for path in paths) == dashed
 
 
+def test_columns_of_the_file_of_numbers_say_what_they_are(rows: Table) -> None:
+    """The budget by its letter, what is a mean and of what; of two letters a budget has none."""
+    names = error_figure(rows, "2se").csv.splitlines()[0].split(",")
+    assert {"series", "budget_mu", "mean_error", "low_2se", "high_2se", "repetitions"} <= set(names)
+    mixed = np.where(rows["series"] == rows["series"][0], "pure", "gdp").astype(object)
+    figure = curves({**rows, "definition": mixed})
+    assert figure is not None
+    assert "budget" in figure.csv.splitlines()[0].split(",")
+
+
 def test_axes_are_logarithmic_where_values_span_decades(rows: Table) -> None:
     """Budgets from 0.1 to 2 stand on a log axis, from 1 to 2 on a linear one."""
     near = {**rows, "budget": 1 + rows["budget"] / 2}

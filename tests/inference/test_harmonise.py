@@ -204,7 +204,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         known |= {"classes": [[0, title, 300] for title in CLASSES]}
         document = {"title": "Ward", "settings": known, "classes": entries, "account": ACCOUNT}
         paths.append(folder / f"{name}.json")
-        paths[-1].write_text(json.dumps(document | {"statement": [["Unit", "image"]]}))
+        paths[-1].write_text(json.dumps(document | {"statement": [["Unit of privacy", "image"]]}))
     return paths
 
 

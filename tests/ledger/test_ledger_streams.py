@@ -220,7 +220,7 @@ def test_a_reserved_night_is_drawn_again_for_its_units_alone(ledger: Ledger) -> 
     assert (again.night, again.mask) == (2, (False, True, True, False))
     assert entered_on(ledger, stream, some([0, 1, 3])) == (1, 2, None)
     for units, label in (([1], "0 normal"), ([1, 3], "0 normal"), ([1, 2], "1 other")):
-        with pytest.raises(LedgerError, match="reserved for other units or classes"):
+        with pytest.raises(LedgerError, match="reserved for other images or classes"):
             ask(ledger, stream, day(1), some(units), label)
     with pytest.raises(LedgerError, match="yesterday's images"):
         ask(ledger, stream, day(1), some([0, 1, 2]))
@@ -313,7 +313,7 @@ def test_a_stream_that_follows_shares_its_claims(ledger: Ledger) -> None:
     spend(ledger, other, day(0), some([1, 2, 3]))
     with pytest.raises(LedgerError, match="no more than that"):
         start(ledger, "dear", follows="nightly", cost=GDP(0.6))
-    with pytest.raises(LedgerError, match="counts other units"):
+    with pytest.raises(LedgerError, match="counts other privacy units"):
         start(ledger, "people", follows="nightly", persons=True)
     with pytest.raises(LedgerError, match="has no stream 'lost'"):
         start(ledger, "x", follows="lost")
@@ -521,7 +521,7 @@ def test_a_restored_ledger_ends_its_streams(lite: Ledger, tmp_path: Path) -> Non
     ):
         with pytest.raises(LedgerError, match="ended when the ledger was restored"):
             call()
-    with pytest.raises(LedgerError, match="whose units are all known"):
+    with pytest.raises(LedgerError, match="whose images or persons are all known"):
         start(lite, "next", follows="nightly")
     start(lite, "next")
     assert lite.show()[0].releases == 2

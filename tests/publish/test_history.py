@@ -235,7 +235,7 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     """The account after the latest release, and the bound on what all of them tell of one image."""
     said = words(page)
     assert "May be spent in all μ = 9" in said
-    assert "Whoever sees this release and all before it from this account" in said
+    assert "An attacker who knows this release and all before it from this account" in said
     assert "ward: history of releases" in said
 
 

@@ -70,7 +70,7 @@ def document(path: Path, mu: float = 2.0, *, per_person: int = 1, **settings: An
     known |= {"image_height": SIZE, "image_width": SIZE, "name": path.stem, **settings}
     known["classes"] = [[label, name, rows[label]["n"]] for label, name in enumerate(NAMES)]
     values = {"title": "Ward", "settings": known, "classes": rows, "account": ACCOUNT}
-    path.write_text(json.dumps(values | {"statement": [["Unit", "one image"]]}))
+    path.write_text(json.dumps(values | {"statement": [["Unit of privacy", "one image"]]}))
     return path
 
 

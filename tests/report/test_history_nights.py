@@ -195,7 +195,7 @@ def test_windows_are_tested_and_what_cannot_be_is_said(page: Path) -> None:
     """
     said = words(page)
     assert "Do the last nights differ from those before?" in said
-    assert said.count("Not tested: units are clipped otherwise since night 4, and no night") == 6
+    assert said.count("Not tested: records are clipped otherwise since night 4, and no night") == 6
     assert said.count("Noise and chance may explain all differences.") + said.count("Unlike") == 2
     assert "Region of 95 %" in said
 
@@ -236,7 +236,7 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
 def test_the_stream_means_one_charge_for_ever(page: Path) -> None:
     """What it means to one person, and the account, are those of a stream."""
     said = words(page)
-    assert "Whoever sees all nights of this stream, for ever," in said
+    assert "An attacker who knows all nights of this stream, for ever," in said
     assert "Paid for this night nothing more" in said
 
 

@@ -30,6 +30,7 @@ from pipeline.report.methods import (
     of_release,
     reference,
     references,
+    series_of_experiment,
     word,
     words,
 )
@@ -92,8 +93,9 @@ SAID_ELSEWHERE = {"title", "data_root"}
 
 
 def text(found: Methods) -> str:
-    """Return all paragraphs."""
-    return "\n".join(words for _, words in found.paragraphs)
+    """Return all paragraphs, and what the tables say of series."""
+    rows = [f"“{name}” is {told}" for _, table in found.tables for name, told in table.items()]
+    return "\n".join([*(words for _, words in found.paragraphs), *rows])
 
 
 def of(settings: Mapping[str, Any]) -> str:
@@ -211,8 +213,9 @@ is said by the command that lists them."""
 
 
 def ran(settings: Mapping[str, Any]) -> str:
-    """Return the paragraph of an experiment."""
-    return text(methods({"a": of_experiment(settings)}))
+    """Return the paragraph of an experiment, and its table."""
+    series = {"a": series_of_experiment(settings)}
+    return text(methods({"a": of_experiment(settings)}, series=series))
 
 
 @pytest.mark.parametrize("name", [*OTHER_EXPERIMENT, *OTHER_SERIES])
@@ -264,12 +267,16 @@ def test_the_paragraph_of_a_release_is_short(more: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "main"])
 def test_the_paragraph_of_a_run_is_short(name: str) -> None:
-    """At most 200 words beside the settings of its series, which have a paragraph of their own."""
+    """At most 200 words; the settings of several series are a table, a row each."""
     for config in load_experiments(MAIN if name == "main" else name):
-        found = methods({"a": of_experiment(config.model_dump(mode="json"))}, apart=True)
-        assert len(found.paragraphs[0][1].split()) <= MOST, found.paragraphs[0]
-        titles = [title for title, _ in found.paragraphs]
-        assert titles == ["", *["Settings of the series"] * bool(config.mechanisms)]
+        settings = config.model_dump(mode="json")
+        series = {"a": series_of_experiment(settings)}
+        found = methods({"a": of_experiment(settings)}, series=series, apart=True)
+        ((_, paragraph),) = found.paragraphs
+        assert len(paragraph.split()) <= MOST, paragraph
+        assert [list(rows) for _, rows in found.tables] == [
+            [one.series for one in config.mechanisms]
+        ] * (len(config.mechanisms) > 1)
 
 
 def test_every_name_has_words() -> None:

@@ -59,7 +59,7 @@ def test_a_mean_that_is_all_noise_leaves_the_others_their_regions() -> None:
     ("field", "value", "words"),
     [
         ("sigma", 0.05, "2.5 times too wide"),
-        ("moment", None, "records seemed to lie far from all others"),
+        ("moment", None, "some records seemed to be outliers"),
     ],
 )
 def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, words: str) -> None:
@@ -77,7 +77,7 @@ def test_noise_is_blamed_only_where_it_is_wide() -> None:
     row = row_of("tissue", releases("tissue")[0])
     row["observed"] |= {"moment": None, "sigma": 1.01 * NOISY}
     assert radius_of(class_of(row)) == (
-        "Not offered: no second moment: the noise covers the whole region, n·μ is too small.",
+        "Not available: no second moment: the noise covers the whole region, n·μ is too small.",
         None,
     )
     row["observed"] |= {"sigma": 0.99 * NOISY}
@@ -92,7 +92,7 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     cell = radius_cell(class_of(row))
     assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
     row["observed"] |= {"sigma": 0.05}
-    assert radius_cell(class_of(row))["band"] == "not offered"
+    assert radius_cell(class_of(row))["band"] == "not available"
     assert radius_cell(class_of({"class_name": "a"}))["band"] == "not known"
 
 

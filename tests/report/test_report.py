@@ -386,13 +386,13 @@ def test_simulated_records_are_not_called_images(tmp_path: Path) -> None:
     assert "settings2" in told
     assert not re.search("[Ii]mages(?! stand)|Descriptor|Dataset|made by", told)
     assert page.headings[0] == ("h1", record.title)
-    assert "measure how far" in told
+    assert "is measured every time" in told
     path = tmp_path / "runs" / record.run / "run.json"
     changed = read_record(path)
     write_record(path, replace(changed, config={**changed.config, "kind": "timing"}))
     told = page_of(tmp_path).text
     assert "every draw is timed" in told
-    assert "measure how far" not in told
+    assert "is measured every time" not in told
 
 
 @pytest.mark.parametrize(

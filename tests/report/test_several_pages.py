@@ -85,7 +85,7 @@ def write(path: Path, place: int) -> Path:
     known |= {"descriptor": "oct5", "manifold": SPACE.name, "budget": 2.0}
     known |= {"classes": [[0, name, 300] for name in CLASSES]}
     document = {"title": "Ward", "settings": known, "classes": rows, "account": ACCOUNT}
-    path.write_text(json.dumps(document | {"statement": [["Unit", f"of {place}"]]}))
+    path.write_text(json.dumps(document | {"statement": [["Unit of privacy", f"of {place}"]]}))
     return path
 
 
@@ -157,7 +157,7 @@ def test_what_could_not_be_tested_says_so_and_why(
             rows = [document["classes"][0], rows[1] if known else document["classes"][1]]
             paths.append(tmp_path / path.name)
             paths[-1].write_text(json.dumps(document | {"classes": rows}))
-        reason = "noise in a and b is too wide to say what clipping did: its σ is 0.3 and 0.3"
+        reason = "the noise of a and b is 15 times too wide to bound the error of clipping"
         for command in ("compare", "combine"):
             out = tmp_path / f"{command} {known}"
             assert main([command, *map(str, paths), "--out", str(out), "--json"]) == 0
@@ -174,7 +174,7 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert known or "p = 1" not in text
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
-            assert f"{CLASSES[0]}: cannot be tested: too noisy, because noise in a and b" in printed
+            assert f"{CLASSES[0]}: cannot be tested, too noisy: the noise of a and b" in printed
             assert ("all classes together" in printed) == (known and command == "compare")
 
 

@@ -273,7 +273,7 @@ def test_public_totals_are_told_where_labels_are_secret() -> None:
     of = stream()
     public = StreamMechanism(replace(of.plan, secret=False), of.domain, of.manifold)
     for one, total in ((of, None), (public, 3)):
-        with pytest.raises(ConfigError, match="the number of units of all classes"):
+        with pytest.raises(ConfigError, match="the number of records of all classes"):
             release_night(
                 one, [], empty_state(15), units(of, 3, [0]), noise=Recorded(), total=total
             )

@@ -268,7 +268,7 @@ def test_a_wrong_horizon_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_unit_in_two_epochs_is_caught() -> None:
-    """Control: a unit that comes again after an epoch has begun anew."""
+    """Control: a record that comes again after an epoch has begun anew."""
     of, (one, other) = stream(), ends()
     sizes = (4, 1, 60, 1, 1, *(0,) * 20)
     batches = nights(sizes)

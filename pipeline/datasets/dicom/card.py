@@ -102,7 +102,7 @@ class DicomCard(PatternCard):
                 f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
             )
         if self.segments is not None and masks is None:
-            raise ValueError("segments needs masks, where segmentations lie")
+            raise ValueError("segments needs masks, where segmentations are")
         return self
 
 

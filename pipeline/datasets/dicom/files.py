@@ -166,7 +166,7 @@ def _checked(
         )
     if text(header.elements, "SOPClassUID") == SEGMENTATION:
         raise ImageError(
-            f"{file} is no image but a segmentation (DICOM SEG); say where they lie by "
+            f"{file} is no image but a segmentation (DICOM SEG); say where they are by "
             "masks in the card, or leave it out with exclude"
         )
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):

@@ -503,7 +503,7 @@ def _find_region(
         apart = np.abs(np.subtract(frame_id.plane, other.plane))
         if not (apart[:3].max() <= slack and apart[3:].max() <= UNIT):
             return (
-                f": a mask must lie where its image does, found another place or direction in "
+                f": a mask must be where its image is, found another place or direction in "
                 f"{name}; draw it on the image, or leave the image out with exclude"
             )
     return there[0]
@@ -571,7 +571,7 @@ def _find_sidecar(
     if not is_nifti(mask):
         return (
             f": a mask must be a picture ({', '.join(MASKS)}) or NIfTI, found {Path(mask).name}; "
-            'segmentations need kind = "dicom", where masks says where they lie'
+            'segmentations need kind = "dicom", where masks says where they are'
         )
     if mask not in poses:
         try:
@@ -611,7 +611,7 @@ def _pose(file: Path) -> _Pose:
     volume, affines = read_volume(file), read_affines(file)
     if not affines:
         raise ImageError(
-            f"{file}: a mask of DICOM must say where it lies (sform or qform), found neither; save "
+            f"{file}: a mask of DICOM must say where it is (sform or qform), found neither; save "
             "it with the affine of its image, or as pictures"
         )
     try:
@@ -644,8 +644,8 @@ def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str
     if not frame_id.plane or not frame_id.sides:
         return (
             ": a mask in NIfTI needs ImagePositionPatient (0020,0032), ImageOrientationPatient "
-            "(0020,0037) and PixelSpacing (0028,0030) in its image, to know which way round it "
-            "lies; give a picture as mask, or leave the image out with exclude"
+            "(0020,0037) and PixelSpacing (0028,0030) in its image, to know its orientation; "
+            "give a picture as mask, or leave the image out with exclude"
         )
     position, across, down = np.reshape(frame_id.plane, (3, 3))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -654,7 +654,7 @@ def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str
         steps = turn @ np.stack([down * frame_id.sides[0], across * frame_id.sides[1]], axis=1)
     axes = np.abs(steps).argmax(axis=0)
     if axes[0] == axes[1] or not (np.isfinite(start).all() and np.isfinite(steps).all()):
-        return f": a mask must lie as its image does, found another direction in {name}; {_WAY}"
+        return f": a mask must have its image's orientation, found another in {name}; {_WAY}"
     mask_sides = tuple(pose.volume.shape[axis] for axis in axes)
     if mask_sides != sides:
         return f": a mask must have its image's size, {sides}, found {mask_sides} in {name}; {_WAY}"
@@ -669,12 +669,12 @@ def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str
     aside = apart[axes].max()
     if not (aside <= VOXEL_TOLERANCE and apart[along].max() <= SLICE_TOLERANCE):
         return (
-            f": a mask must lie where its image does, found its voxels {aside:.2f} pixels beside "
+            f": a mask must be where its image is, found its voxels {aside:.2f} pixels beside "
             f"and {apart[along].max():.2f} slices off in {name}; {_WAY}"
         )
     if not 0 <= number < pose.volume.shape[along]:
         return (
-            f": a mask must have a slice where its image lies, found {name} with "
+            f": a mask must have a slice where its image has one, found {name} with "
             f"{pose.volume.shape[along]} slices that end before; {_WAY}"
         )
     turned = int(axes[0]) << 4 | int(axes[1]) << 2 | int(signs[0] < 0) << 1 | int(signs[1] < 0)

@@ -556,15 +556,13 @@ def _check_steps(positions: Vectors, normal: Vectors, steps: Vectors, where: str
     low, high = float(steps.min()), float(steps.max())
     place = f"{where}: slices, by ImagePositionPatient (0020,0032),"
     if low <= slack / 2:
-        raise ImageError(f"{place} must lie in different places, found two in one; {WAY}")
+        raise ImageError(f"{place} must be in different places, found two in one; {WAY}")
     if high - low > slack:
-        raise ImageError(
-            f"{place} must lie at equal steps, found {low:.4g} to {high:.4g} mm; {WAY}"
-        )
+        raise ImageError(f"{place} must be at equal steps, found {low:.4g} to {high:.4g} mm; {WAY}")
     moves = np.diff(positions, axis=0)
     aside = np.linalg.norm(moves - np.outer(moves @ normal, normal), axis=1).max()
     if aside > slack:
         raise ImageError(
-            f"{place} must lie straight behind one another, found {aside:.4g} mm aside (a tilted "
+            f"{place} must be straight behind one another, found {aside:.4g} mm aside (a tilted "
             f"gantry?); {WAY}"
         )

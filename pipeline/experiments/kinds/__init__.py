@@ -15,8 +15,8 @@ from pipeline.experiments.kinds.timing import TIMING
 EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "error": ExperimentKind(
         in_words=(
-            "Each series released the mean of every class again and again, and the distance of "
-            "each release from the mean without noise was measured"
+            "Each series released the mean of every class repeatedly, and its "
+            "distance from the mean without noise was measured"
         ),
         cells=run_cells,
         useful=True,

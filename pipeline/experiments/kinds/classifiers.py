@@ -245,7 +245,7 @@ def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
 
 CLASSIFYING = ExperimentKind(
     in_words=(
-        "Each repetition released the mean of every class, and told new images apart by the "
+        "Each repetition released the mean of every class, and classified new images by the "
         "releases alone"
     ),
     cells=run_classifiers,

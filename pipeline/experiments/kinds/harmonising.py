@@ -236,7 +236,7 @@ HARMONISING = ExperimentKind(
     in_words=(
         "Each repetition divided the images at random between sites with simulated scanners, none "
         "twice, released the means of each site, and put the images on one scale by the releases "
-        "alone; linear discriminants of single images then told their site and their class"
+        "alone; linear discriminants of single images then predicted their site and their class"
     ),
     cells=run_harmonising,
     read=read_sites,

@@ -133,7 +133,7 @@ SERIES: dict[str, Callable[[Nights, FloatNoise], Means]] = {
 def nights_of(config: ExperimentConfig) -> NightsConfig:
     """Return the nights of an experiment; raise `ConfigError` where there are none."""
     if config.nights is None:
-        raise ConfigError(f"{config.name} has no [nights], so no units come; add them")
+        raise ConfigError(f"{config.name} has no [nights], so no records come; add them")
     return config.nights
 
 
@@ -199,8 +199,8 @@ def arrivals(
 
 STREAMING = ExperimentKind(
     in_words=(
-        "Units came night by night, and each series released the mean of all that had come so "
-        "far; its distance from their mean without noise was measured"
+        "Records came night by night, and each series released the mean of all so far; its "
+        "distance from their mean without noise was measured"
     ),
     cells=run_nights,
 )

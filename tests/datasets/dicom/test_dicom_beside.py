@@ -314,7 +314,7 @@ def flat(file: Path) -> None:
     nibabel.save(image, file)
 
 
-ELSEWHERE = "a mask must lie where its image does, found its voxels"
+ELSEWHERE = "a mask must be where its image is, found its voxels"
 MISFITS: dict[str, tuple[Spoil, str]] = {
     "across": (
         moved(across=1),
@@ -323,23 +323,26 @@ MISFITS: dict[str, tuple[Spoil, str]] = {
     "half a pixel": (moved(down=0.5), ELSEWHERE + " 0.50 pixels"),
     "a tenth": (moved(across=-0.1), ELSEWHERE + " 0.10 pixels"),
     "between slices": (moved(along=0.5), ELSEWHERE),
-    "a slice": (moved(along=1), "must have a slice where its image lies, found s.1.nii.gz with 4"),
+    "a slice": (
+        moved(along=1),
+        "must have a slice where its image has one, found s.1.nii.gz with 4",
+    ),
     "wider": (scaled(1, 1, 1.1), ELSEWHERE),
     "higher": (scaled(1, 0.5, 1), ELSEWHERE),
     "thicker": (scaled(2, 1, 1), ELSEWHERE),
     "tilted": (tilted, ELSEWHERE),
-    "left for right": (left_for_right, "a mask must lie where its image does, found"),
+    "left for right": (left_for_right, "a mask must be where its image is, found"),
     "size": (
         lambda file: save_nifti(file, np.ones((COUNT, 5, 8), np.uint8)),
         r"a mask must have its image's size, \(5, 7\), found \(5, 8\) in s.1.nii.gz; draw it on",
     ),
     "fewer": (lambda file: save_nifti(file, drawn("ill")[:3]), "must have a slice where its image"),
-    "nowhere": (nowhere, r"s.1.nii.gz: a mask of DICOM must say where it lies \(sform or qform\)"),
+    "nowhere": (nowhere, r"s.1.nii.gz: a mask of DICOM must say where it is \(sform or qform\)"),
     "two places": (two_places, "sform and qform must say the same, found voxels 2.40 apart"),
     "flat": (flat, r"its affine \(sform, qform\) has no inverse"),
     "huge": (
         lambda file: save_nifti(file, drawn("ill"), lies=affine() * 1e30),
-        "a mask must lie|must have",
+        "a mask must be|must have",
     ),
     "no number": (
         lambda file: save_nifti(file, np.where(drawn("ill"), np.nan, 1.0).astype(np.float32)),
@@ -452,5 +455,5 @@ def test_a_card_leads_to_the_masks(root: Path, masks: str, reason: str) -> None:
         (root / "ward/ill/p2/1.2.1").hardlink_to(root / "ward/ill/p1/s.1/1.2.1")
     with pytest.raises(DatasetError, match=reason):
         ward(root, f'masks = "{masks}"\n')
-    with pytest.raises(DatasetError, match="segments needs masks, where segmentations lie"):
+    with pytest.raises(DatasetError, match="segments needs masks, where segmentations are"):
         ward(root, PICTURES, "segments = [1]\n")

@@ -210,8 +210,8 @@ WHOLLY = (wider, scaled)
 """What spoils all masks of a class."""
 MISFITS: dict[str, tuple[Spoil, str]] = {
     "size": (wider, r"ill/IM0: a mask must have its image's size, \(5, 7\), found \(5, 8\) in seg"),
-    "moved": (moved, "ill/IM1: a mask must lie where its image does, found another place"),
-    "turned": (turned, "ill/IM1: a mask must lie where its image does, found another place"),
+    "moved": (moved, "ill/IM1: a mask must be where its image is, found another place"),
+    "turned": (turned, "ill/IM1: a mask must be where its image is, found another place"),
     "scaled": (
         scaled,
         "ill/IM0: a mask must have its image's PixelSpacing, 0.5 mm, found 1 in seg",

@@ -143,7 +143,7 @@ def heights(*found: float) -> Callable[[int], list[str]]:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "missing": (
         {"ImagePositionPatient": heights(0, 1, 2, 4, 5)},
-        r"ImagePositionPatient \(0020,0032\), must lie at equal steps, found 1 to 2 mm; bring",
+        r"ImagePositionPatient \(0020,0032\), must be at equal steps, found 1 to 2 mm; bring",
     ),
     "uneven": ({"ImagePositionPatient": heights(0, 1, 2, 3.05, 4)}, "found 0.95 to 1.05 mm"),
     "twice": ({"ImagePositionPatient": heights(0, 1, 1, 2, 3)}, "different places, found two in"),

@@ -124,7 +124,7 @@ class Addition(NamedTuple):
 ADDITIONS = (
     Addition("descriptor", "descriptors", "describe", "EDGE2", "(OCT5, ", "(EDGE2, OCT5, "),
     Addition(
-        *("manifold", "geometry", "registry", "Cylinder, Decibel"),
+        *("manifold", "geometry", "frechet", "Cylinder, Decibel"),
         before='    "hyperbolic"',
         line='    "spd-decibel": Decibel, "cylinder": Cylinder,\n    "hyperbolic"',
     ),

@@ -16,7 +16,7 @@ The flow that matches local images, in the clear, with a release: a gate for eve
 
 Its state fails, with one line, where the images of a folder are of another population than the
 release, and where they cannot be matched; so whatever waits for it does not go on. Page and
-percentiles, which are as private as the images, lie in the folder that is named, for their owner
+percentiles, which are as private as the images, are in the folder that is named, for their owner
 alone. Prefect keeps what a task raises, logs and returns, so no number and no name of a file is in
 any of these: that images differ is all that a server learns.
 """
@@ -155,7 +155,7 @@ def leave_artifact(document: Path) -> None:
 
 
 def in_markdown(released: Document, page: Path) -> str:
-    """Return what a document says, in a few lines."""
+    """Return what a document says, in a few sentences."""
     settings, account = released.settings, released.account
     symbol = letter(account.definition)
     paid = f"{symbol} = {digits_up(account.charged, 6)}"

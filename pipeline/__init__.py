@@ -11,7 +11,7 @@ The rooms, in reading order; each imports only those named before it:
     privacy       definitions, calibration, composition, conversion, the statement
     mechanisms    the laws of noise, drawn exactly, or by the published Markov chains
     audit         attacks on every mechanism, and broken ones that must be caught
-    stream        one release a night, which each unit pays for once
+    stream        one release a night, which each privacy unit pays for once
     schema        the models of the committed document, which everybody reads it by
     inference     what released values say: regions, tests, classifiers
     config        what a run is told, and what is printed or claimed of its results, from TOML

@@ -1,4 +1,4 @@
-"""What a run is told, as frozen records read from TOML: every choice here is public.
+"""Settings of a run, as frozen records read from TOML: every choice here is public.
 
 What is printed, or claimed, of the results of an experiment: beside its settings, in one file.
 
@@ -40,13 +40,13 @@ class ClaimConfig(Record):
     the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
     Of regions, ``coverage`` is at least `factor` at this level, ``held`` that of regions of 95 %,
     ``radius`` at most that many times the error, ``price`` the same, which is measured and shown
-    and no promise, and ``offered`` the share that is offered, none for 0. Of tests, ``false`` says
-    that p-values of `factor` or less are no more frequent than that, ``alarms`` that those of 0.05
-    or less are, ``power`` that p-values of 0.05 or less are at
-    least so frequent. Of classifiers, ``auc`` is at least `factor`, ``behind`` at most that much
-    below the one of the series `right`, by the same releases; of sites ``told`` says that at most
-    `factor` of the images are. `left` then is the series it is said
-    of, with all that continue its name after a comma; all series if empty.
+    and no promise, and ``offered`` the share that is available, none for 0. Of tests, ``false``
+    says that p-values of `factor` or less are no more frequent than that, ``alarms`` that those of
+    0.05 or less are, ``power`` that p-values of 0.05 or less are at least so frequent. Of
+    classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
+    series `right`, by the same releases; of sites ``told`` says that at most `factor` of the images
+    are. `left` then is the series it is said of, with all that continue its name after a comma; all
+    series if empty.
     """
 
     says: str = Field(min_length=1)
@@ -266,7 +266,7 @@ class CompositionConfig(Record):
 
 
 class NightsConfig(Record):
-    """How units come night by night, and what a stream of releases is told."""
+    """How records come night by night, and the settings of a stream of releases."""
 
     horizon: Count = Field(description="nights that the budget lasts")
     opening: Positive = Field(300.0, description="N·μ at which the first records are released")
@@ -286,7 +286,7 @@ class NightsConfig(Record):
 
 
 class ScaleConfig(Record):
-    """Sets of images of our making, one for each n, that some numbers of workers describe."""
+    """Sets of simulated images, one for each n, that some numbers of workers describe."""
 
     form: str = Field(description="how they are stored: npz or JPEG")
     side: Count = Field(description="pixels")
@@ -345,7 +345,7 @@ class ExperimentConfig(Record):
 
     @property
     def dataset_name(self) -> str:
-        """Name of the dataset: that of its card, wherever the card lies."""
+        """Name of the dataset: that of its card, wherever the card is."""
         return Path(self.dataset).stem
 
     @property

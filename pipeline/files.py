@@ -199,7 +199,7 @@ def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
 
 @contextmanager
 def synced(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that is there, to change it where it lies; what is written is on disk then.
+    """Open a file that is there, to change it where it is; what is written is on disk then.
 
     Raises
     ------

@@ -169,7 +169,7 @@ def prepare_release(
     ledger : str or None
         Its address; what COVDP_LEDGER says, else the user's own, when None.
     at : datetime, optional
-        The time that the release is planned for, which may lie ahead; now when left out.
+        The time that the release is planned for, which may be ahead; now when left out.
     again : bool
         See `ReleaseJob`.
 
@@ -194,7 +194,7 @@ def prepare_release(
 
 
 def release(job: ReleaseJob) -> Path:
-    """Settle and publish a release, after a night that was not finished; return its document."""
+    """Commit and publish a release, after a night that was not finished; return its document."""
     document = job.out
     for part in releases_due(job):
         document = settle_release(part)

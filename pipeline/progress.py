@@ -1,4 +1,4 @@
-"""How far a long pass has come: told by whoever works, shown where somebody looks.
+"""How far a long pass has come: counted by the workers, shown where somebody looks.
 
     with counted("images of well", 4000, "images") as tick:
         for chunk in chunks:
@@ -111,7 +111,7 @@ class StepStatus:
 
 @contextmanager
 def step(name: str) -> Iterator[StepStatus]:
-    """Show `name` while the block works, then a line with the seconds it took.
+    """Show `name` while the block works, then a message with the seconds it took.
 
     The line stands on a terminal; for `Level.VERBOSE` in a log as well.
     """

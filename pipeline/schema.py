@@ -1,4 +1,4 @@
-"""The schema of the committed document: its models make it, read it, and check a stranger's.
+"""The schema of the committed document: its models make it, read it, and check those of others.
 
 It is a `ReleaseDocument` or, of one night of a stream, a `NightDocument`, whose `json_schema` is
 what `covdp schema` prints. What a round, an opening or an epoch released stands in it as the record
@@ -208,7 +208,7 @@ class ReleasedEntry(BaseModel):
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the mean lies."""
+        """Where the mean is."""
         return manifold_named(self.manifold_name, len(self.coordinates))
 
     @property
@@ -270,7 +270,7 @@ class ReleaseDocument(DocumentPart):
 
 
 class EstimatePart(BaseModel):
-    """A mean of all units of some nights; its point is the matrix, all else in the chart."""
+    """A mean of all records of some nights; its point is the matrix, all else in the chart."""
 
     n: Label
     point: Matrix
@@ -280,7 +280,7 @@ class EstimatePart(BaseModel):
 
 
 class MomentsPart(BaseModel):
-    """What the opening of a stream, or an epoch, says of its own units."""
+    """What the opening of a stream, or an epoch, says of its own records."""
 
     first: Count = Field(description="its first night; the opening has all nights up to it")
     share: Size = Field(description="its weight in the mean of all records so far")
@@ -288,7 +288,7 @@ class MomentsPart(BaseModel):
 
 
 class CertaintyPart(BaseModel):
-    """What regions and tests read: upper triangles of covariances, and whether one is offered."""
+    """What regions and tests read: upper triangles of covariances, and whether one is available."""
 
     manifold: Name
     offered: Flag
@@ -299,7 +299,7 @@ class CertaintyPart(BaseModel):
 
 
 class WindowPart(BaseModel):
-    """The mean of the units of the last nights; `variances` of its noise, along the axes."""
+    """The mean of the records of the last nights; `variances` of its noise, along the axes."""
 
     nights: Count
     first: Count
@@ -333,7 +333,7 @@ class StreamEntry(BaseModel):
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the mean lies.
+        """Where the mean is.
 
         Raises
         ------
@@ -353,13 +353,13 @@ class StreamEntry(BaseModel):
 
     @property
     def place(self) -> Point:
-        """The mean of all units so far, a point of `space`."""
+        """The mean of all records so far, a point of `space`."""
         assert self.coordinates is not None
         return point_at(self.manifold, self.coordinates)
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the part of the mean with the most units says of these.
+        """What the part of the mean with the most records says of these.
 
         Raises
         ------
@@ -394,7 +394,7 @@ class NightClassPart(StreamEntry, NamedPart):
 
     @property
     def counts(self) -> tuple[str, str]:
-        """How many units came tonight and so far, in words: what is secret with its noise."""
+        """How many records came tonight and so far, in words: what is secret with its noise."""
         if self.n_tonight is not None and self.n_so_far is not None:
             return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
         return "secret", f"{self.n:,} ± {self.n_sd:.2g}"
@@ -417,14 +417,14 @@ class NightDocument(DocumentPart):
 
     @property
     def units_tonight(self) -> int:
-        """Units of all classes that entered tonight; a person counts in each of their classes."""
+        """Records of all classes that entered tonight; a person counts in each of their classes."""
         if self.n_tonight is not None:
             return self.n_tonight
         return sum(row.n_tonight or 0 for row in self.classes)
 
     @property
     def units_so_far(self) -> int:
-        """Units of all classes up to tonight."""
+        """Records of all classes up to tonight."""
         if self.settings.secret:
             return self.settings.total or 0
         return sum(row.n_so_far or 0 for row in self.classes)
@@ -606,7 +606,7 @@ def _is_symmetric(matrix: FloatArray, side: int) -> bool:
 
 
 def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> bool:
-    """Tell whether the point, which is shown, is that of the coordinates, which are reckoned with.
+    """Tell whether the point, which is shown, is that of the coordinates, which are counted.
 
     As near as doubles hold it; where this version does not know the manifold nothing is.
     """

@@ -2,9 +2,9 @@
 
 Measured are the README and the page of each room, the help of every command, all sentences in the
 code (messages, captions, notes), the declared texts of pages, every kind of page and what commands
-print, as they are made of tiny data (``sample_pages.py``). A sentence ends
+print, as they are made of tiny data (``sample_pages.py``), and public docstrings. A sentence ends
 at a full stop, a question mark, a semicolon, or with its paragraph, list item or cell. Code is left
-out, a name in code type is one word.
+out, a name in code type is one word. Of docstrings it is the first paragraph.
 """
 
 import ast
@@ -66,6 +66,14 @@ ALLOWED: Mapping[str, str] = {
     r"(one|four|blank) lines?|line (value|\d+)|lines? of (text|code|names|the file)": "of text",
 }
 """What private words are in a word of the field, and why it may stand."""
+GEOMETRY: Mapping[str, str] = {
+    r"(along|off|on|up|down|of|from|without|to) (the|a) line|the line": "a geodesic of the metric",
+    r"how far|far (apart|from|beyond|below|above)|too far|as far as": "a distance",
+    r"seen|kept|said|hid(es?|den|ing)": "words of geometry and of code, as of an axis that is kept",
+    r"(carry|their|type,) units?|one unit (of|along|off)|each unit of distance": "of numbers",
+    r"code units|2·lines|, lines|line break|(in|several) lines": "names of fields; lines of text",
+}
+"""The same of docstrings alone, which speak of geometry."""
 NAMES = {"name", "frame", "like", "template", "content", "latest", "paid"}
 """Keys of declared pages whose values are names, not texts."""
 QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
@@ -87,14 +95,14 @@ def sentences(text: str) -> Iterator[str]:
                 yield sentence
 
 
-def check(texts: Mapping[str, str]) -> None:
+def check(texts: Mapping[str, str], allowed: Mapping[str, str] = ALLOWED) -> None:
     """Raise unless all texts have short sentences and none of the banned words."""
     found = [(where, one) for where, text in texts.items() for one in sentences(text)]
     lengths = [len(one.split()) for _, one in found]
     long = [(n, *item) for n, item in zip(lengths, found, strict=True) if n > MOST]
     assert not long, "\n".join(map(str, long))
     assert sum(lengths) <= MEAN * len(lengths)
-    assert (private := list(private_words(texts, ALLOWED))) == [], "\n".join(private)
+    assert (private := list(private_words(texts, allowed))) == [], "\n".join(private)
 
 
 def private_words(texts: Mapping[str, str], allowed: Mapping[str, str]) -> Iterator[str]:
@@ -103,7 +111,7 @@ def private_words(texts: Mapping[str, str], allowed: Mapping[str, str]) -> Itera
     for where, text in texts.items():
         plain = fine.sub("…", " ".join(re.sub(CODE, "code", text).split()))
         for word, better in BANNED.items():
-            for match in re.finditer(rf"(?<![\w.-])({word})(?![\w-])", plain, re.IGNORECASE):
+            for match in re.finditer(rf"(?<![\w./-])({word})(?![\w-])", plain, re.IGNORECASE):
                 near = plain[max(0, match.start() - 60) : match.end() + 40]
                 yield f"{where}: {match[0]} ({better}): …{near}…"
 
@@ -168,6 +176,24 @@ def _parts(value: ast.expr) -> Iterator[str]:
 def files_of_code() -> list[Path]:
     """Return the files of the package and of its flows."""
     return sorted(file for room in ("pipeline", "flows") for file in (ROOT / room).rglob("*.py"))
+
+
+def test_docstrings_are_plain() -> None:
+    """The first paragraph of everything public is short, without the private words of pages."""
+    check(dict(docstrings()), {**ALLOWED, **GEOMETRY})
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Yield the docstrings of all that is public, with where each is."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for file in files_of_code():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            name = getattr(node, "name", file.stem)
+            if isinstance(node, kinds) and (name == "__init__" or not name.startswith("_")):
+                yield (
+                    f"{file.relative_to(ROOT)} {name}",
+                    (ast.get_docstring(node) or "").split("\n\n")[0],
+                )
 
 
 def test_declared_texts_are_plain() -> None:

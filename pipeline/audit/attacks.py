@@ -5,8 +5,8 @@ the result. Out: two neighbouring data sets, and a score. On either data set the
 given the steps before, is normal around the vector that this data set gives when those steps are
 replayed: the log-likelihood ratio of a transcript is exact (``bounds.py``).
 
-One unit is replaced: a record, all images of a person, or a unit of one night. It moves between two
-ends (`ENDS`), on opposite sides of all others.
+One record is replaced: a record, all images of a person, or a record of one night. It moves between
+two ends (`ENDS`), on opposite sides of all others.
 """
 
 import math
@@ -228,8 +228,8 @@ def transcripts(mechanism: Any, ends: tuple[End, End] | None = None) -> Neighbou
 def edges(mechanism: Any, transcript: Transcript) -> Steps:
     """Return a transcript replayed on the data sets, of many that are tried, that it costs most on.
 
-    Clips differ from transcript to transcript, and a unit moves a mean most between opposite edges
-    of the clip: so either end goes, in turns, to where it costs more, by random steps.
+    Clips differ from transcript to transcript, and a record moves a mean most between opposite
+    edges of the clip: so either end goes, in turns, to where it costs more, by random steps.
     """
     vectors, size, trial = transcript.vectors, 2.0, 0
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
@@ -295,7 +295,7 @@ class AdaptiveTranscripts:
         return draw(ready[-1], self.class_budget, noise=noise)[0].sigma
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
-        """Return the records, one of which lies at `end`."""
+        """Return the records, one of which is at `end`."""
         return np.stack([np.diag(np.exp(log)) for log in (end, *[OTHERS] * (RECORDS - 1))])
 
     def classes(self, data: Any) -> list[Points]:
@@ -477,7 +477,7 @@ class PersonTranscripts(AdaptiveTranscripts):
 class ReadyStream(NamedTuple):
     """What a data set's transcripts have in common: nights that are known, and the sums then.
 
-    `placed` are the units of all nights as `StreamMechanism.placed` gives them, `rests` from how
+    `placed` are the records of all nights as `StreamMechanism.placed` gives them, `rests` from how
     many nights each goes on.
     """
 
@@ -529,20 +529,20 @@ class StreamTranscripts:
     Attributes
     ----------
     budget, manifold
-        As for any mechanism; the budget is what a unit pays for all nights.
+        As for any mechanism; the budget is what a record pays for all nights.
     sizes : tuple of int
-        Units of each night, the first of which opens the stream; as many nights as its horizon.
+        Records of each night, the first of which opens the stream; as many nights as its horizon.
     place : int
-        Index of the night whose first unit is replaced. If that is not the first, the opening is
+        Index of the night whose first record is replaced. If that is not the first, the opening is
         the same on both data sets, and all transcripts go on from one.
     person : bool
-        Whether a unit is a person, who is replaced with all images.
+        Whether a record is a person, who is replaced with all images.
     noise : callable
         The source of noise of a generator.
     rests : tuple of int
         From how many nights each goes on; from all before it where that is left out.
     again : bool
-        Broken on purpose: the unit comes again on every later night.
+        Broken on purpose: the record comes again on every later night.
     peek : bool
         Broken on purpose: sums without noise move the centre of an epoch.
     """
@@ -642,7 +642,7 @@ class StreamTranscripts:
 
     @cached_property
     def _opened(self) -> tuple[PrivateSums, Night]:
-        """Return the first night where all its units stay, and the sums then."""
+        """Return the first night where all its records stay, and the sums then."""
         units = self.stream.placed(self.data_set(OTHERS)[0])
         private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
         noise = FloatNoise(np.random.default_rng(0))
@@ -671,7 +671,7 @@ class StreamTranscripts:
 class LabelStreamTranscripts:
     """Streams of two classes whose labels are secret, over all nights of their horizon.
 
-    The very same unit is of the first class on one data set and of the second on the other. The
+    The very same record is of the first class on one data set and of the second on the other. The
     budget is paid once, for both classes. Steps are those of the first class, then of the second.
 
     Attributes
@@ -679,7 +679,7 @@ class LabelStreamTranscripts:
     budget, manifold, noise
         As of `StreamTranscripts`.
     sizes : tuple of tuple of int
-        Units of each night, but for the one that moves, of each class.
+        Records of each night, but for the one that moves, of each class.
     place : int
         Index of the night on which that one comes.
     again : bool
@@ -699,7 +699,7 @@ class LabelStreamTranscripts:
 
     @cached_property
     def stream(self) -> StreamMechanism:
-        """What is released of either class, which opens at `COUNTED` units for certain."""
+        """What is released of either class, which opens at `COUNTED` records for certain."""
         known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
         plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=True)
         return StreamMechanism(replace(plan, opening=COUNTED / 2.0 * plan.mu), known, self.manifold)
@@ -722,7 +722,7 @@ class LabelStreamTranscripts:
         return classes
 
     def ready(self, data: list[list[Points]]) -> list[list[FloatArray]]:
-        """Return the units of every night of both classes in the chart."""
+        """Return the records of every night of both classes in the chart."""
         return [[self.stream.placed(points) for points in nights] for nights in data]
 
     def _draw(self, ready: list[list[FloatArray]], noise: Noise) -> None:
@@ -778,7 +778,7 @@ def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
 
 
 def _clip_key(stream: StreamMechanism, history: Sequence[Night]) -> tuple[Any, ...]:
-    """Return what decides where the units of the next night are clipped, and so the sums then."""
+    """Return what decides where the records of the next night are clipped, and so the sums then."""
     past = split_epochs(stream, history)
     released = [past.opened.offset] if past.opened else []
     released += [part.epoch.centre for part in past.segments]

@@ -3,7 +3,7 @@
 In: the registry of mechanisms. Out: `Case` records.
 
 The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
-bound only on outputs that lie beyond the statistic in one direction, and their share falls quickly
+bound only on outputs that are beyond the statistic in one direction, and their share falls quickly
 with d: in 15 dimensions no number of draws that fits in memory would come near the claim, and a
 wrong scale could hide. The code is the same for every size.
 
@@ -464,13 +464,13 @@ def one_night_noise(case: Case) -> Mechanism:
 def opened_again(honest: Any) -> Any:
     """Return the stream whose nights overlap, each going on from what it read after the first.
 
-    So each of them opens the units that the first has held back.
+    So each of them opens the records that the first has held back.
     """
     return replace(honest, rests=tuple(min(place, 1) for place in range(len(honest.sizes))))
 
 
 def opened_again_case(case: Case) -> Mechanism:
-    """Return the stream of a case whose nights open units again."""
+    """Return the stream of a case whose nights open records again."""
     return cast(Mechanism, opened_again(case.calibrate()))
 
 

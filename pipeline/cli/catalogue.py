@@ -81,7 +81,7 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     folder
         The folder of the images, or a table of them (.csv, .parquet).
     data_root
-        Folder in which it lies, to which path in the card is relative [the folder above].
+        Folder in which it is, to which path in the card is relative [the folder above].
     """
     from pipeline.datasets.draft import draft_card
 

@@ -296,7 +296,7 @@ def match(
 
 
 def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
-    """Show verdict, classes, the images that lie farthest, and those that cannot be used."""
+    """Show verdict, classes, the images that are farthest, and those that cannot be used."""
     from pipeline.publish.local_images import AS_PRIVATE
     from pipeline.report import FARTHEST, outside_cells, size_together
 

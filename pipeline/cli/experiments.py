@@ -146,7 +146,7 @@ def reproduce(
 
 
 def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> None:
-    """Print a line an experiment: what it is, which of its datasets are here, how long it takes."""
+    """Print a row per experiment: what it is, which of its datasets are here, how long it takes."""
     from pipeline.datasets import find_card, is_on_disk
     from pipeline.experiments.registry import load_experiments
 

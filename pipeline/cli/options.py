@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they print: lines, paths, tables, JSON.
+"""Options that several commands share, and how they print: texts, paths, tables, JSON.
 
 Results go to standard output; progress, warnings and errors to standard error. What ``--json``,
 ``--quiet`` and ``--verbose`` mean is decided here, once for all commands; and whatever is printed,
@@ -90,7 +90,7 @@ def configure_output(output: Printing) -> None:
 
 
 def print_line(line: object) -> None:
-    """Print a line on standard output, or several."""
+    """Print a row on standard output, or several."""
     print(printable(str(line)))
 
 
@@ -154,7 +154,7 @@ def new_table(*heads: Column | str, **options: Any) -> Table:
 
 
 def show(item: Table | str, output: Printing) -> None:
-    """Print a table or a line, unless quiet; what is long goes on below, nothing is cut off."""
+    """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off."""
     if output.quiet:
         return
     if isinstance(item, Table):

@@ -366,7 +366,7 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
 
 
 def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
-    """Say how many units wait for the next night, where one is asked for again."""
+    """Say how many privacy units wait for the next night, where one is asked for again."""
     from pipeline.publish import count_waiting
 
     settings = job.settings

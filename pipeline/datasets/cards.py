@@ -69,7 +69,7 @@ class Card(Record):
     kind : str
         How the images are stored, a key of `pipeline.datasets.registry.KINDS`.
     classes : tuple of str
-        Class names; a label is an index into them. Every record lies in exactly one class.
+        Class names; a label is an index into them. Every record is in exactly one class.
     channels : {1, 3}
         Gray or colour.
     local : bool
@@ -77,7 +77,7 @@ class Card(Record):
     public : bool
         The images may be shown: a run writes samples and true means of them.
     path : str, optional
-        Where the file or folder lies, relative to the data root, which it cannot leave; named after
+        Where the file or folder is, relative to the data root, which it cannot leave; named after
         the dataset when left out.
     size : int, optional
         Side of the square images in pixels, up to `WIDEST`.
@@ -109,7 +109,7 @@ class Card(Record):
         return (self.size,) if self.size else ()
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the files of a size lie."""
+        """Return where the files of a size are."""
         return root / (self.path or self.name)
 
     def on_disk(self, root: Path, size: int | None) -> bool:

@@ -59,10 +59,10 @@ class PatternCard(LocalFilesCard):
     Attributes
     ----------
     pattern : str
-        Where images lie, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
+        Where images are, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
         ``{date}`` (`pipeline.datasets.listing`).
     masks : str, optional
-        Where the mask of an image lies: what the pattern names, and ``*`` for the name of the image
+        Where the mask of an image is: what the pattern names, and ``*`` for the name of the image
         without its end.
     """
 
@@ -76,7 +76,7 @@ class PatternCard(LocalFilesCard):
 
     @property
     def beside(self) -> str | None:
-        """Where masks lie that are found by the names of images."""
+        """Where masks are that are found by the names of images."""
         return self.masks
 
     @check(mode="after")
@@ -139,7 +139,7 @@ def make_source(
     Parameters
     ----------
     card, files, path
-        What its card says, which files it has, and where they lie.
+        What its card says, which files it has, and where they are.
     shape : tuple of int
         Of an image.
     read : Reader
@@ -205,7 +205,7 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     Raises
     ------
     DatasetError
-        When a class has no file, a file lies in two classes, or one would be passed by that may be
+        When a class has no file, a file is in two classes, or one would be passed by that may be
         an image.
     """
     skip = read_exclusions(card.exclude, path)

@@ -1,4 +1,4 @@
-"""A draft of a card, from what lies in a folder: what is plain, what is a guess, what is open.
+"""A draft of a card, from what is in a folder: what is plain, what is a guess, what is open.
 
 Files are known by their names and marks, classes, splits and persons by their paths, sizes and
 depths by some headers.
@@ -192,7 +192,7 @@ class PathLayout:
     classes : list of str
         Their names, sorted.
     pattern : str
-        Where images lie, with ``{class}``.
+        Where images are, with ``{class}``.
     labels : list of str
         The class of each image.
     persons : list of str or None
@@ -215,7 +215,7 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
     """Return how the relative paths of images can be read; `folder` is the name of theirs.
 
     Folders that hold nothing but one folder are passed; then come splits, if all have such names;
-    then classes. Where the images lie in one folder, the beginnings of their names are tried, and
+    then classes. Where the images are in one folder, the beginnings of their names are tried, and
     last all are one class. Persons are looked for only where `persons` says so.
     """
     parts = [path.split("/") for path in paths]
@@ -384,7 +384,7 @@ class Sketch:
 def add_segmentations(
     sketch: Sketch, folder: Path, masks: Sequence[str], looks: Sequence[FileSummary]
 ) -> None:
-    """Say where segmentations lie, which segments they have, and which images they leave out.
+    """Say where segmentations are, which segments they have, and which images they leave out.
 
     Parameters
     ----------
@@ -641,7 +641,7 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     path : Path
         The folder, or the file of a table.
     root : Path, optional
-        The data root, in which it lies; the folder above when left out.
+        The data root, in which it is; the folder above when left out.
 
     Raises
     ------
@@ -675,7 +675,7 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
 def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
-    """Draft a card of a folder of files of one kind, beside which `others` lie."""
+    """Draft a card of a folder of files of one kind, beside which `others` are."""
     images, masks = sort_masks(kind, path, scanned[kind])
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")

@@ -1,9 +1,9 @@
-"""Listing: the files of a folder that a pattern names, in order, links followed, none passed by.
+"""Listing: the files of a folder that a pattern names, in order, links followed, none skipped.
 
 Nothing outside the data root is read, and nothing but regular files. Files that cannot be used are
 left out and added to a list of faults; a card may leave files out by a list of its own.
 
-Patterns: where the files of a class lie, and what of a path names the person and the date.
+Patterns: where the files of a class are, and what of a path names the person and the date.
 
 A pattern is a path that goes down from the dataset's folder. ``*`` is any run of characters in one
 name, ``?`` one character, ``[ab]`` one of these, ``**`` any number of folders. ``{class}`` and
@@ -302,7 +302,7 @@ def no_usable_file(errors: Mapping[str, DatasetError], faults: Faults) -> Datase
 
 
 def require_inside(path: Path, root: Path, name: str) -> Path:
-    """Return `path` if it lies in `root` after all symbolic links are followed, else raise."""
+    """Return `path` if it is in `root` after all symbolic links are followed, else raise."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise DatasetError(
             f"the path of {name} leads out of the data root {root}; move the images there, or name "
@@ -463,7 +463,7 @@ class FileEntry(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Paths, packed a few at a time: a million need some megabytes, as they are much alike.
+    """Paths, packed a few at a time: a million need some megabytes, as they are similar.
 
     Attributes
     ----------
@@ -594,7 +594,7 @@ def _below(
 
 
 def too_deep(folder: str) -> ImageError:
-    """Return what is said of a folder in which others lie too deep."""
+    """Return what is said of a folder in which others are too deep."""
     return ImageError(
         f"{folder} is under more than {DEEPEST} folders; move the images up, or leave it out by "
         "a narrower pattern"

@@ -68,7 +68,7 @@ class Volume:
     shown : (low, high) or None
         The window of the file (cal_min, cal_max), where it has one.
     affine : (12,) floats
-        Where voxels lie: from i, j, k to mm, row by row.
+        Where voxels are: from i, j, k to mm, row by row.
     """
 
     file: Path
@@ -97,7 +97,7 @@ def read_volume(file: Path) -> Volume:
 def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
     """Yield slices across an axis one by one as they are stored, the other two axes in order.
 
-    Planes of i and j lie one after another, so that one is held at a time; of slices across the
+    Planes of i and j are one after another, so that one is held at a time; of slices across the
     other axes some, of `BLOCK` bytes.
     """
     if axis == 2:
@@ -159,7 +159,7 @@ def read_mask_of(file: Path, image: Volume) -> Volume:
 
 
 def read_affines(file: Path) -> list[NDArray[np.float64]]:
-    """Return what a header says of where voxels lie (sform, qform), (4, 4) each; they may differ.
+    """Return what a header says of where voxels are (sform, qform), (4, 4) each; they may differ.
 
     From i, j, k to mm to the right, to the front and up. None where it says nothing: then a file
     has an affine all the same, which is made up.

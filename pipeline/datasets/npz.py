@@ -259,7 +259,7 @@ class NpzCard(Card):
         return 2 * self.images.total * an_image + (1 << 20)
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the file of a size lies: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``."""
+        """Return where the file of a size is: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``."""
         suffix = f"_{size}" if size and size != self.sizes[0] else ""
         return root / (self.path or f"{self.name}{suffix}.npz")
 

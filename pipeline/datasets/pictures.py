@@ -61,7 +61,7 @@ def to_uint8(
     """Return one image, or one volume, as 0..255.
 
     In float64: x = slope·stored + intercept; p = (x − low)/(high − low), cut to [0, 1]; y = 255·p,
-    or 255 − 255·p when `inverted`; y rounded, halves to even. Where low = high, what lies above is
+    or 255 − 255·p when `inverted`; y rounded, halves to even. Where low = high, what is above is
     1 and the rest 0, so that a constant image is black under "image".
 
     Unsigned values of 8 bits that are neither rescaled nor windowed stay as they are.
@@ -254,7 +254,7 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
 def fitted_mask(mask: ImageArray, card: LocalFilesCard) -> ImageArray:
     """Return a mask made to fit as its image is, where the card has a size.
 
-    Each pixel is its nearest; what an image is padded with lies outside.
+    Each pixel is its nearest; what an image is padded with is outside.
     """
     from PIL import Image
 

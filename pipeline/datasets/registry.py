@@ -33,14 +33,14 @@ def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSourc
     Raises
     ------
     DatasetError
-        When a class has no image, an image lies in two classes or out of the data root, a path does
+        When a class has no image, an image is in two classes or out of the data root, a path does
         not say whose it is where the card asks, or an image would be passed by.
     """
     return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
 
 
 def fetch_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
-    """Return where a dataset of the user's own lies, which is not downloaded."""
+    """Return where a dataset of the user's own is, which is not downloaded."""
     return find_own(card.name, card.place(root, size), root)
 
 
@@ -51,12 +51,12 @@ class DatasetKind:
     Attributes
     ----------
     card : type of Card
-        What its cards say, and where its files lie.
+        What its cards say, and where its files are.
     open : callable
         ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
         them is left out, and added to `faults`.
     fetch : callable
-        ``fetch(card, root, size, obtain)``: where a dataset lies, got by `obtain` first if it is
+        ``fetch(card, root, size, obtain)``: where a dataset is, got by `obtain` first if it is
         not there.
     """
 
@@ -125,7 +125,7 @@ def find_card(name: str | Path) -> Card:
 
 
 def beside(dataset: str, file: Path) -> str:
-    """Return a dataset as a `file` names it: a card that is not here is looked for beside it."""
+    """Return a dataset as a `file` names it: a card that is not here is searched beside it."""
     card = file.parent / dataset
     if not dataset.endswith(".toml") or _is_there(Path(dataset)) or not _is_there(card):
         return dataset
@@ -149,7 +149,7 @@ def fetch(
     attempts: int = 3,
     pause: float = 0.5,
 ) -> Path:
-    """Return where a dataset lies, downloaded first if it is not on disk.
+    """Return where a dataset is, downloaded first if it is not on disk.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def fetch(
     Raises
     ------
     DatasetError
-        When the size is not offered, a file of one's own is missing, a digest is wrong or the
+        When the size is not available, a file of one's own is missing, a digest is wrong or the
         download fails, naming the URL, the target and the way out.
     """
     download = partial(obtain, progress=progress, attempts=attempts, pause=pause)
@@ -198,7 +198,7 @@ def open_dataset(
 
 
 def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSource:
-    """Open a dataset where `fetch` said it lies; from here on the files may be at fault.
+    """Open a dataset where `fetch` said it is; from here on the files may be at fault.
 
     Who is whose is kept as digests under `key`, a random one when left out.
 
@@ -226,7 +226,7 @@ class OpenResult(NamedTuple):
 
 
 def collect_faults(card: Card, path: Path) -> OpenResult:
-    """Open a dataset where `fetch` said it lies, whatever some of its files are.
+    """Open a dataset where `fetch` said it is, whatever some of its files are.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class Reader(Protocol):
     Attributes
     ----------
     sequential : bool
-        Whether rows lie in one stream, so that they are asked for in ascending order, and skipping
+        Whether rows are in one stream, so that they are asked for in ascending order, and skipping
         some costs as much as reading them.
     """
 
@@ -193,7 +193,7 @@ class FilesReader:
         ]
 
     def _decode(self, rows: Rows, edges: NDArray[np.int64]) -> ImageArray:
-        """Return some of `rows`: between two edges they lie in one file."""
+        """Return some of `rows`: between two edges they are in one file."""
         images = []
         for low, high in itertools.pairwise(edges.tolist()):
             index = int(self.file[rows[low]])
@@ -205,7 +205,7 @@ class FilesReader:
         return _whole(images)
 
     def files_of(self, row: int) -> list[str]:
-        """Return what a list of exclusions names to leave a row out: the file that it lies in."""
+        """Return what a list of exclusions names to leave a row out: the file that it is in."""
         return [self.names[int(self.file[row])]]
 
     def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
@@ -333,7 +333,7 @@ class StacksReader:
     def files_of(self, row: int) -> list[str]:
         """Return what a list of exclusions names to leave a volume out: its folder, or its files.
 
-        Its folder, where no file of another volume lies.
+        Its folder, where no file of another volume is.
         """
         file, names = self.slices.file, self.slices.names
         own = set(file[self._slices(np.array([row]))].tolist())
@@ -404,8 +404,8 @@ class Selection(NamedTuple):
     labels : (m,) integers
         Their classes.
     units : (m,) integers
-        0, 1, …: which unit of its class an image belongs to, image or person; each unit's images
-        are consecutive.
+        0, 1, …: which privacy unit of its class an image belongs to, image or person; each privacy
+        unit's images are consecutive.
     """
 
     rows: Rows
@@ -413,14 +413,14 @@ class Selection(NamedTuple):
     units: NDArray[np.signedinteger[Any]]
 
     def count_units(self, classes: int) -> tuple[int, ...]:
-        """Return how many units each class has; they are numbered from 0."""
+        """Return how many privacy units each class has; they are numbered from 0."""
         own = (self.labels == label for label in range(classes))
         return tuple(int(self.units.max(where=chosen, initial=-1)) + 1 for chosen in own)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """The images of one dataset, read chunk by chunk; units lie in disjoint classes.
+    """The images of one dataset, read chunk by chunk; privacy units are in disjoint classes.
 
     Columns are integers as short as they can be: there may be 10⁸ images.
 
@@ -441,8 +441,8 @@ class ImageSource:
         What a reader should know of how they were read. They depend on the images: a run tells
         them, a release does not.
     people : (n,) bytes, optional
-        Whose image each is, where the card's unit is the person: opaque once the source is open
-        (`pipeline.datasets.source.opaque`).
+        Whose image each is, where the card's privacy unit is the person: opaque once the source is
+        open (`pipeline.datasets.source.opaque`).
     dates : (n,) datetime64[D], optional
         When each was taken, where card or files say.
     masks : Reader, optional
@@ -479,9 +479,10 @@ class ImageSource:
     def select(self, split: Splits = None, label: int | None = None) -> Selection:
         """Return the images of some splits and of one class or all.
 
-        Where the unit is the person and ``classes_per_person`` is 1, a person belongs to the first
-        class, in the card's order, in which they have an image in these splits; their other images
-        are left out. Which images that leaves of a person depends on that person's images alone.
+        Where the privacy unit is the person and ``classes_per_person`` is 1, a person belongs to
+        the first class, in the card's order, in which they have an image in these splits; their
+        other images are left out. Which images that leaves of a person depends on that person's
+        images alone.
 
         Raises
         ------
@@ -538,7 +539,7 @@ class ImageSource:
         return self.select(split).labels.astype(np.int64)
 
     def persons(self, split: Splits = None, label: int | None = None) -> Names | None:
-        """Return whose image each is, in the order of `chunks`; None where the unit is the image.
+        """Return whose image each is, in the order of `chunks`; None where a record is one image.
 
         Returns
         -------
@@ -555,7 +556,7 @@ class ImageSource:
         return tuple(count_labels(self._chosen(split).labels, len(self.classes)).tolist())
 
     def units(self, split: Splits = None) -> tuple[int, ...]:
-        """Return how many units, images or persons, each class has; as `counts`."""
+        """Return how many privacy units, images or persons, each class has; as `counts`."""
         return self._chosen(split).count_units(len(self.classes))
 
     def excluded(self, split: Splits = None) -> tuple[int, ...] | None:

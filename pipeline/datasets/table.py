@@ -209,11 +209,11 @@ class TableCard(PictureCard):
 
     @property
     def file(self) -> str:
-        """Where the table lies, from the data root."""
+        """Where the table is, from the data root."""
         return self.path or f"{self.name}.csv"
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the table lies."""
+        """Return where the table is."""
         return root / self.file
 
     def origin(self, *, ours: bool) -> str:

@@ -1,6 +1,6 @@
 """MNIST, KMNIST, FashionMNIST and CIFAR10: torchvision knows where they are and parses them.
 
-Files lie as torchvision keeps them: ``ROOT/MNIST/raw/train-images-idx3-ubyte`` (or ``.gz``),
+Files are as torchvision keeps them: ``ROOT/MNIST/raw/train-images-idx3-ubyte`` (or ``.gz``),
 ``ROOT/cifar-10-batches-py/data_batch_1`` (or ``ROOT/cifar-10-python.tar.gz``). Only the archives
 are downloaded; they are unpacked in a temporary folder for reading, so that a read-only data root
 will do. torchvision publishes digests of all of them except MNIST's unpacked files.
@@ -222,7 +222,7 @@ def _from_mirrors(obtain: Obtain, mirrors: tuple[str, ...], target: Path, md5: s
 
 
 def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
-    """Open a dataset that lies under `path`; splits are train and test.
+    """Open a dataset that is under `path`; splits are train and test.
 
     Raises
     ------

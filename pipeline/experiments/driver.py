@@ -55,7 +55,7 @@ class ClassData(NamedTuple):
         Of the class.
     points : array, shape (n, *point_shape)
     persons : array, shape (n,), optional
-        Whose each point is, those of a person one after another, where the unit is the person.
+        Whose each point is, those of a person one after another, where the record is the person.
     """
 
     label: int
@@ -324,7 +324,7 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
 def measure(
     records: Records, release: Release, known: FloatArray | None, series: SeriesConfig
 ) -> FloatArray:
-    """Return how far the outputs lie from the true mean, as the series measures it.
+    """Return how far the outputs are from the true mean, as the series measures it.
 
     `known` are distances where the points cannot tell.
 

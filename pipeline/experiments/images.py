@@ -3,7 +3,7 @@
 fetch ─► describe ─► verify
 
 What may happen to all images of a device (`CHANGES`) are functions of an image alone, but for
-grain, so that whoever has the images can do the same. Rare images (`RARE`), which may lie among
+grain, so that whoever has the images can do the same. Rare images (`RARE`), which may be among
 those of a class, are patterns of a broken device, empty ones, and crops of a photograph.
 
 One run: an experiment on a dataset, its images, opened and described once, and its results.
@@ -154,7 +154,7 @@ def image_setting(run: Run) -> Setting:
 
 
 def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | None]:
-    """Return the name of a class, its descriptors, and whose each is if persons are told apart."""
+    """Return the name of a class, its descriptors, and whose each is if persons are known."""
     return classes_of_images(run, (label,))[0]
 
 
@@ -234,7 +234,7 @@ def verify_bound(run: Run) -> None:
     Raises
     ------
     DomainError
-        When a descriptor lies outside: nothing may be drawn from a wrong sensitivity.
+        When a descriptor is outside: nothing may be drawn from a wrong sensitivity.
     """
     domain = public_domain(run)
     bounds = [run.stored.verify(label, domain) for label in run.labels]
@@ -331,7 +331,7 @@ MANY = 200
 
 
 def rare_images(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> ImageArray:
-    """Return `MANY` rare images of a kind, (MANY, *shape); in colour all channels are alike."""
+    """Return `MANY` rare images of a kind, (MANY, *shape); in colour all channels are similar."""
     images = _bytes(RARE[kind](shape[0], shape[1], MANY, rng))
     if len(shape) == 3:
         images = np.repeat(images[..., np.newaxis], shape[2], axis=-1)

@@ -89,7 +89,7 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
 def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
     """Return the statement of privacy of a run: title and text, each series with its own promise.
 
-    Unit, neighbours and the like are the same for all series that are certified. What an attacker
+    Record, neighbours and the like are the same for all series that are certified. What an attacker
     can tell is that of the series which gives away most.
     """
     promises = guarantees(config, n_by_class)
@@ -119,7 +119,7 @@ def unit(config: ExperimentConfig) -> str:
 
 
 def persons_of(config: ExperimentConfig) -> int | None:
-    """Return in how many classes a person may be; None where the unit is not the person."""
+    """Return in how many classes a person may be; None where the record is not the person."""
     if config.source is not None:
         return None if SOURCES[config.source.kind].persons is None else 1
     return classes_per_person(find_card(config.dataset)) if config.on_images else None
@@ -305,7 +305,7 @@ def _unit(config: ExperimentConfig) -> str:
 
 
 class Outcome(NamedTuple):
-    """What a person is told in the end.
+    """What is printed in the end.
 
     Attributes
     ----------

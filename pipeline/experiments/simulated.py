@@ -5,7 +5,7 @@ Each class has a random stream of its own.
 
 Outlines are like a corpus callosum, made up: the real ones of the paper are not public. A curved
 band, thick at both ends and hooked at one, seen from the side, with landmarks along its edge. A
-record bends and swells it a little and lies turned by a small angle, as heads do in a scanner.
+record bends and swells it a little and is turned by a small angle, as heads do in a scanner.
 Pictures show six private outlines of each series, as coordinates that the report draws.
 """
 
@@ -104,7 +104,7 @@ def build_manifold(name: str, dimension: int) -> Manifold:
 
 
 def simulated_setting(config: ExperimentConfig, label: int) -> Setting:
-    """Return what is public of one simulated class: the ball its records lie in, its manifold."""
+    """Return what is public of one simulated class: the ball its records are in, its manifold."""
     source, (name, dimension, _) = source_of(config), config.simulated[label]
     manifold = build_manifold(name, dimension)
     return Setting(config, SOURCES[source.kind].ball(manifold, source.radius), manifold)

@@ -1,4 +1,4 @@
-"""One run from its config to its table: the list of its steps, here and under Prefect alike.
+"""One run from its config to its table: the list of its steps, here and under Prefect.
 
     images       images ─► descriptors ─► bound ─► mechanisms (─► usefulness) ─► results
     simulated    mechanisms (─► pictures) ─► results

@@ -1,9 +1,9 @@
 """Curves: a mean with its band and, thin and dashed, what theory expects.
 
-Any column may lie along x, and panels may go by class, group or budget, as in the figure of a
-paper. With a single budget nothing lies along x: each series is then a line of its own.
+Any column may be along x, and panels may go by class, group or budget, as in the figure of a
+paper. With a single budget nothing is along x: each series is then a line of its own.
 
-Bars, one number for each of a few things; printed numbers beside ours, two marks a line.
+Bars, one number for each of a few things; printed numbers beside ours, two marks a row.
 """
 
 import math
@@ -307,7 +307,7 @@ def caption(table: Table, *, band: str, x: str, panels: tuple[str, ...], value: 
 
 
 def is_alone(table: Table, x: str) -> bool:
-    """Tell whether there is one budget only, so that nothing lies along the axis of budgets."""
+    """Tell whether there is one budget only, so that nothing is along the axis of budgets."""
     return x == "budget" and len(set(table["budget"])) == 1
 
 

@@ -315,7 +315,7 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     Parameters
     ----------
     axis : Axis
-        What lies on it.
+        What is on it.
     values : array
         All numbers on it, bands included.
     along : bool

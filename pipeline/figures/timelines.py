@@ -35,7 +35,7 @@ MANY = 45
 
 
 class Scale(NamedTuple):
-    """What lies along the axis of values.
+    """What is along the axis of values.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def _panels(
     lines: Sequence[str],
     classes: Sequence[str],
 ) -> Any:
-    """Return a panel a term, with a line a mean, and the classes side by side on it."""
+    """Return a panel a term, with a row per mean, and the classes side by side on it."""
     columns, width = 2, 350
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
@@ -288,7 +288,7 @@ def accuracies(
     along: str,
     caption: str,
 ) -> Figure:
-    """Draw the mean share that is told right of each series, with a band, against the budget.
+    """Draw the mean share that each series classifies correctly, with a band, against the budget.
 
     Parameters
     ----------

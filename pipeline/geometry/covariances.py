@@ -21,7 +21,7 @@ eigenvalues of R'⁻¹R are majorised by ln a_i − ln b_i (Gelfand and Naimark)
 Schur-convex. Now write a_i = η(1 + s_i), b_i = η(1 + t_i) with s, t ≥ 0, Σ s ≤ τ, Σ t ≤ τ,
 τ = T/η, and f(z) = ln²(1 + z), which increases. As both logarithms are ≥ 0, a term is at most the
 larger of f(s_i), f(t_i). If s_i ≥ t_i for p of the indices, the sum is at most the sum of f(s_i)
-over these plus that of f(t_i) over the other k − p. f lies below its concave envelope g, which is
+over these plus that of f(t_i) over the other k − p. f is below its concave envelope g, which is
 the tangent from the origin up to z* = 3.92… and f itself from there on; so by Jensen m terms of
 total at most τ sum to at most m·g(τ/m). Hence
 
@@ -153,9 +153,9 @@ class Covariances(Protocol):
         """Return the set that holds every descriptor."""
 
     def brightness(self, coordinates: FloatArray) -> FloatArray | None:
-        """Return along which of the coordinates at the identity the first mean lies, (d,).
+        """Return along which of the coordinates at the identity the first mean is, (d,).
 
-        None where they are of no Gaussian embedding, or it lies along none.
+        None where they are of no Gaussian embedding, or it is along none.
         """
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:

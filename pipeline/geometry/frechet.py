@@ -9,7 +9,7 @@ x: the norm of the gradient is a proof of how close the mean is.
 
 How it gets there. Let the curvature be at least −κ² and h(s) = √(1 + s²), which is 1-Lipschitz and
 at least s coth s, the largest eigenvalue of the Hessian of ½ dist² at distance s/κ. On the segment
-from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the Hessian of F lie in [1, L] with
+from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the Hessian of F are in [1, L] with
 L = Σ_i w_i h(κ dist(x, x_i)) + κ‖grad F(x)‖, so the plain step t = 2/(1 + L) shrinks the gradient
 by the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink
 the gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
@@ -172,7 +172,7 @@ def frechet_mean(
     ------
     DomainError
         When the points are not on the manifold; under positive curvature also when they do not
-        lie within ½·min(injectivity radius, π/√(largest curvature)) of their mean: a mean need not
+        are within ½·min(injectivity radius, π/√(largest curvature)) of their mean: a mean need not
         be unique then (Afsari, "Riemannian L^p center of mass", Proc. AMS 139, 2011, Theorem 2.1).
     ConvergenceError
         When `tolerance` is not reached, with the number of steps and the norm that was reached.

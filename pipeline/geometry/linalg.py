@@ -3,7 +3,7 @@
 A symmetric positive definite (SPD) matrix is factored as L Lᵀ by Cholesky, the factor is corrected
 once with a residual in twice the working precision, and one-sided Jacobi rotations make its columns
 orthogonal: their squared norms are the eigenvalues, their directions the eigenvectors. Eigenvalues
-of descriptors may lie 10¹² apart; this keeps 9 digits of the small ones, where LAPACK keeps 3.
+of descriptors may be 10¹² apart; this keeps 9 digits of the small ones, where LAPACK keeps 3.
 
 Asymmetry is not an error here: every function works on (A + Aᵀ)/2. The doors of the manifolds
 (``check``) refuse matrices that are not symmetric.

@@ -11,7 +11,7 @@ What only some manifolds offer is a capability: an attribute that others lack. W
 for it and raises where it is absent; nothing compares names.
 
 ======================  ===========================================================================
-``area``                size of geodesic spheres, where all directions are alike: a `SphereArea`
+``area``                size of geodesic spheres, where all directions are similar: a `SphereArea`
 ``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
 ``of_shape``            makes the one whose points are arrays of a shape
 ``of_dimension``        makes one of a given dimension, where experiments simulate records
@@ -117,14 +117,14 @@ class Manifold(Protocol):
         Raises
         ------
         DomainError
-            When p lies outside the injectivity radius of `base`.
+            When p is outside the injectivity radius of `base`.
         """
 
     def exp(self, base: Point, u: FloatArray) -> Point:
         """Return the end, ``(..., *point_shape)``, of the geodesic from `base` with velocity u."""
 
     def check(self, points: Point) -> Point:
-        """Return `points` in the array type of this manifold if they lie on it.
+        """Return `points` in the array type of this manifold if they are on it.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Manifold(Protocol):
 
 @runtime_checkable
 class Embedded(Protocol):
-    """A manifold that lies in a vector space R^m."""
+    """A manifold that is in a vector space R^m."""
 
     @property
     def embedding_metric(self) -> str:
@@ -149,7 +149,7 @@ class Embedded(Protocol):
         """Return points as vectors, ``(..., m)``."""
 
     def unembed(self, vectors: FloatArray) -> Point:
-        """Return vectors in the array type of points, whether they lie on the manifold or not."""
+        """Return vectors in the array type of points, whether they are on the manifold or not."""
 
     def stretch(self, largest: float) -> float:
         """Return how far an embedded mean moves at most for each unit of distance.

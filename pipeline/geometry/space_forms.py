@@ -126,7 +126,7 @@ class Hyperbolic(SpaceForm):
         return np.concatenate([_lift(space), space], axis=-1)
 
     def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` ``(..., d + 1)`` if they lie on the hyperboloid, x₀ made exact."""
+        """Return `points` ``(..., d + 1)`` if they are on the hyperboloid, x₀ made exact."""
         points = check_vectors(points, self.dim + 1, np.float64)
         lift = _lift(points[..., 1:])
         if (np.abs(points[..., :1] - lift) > ROUNDING * lift).any():

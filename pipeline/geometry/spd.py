@@ -418,7 +418,7 @@ def mean_logs(
 class AffineInvariant(Spd):
     """SPD(k) with the affine-invariant metric: dist(X, Y) = ‖log(X^{−1/2} Y X^{−1/2})‖_F.
 
-    Invariant under congruences X ↦ A X Aᵀ (A invertible) and under inversion. The curvature lies in
+    Invariant under congruences X ↦ A X Aᵀ (A invertible) and under inversion. The curvature is in
     [−1/2, 0].
 
     References

@@ -54,7 +54,7 @@ class CombinedMean:
     n_sd : float
         Standard deviation of the noise of `n`; 0 where it is public.
     all, common : ConfidenceRegion
-        Where the mean of all records lies, and that of the population.
+        Where the mean of all records is, and that of the population.
     statistic : float
         Cochran's Q.
     freedom : int

@@ -1,4 +1,4 @@
-"""Where the true mean lies, with a stated confidence: from released values alone.
+"""Where the true mean is, with a stated confidence: from released values alone.
 
 **Region.** An ellipsoid around the released mean: {x : uᵀW⁻¹u ≤ q}, u = log(centre, x). The error
 is noise, whose covariance S is known exactly, and what clipping does to the mean. That is at most
@@ -14,7 +14,7 @@ depends on the truth: the covariance that the shrinkage predicts makes regions f
 
 **What rare images cost.** One image in a hundred that is black, or striped, moves the mean by ten
 times its noise at n·μ = 500, and is found in the noise of no histogram there. A region holds such
-means as often as it says only if it is so wide always, also where all images are alike. No
+means as often as it says only if it is so wide always, also where all images are similar. No
 procedure escapes. Let a region hold the mean with probability 1 − α whatever the records, and m' be
 the mean when k of the n records are replaced. μ-GDP lets it hold m', for the records as they are,
 with probability Φ(Φ⁻¹(1 − α) − k·μ) at least: in more than half of all releases as long as
@@ -22,8 +22,8 @@ k·μ < Φ⁻¹(1 − α). So with α = 0.1 regions mostly reach to where 1.28/(
 moved by others, whatever share of μ is spent on finding them. Overshoots are counted with half of
 it, at 0.6 of its length, for nothing.
 
-**Rule.** A region is offered where the noise of the mean, in units of its vectors, is small enough
-(`NOISY`), which is public, and there is a second moment.
+**Rule.** A region is available where the noise of the mean, in units of its vectors, is small
+enough (`NOISY`), which is public, and there is a second moment.
 
 ``covdp reproduce ours-regions`` measures the coverage on images, with rare other images among them.
 
@@ -31,7 +31,7 @@ it, at 0.6 of its length, for nothing.
 mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its place v₀ along
 the line and v₁ off it. Clipping moves the mean by at most the mean length that it cuts off
 (`NoisyMoments.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the records
-lie that are clipped.
+are that are clipped.
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and
@@ -58,16 +58,16 @@ whose radius seems least, q being near the mean of the law and two of its standa
 the line the region is wider, ω < 1, where l is large; and never so narrow that the noise does not
 count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)/2.
 
-**A stream.** The mean of all units of a stream so far is Σ G_i·u_i of the opening and the epochs
+**A stream.** The mean of all records of a stream so far is Σ G_i·u_i of the opening and the epochs
 (``mean/noisy_moments.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
 do to all parts in the same way, squared and spread evenly (`pooled_clipping`), f_i the share of
 part i in all units and Σ̂ the covariance of single ones, the error is of covariance
 
     B + Σ G_i·V_i·G_iᵀ + (G_i − f_i·Id)·(Σ̂/n_i)·(G_i − f_i·Id)ᵀ
 
-against the mean of all N units, and larger by Σ̂/N, as Σ G_i = Id, against that of the population.
-All of it follows from what the nights released. It stands in the document of each night, where
-`region` finds it.
+against the mean of all N records, and larger by Σ̂/N, as Σ G_i = Id, against that of the
+population. All of it follows from what the nights released. It stands in the document of each
+night, where `region` finds it.
 """
 
 import math
@@ -250,7 +250,7 @@ class ConfidenceRegion:
 
     @property
     def space(self) -> Manifold:
-        """Where it lies: the chart of a flat manifold, as matrices may not hold its points."""
+        """Where it is: the chart of a flat manifold, as matrices may not hold its points."""
         return chart_of(self.manifold)
 
     @property
@@ -269,11 +269,11 @@ class ConfidenceRegion:
         return math.sqrt(self.quantile * float(np.trace(self.covariance)) / self.manifold.dim)
 
     def contains(self, points: Point) -> NDArray[np.bool_]:
-        """Return whether points, (..., *point_shape), lie in the region, (...)."""
+        """Return whether points, (..., *point_shape), are in the region, (...)."""
         return np.asarray(self._lengths(points) <= self.quantile)
 
     def reach(self, points: Point) -> FloatArray:
-        """Return at which level points, (..., *point_shape), would lie on its edge, (...)."""
+        """Return at which level points, (..., *point_shape), would be on its edge, (...)."""
         lengths = self._lengths(points)
         return np.array([self.law.cdf(float(one)) for one in lengths.ravel()]).reshape(
             lengths.shape
@@ -290,13 +290,13 @@ def region(
     level: float = 0.95,
     of: Literal["sample", "population"] = "sample",
 ) -> ConfidenceRegion:
-    """Return where the mean of a released class lies, with confidence `level`.
+    """Return where the mean of a released class is, with confidence `level`.
 
     Parameters
     ----------
     released : Release or mapping
         What `private_mean` returned first, or an entry of ``classes`` in the document of a release
-        or of a night: then of the mean of all units of the stream so far.
+        or of a night: then of the mean of all records of the stream so far.
     level : float
         Confidence, between 0 and 1.
     of : {"sample", "population"}
@@ -333,7 +333,7 @@ def region(
 
 
 def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRegion:
-    """Return the same of the mean of all units so far, in a stream; its manifold is flat."""
+    """Return the same of the mean of all records so far, in a stream; its manifold is flat."""
     manifold, certainty = entry.manifold, entry.certainty
     assert certainty is not None
     return ConfidenceRegion(
@@ -348,16 +348,16 @@ def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRe
 
 
 class StreamError(NamedTuple):
-    """Of the mean of all units so far.
+    """Of the mean of all records so far.
 
     Attributes
     ----------
     seen : tuple of NoisyMoments
-        What each part says of its own units, the opening first.
+        What each part says of its own records, the opening first.
     shares : tuple of float
         How much each counts in it.
     sample : array, shape (d, d)
-        Covariance of the error, against the mean of these very units.
+        Covariance of the error, against the mean of these very records.
     units : array, shape (d, d)
         What comes to it against that of the population.
     """
@@ -373,7 +373,7 @@ def stream_error(
     past: EpochHistory,
     bias: Callable[[Sequence[NoisyMoments], Sequence[float]], FloatArray],
 ) -> StreamError | None:
-    """Return how the mean of all units so far errs; None where the nights do not say.
+    """Return the error of the mean of all records so far; None where the nights do not say.
 
     `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
     """
@@ -396,7 +396,7 @@ def stream_error(
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
     """Return what a region reads; None before the opening.
 
-    Covariances are in coordinates of the manifold, the same at every base. A region is offered
+    Covariances are in coordinates of the manifold, the same at every base. A region is available
     where the last opening alone would have one.
     """
     past = split_epochs(stream, nights)

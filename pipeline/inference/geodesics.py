@@ -4,7 +4,7 @@ The principal geodesics through the released mean are those in the directions of
 the raw covariance, of eigenvalues λ_1 ≥ λ_2 ≥ …. With e the norm of its noise, the plane of the
 first k leans from the true one by an angle whose sine is at most e/(λ_k − λ_{k+1} − e) (Davis and
 Kahan 1970, with Weyl's inequality). The law of the noise is known: its norm is taken where 95 % of
-draws lie below. The first k are trusted where that bound is at most ½, so 30 degrees.
+draws are below. The first k are trusted where that bound is at most ½, so 30 degrees.
 """
 
 from dataclasses import dataclass

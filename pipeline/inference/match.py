@@ -11,17 +11,17 @@ those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu ("
 Van der Merwe test", 2004), one covariance being known. Few local records may hold none of a rare
 sort that makes their class wide: so S is never less wide than the histograms of the release say.
 
-**Images.** How far a record lies from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
+**Images.** How far a record is from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
 unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the line and
 one off it, and 2τ what noise may hide in any direction (`noise_edge`). The axes follow the second
 moments of earlier rounds, and neither depends on the noise of the last, so that its second moment A
 gives the mean of d², q = Σ w_i·A_ii, with known noise of deviation σ/λ·‖w‖ and no bias.
 
-Descriptors of images have heavy tails, and each class its own, which noise hides at any n·μ of
+Descriptors of images have heavy tails, and each class its own, which noise covers at any n·μ of
 interest. So d² is taken to follow s·F(f, ν), f the effective degrees of freedom of the weights, of
-which the median and the 90th percentile of local records give s and ν: a few strange ones hardly
+which the median and the 90th percentile of local records give s and ν: a few outliers hardly
 move them. The release has the last word: no law is heavier, or wider, than its second moment allows
-(`SECOND_MOMENT_SD`). Where all local records lie too far away, that leaves χ² with the mean that
+(`SECOND_MOMENT_SD`). Where all local records are too far away, that leaves χ² with the mean that
 the release allows, and all of them are outside.
 
 An image is outside where its percentile is above 99. By hand, halves of both classes of
@@ -96,7 +96,7 @@ class Match:
     line : float
         Their difference along the line in its standard deviations, NaN without a line.
     percentile : array, shape (n,)
-        Which percent of the population lies nearer to the released mean than each record.
+        Which percent of the population is nearer to the released mean than each record.
     outside : float
         Share of the records whose percentile is above 99; NaN without a record.
     expected : float
@@ -119,7 +119,7 @@ class Match:
 
     @property
     def is_outside(self) -> NDArray[np.bool_]:
-        """Whether each record lies outside, (n,)."""
+        """Whether each record is outside, (n,)."""
         return np.asarray(self.percentile > FLAGGED)
 
 
@@ -402,7 +402,7 @@ def _where_falls(function: Callable[[float], float], value: float) -> float:
 
 
 def _expected_range(laws: Sequence[DistanceLaw], many: int) -> tuple[float, float]:
-    """Return what share of `many` records would mostly lie beyond the 99 % of the first law."""
+    """Return what share of `many` records would mostly be beyond the 99 % of the first law."""
     edge = laws[0].ppf(FLAGGED / 100.0)
     shares = [1.0 - float(law.cdf(edge)) for law in laws]
     low, high = (

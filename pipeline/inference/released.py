@@ -261,7 +261,7 @@ def is_offered(observed: NoisyMoments) -> bool:
 
 
 def region_refusal(observed: NoisyMoments) -> str:
-    """Return why no region is offered, in words; "" where one is."""
+    """Return why no region is available, in words; "" where one is."""
     if observed.moment is None and observed.sigma > NOISY:
         return "no second moment: the noise covers the whole region, n·μ is too small"
     if observed.moment is None:

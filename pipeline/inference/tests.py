@@ -14,7 +14,7 @@ narrower cuts off more: by the mean length between them, which is at most what t
 in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
 hide (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
 by counts by as much as it differs; what the means were moved by along the line, to make it good, is
-known, and subtracted. If the centres lie Δ
+known, and subtracted. If the centres are Δ
 apart, off the line, the share p that is clipped goes along by no more than p·‖Δ‖, were all of it
 cut in the direction of Δ; as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares
 of these bounds, those off the line spread over all directions: so the mean of δᵀV⁻¹δ is never
@@ -22,21 +22,21 @@ larger than without them. That
 axes differ, too, as each release has its own, is not in it.
 
 With records so few, or noise so wide, that there is no second moment, or that no region would be
-offered (`NOISY`, which is public), nothing is found different: there what clipping did is not
+available (`NOISY`, which is public), nothing is found different: there what clipping did is not
 known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
 
-**Two windows of a stream.** Did the units of the last nights differ from those before?
+**Two windows of a stream.** Did the records of the last nights differ from those before?
 
 Two windows that share no night share noise, whose covariance is known exactly, C of one and the
 other; their means, nothing shrunk, differ under "one population" by a vector of covariance
 
     V = S_A + S_B − C − Cᵀ + Σ̂/n_A + Σ̂/n_B,
 
-Σ̂ the covariance of single clipped units, from the second moment. What clipping does to a mean is
+Σ̂ the covariance of single clipped records, from the second moment. What clipping does to a mean is
 the same in both, whatever it is, as long as both are clipped alike: so it is nowhere in V, and the
 nights before are those of the same epoch, all of them. Two tests are made, as of two releases,
 and the smaller p-value counts twice. Several windows and classes together: see `holm`. It
-holds for units that come each by itself.
+holds for records that come each by itself.
 """
 
 import math
@@ -94,7 +94,7 @@ class Comparison:
         How far apart along the line two populations must be for `POWER` of such comparisons to find
         them different at `ALPHA`; NaN where there is no line, or nothing is found different.
     offered : bool
-        Whether a region is offered for both classes; where not, the p-value may be off.
+        Whether a region is available for both classes; where not, the p-value may be off.
     """
 
     p_value: float
@@ -185,7 +185,7 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
-    """Return the coordinate along which brightness lies; None of descriptors without means."""
+    """Return the coordinate along which brightness is; None of descriptors without means."""
     known = covariances_of(manifold)
     space = chart_of(manifold)
     return None if known is None else known.brightness(space.log(space.origin, place))
@@ -263,7 +263,7 @@ def _between_clips(narrow: NoisyMoments, place: int, gap: float, whole: float) -
 
 
 class WindowTest(NamedTuple):
-    """The units of the last nights, against those of the nights before them.
+    """The records of the last nights, against those of the nights before them.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ class WindowTest(NamedTuple):
     since : int
         The first of the nights before them.
     n, before : int
-        Units of both.
+        Records of both.
     n_sd, before_sd : float
         Standard deviations of the noise of these; 0 where they are public.
     p_value : float or None
@@ -293,7 +293,7 @@ class WindowTest(NamedTuple):
 def window_test(
     stream: StreamMechanism, nights: Sequence[Night], past: EpochHistory, last: int
 ) -> WindowTest:
-    """Test whether the units of the `last` nights differ from those before; `past` is of `nights`.
+    """Test whether the `last` nights differ from those before; `past` is of `nights`.
 
     From released values alone: a p-value is post-processing, and costs no privacy.
     """

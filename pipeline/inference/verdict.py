@@ -1,8 +1,8 @@
 """Is it enough? What means are usable for, from released and public values alone.
 
 The error of a mean is put beside a usual difference between classes: what a gain of `USUAL_GAIN`
-moves a descriptor by, a public number. Means of PneumoniaMNIST's classes lie 2.02 apart by `oct5`
-in the log-Euclidean metric, those of BreastMNIST's 0.64; the gain's 1.00 lies between. The
+moves a descriptor by, a public number. Means of PneumoniaMNIST's classes are 2.02 apart by `oct5`
+in the log-Euclidean metric, those of BreastMNIST's 0.64; the gain's 1.00 is between. The
 distance between released means would not do: where the noise is wide, it is noise.
 
 **Uses**, by the share s of the error in a usual difference, each with all before it:
@@ -10,10 +10,10 @@ distance between released means would not do: where the noise is wide, it is noi
 ==================  ======================================  =====================================
 use                 where                                   what is true then
 ==================  ======================================  =====================================
-`LARGE`             s ≤ ½; s ≤ 1 if a region is offered     changes of a usual difference show
-`COMPARISONS`       s ≤ ¼, and a region is offered          the mean is nearer to the truth than
+`LARGE`             s ≤ ½; s ≤ 1 if a region is available     changes of a usual difference show
+`COMPARISONS`       s ≤ ¼, and a region is available          the mean is nearer to the truth than
                                                             half of a usual difference
-`SMALL`             s ≤ 1/20, and a region is offered       … than a tenth of it
+`SMALL`             s ≤ 1/20, and a region is available       … than a tenth of it
 ==================  ======================================  =====================================
 
 else `NOTHING`. The error is the root mean square that the release predicts; in single releases it
@@ -23,9 +23,9 @@ one in twenty verdicts of `COMPARISONS` and `SMALL` is false, and where `NOTHING
 like that err by more than a quarter of a usual difference.
 
 **What is needed.** The noise of the last round is σ of what records are clipped to, and n·σ and
-μ·σ are public constants of a release. A region is offered where σ ≤ `NOISY`; `ROOM` times as many
+μ·σ are public constants of a release. A region is available where σ ≤ `NOISY`; `ROOM` times as many
 records, or as large a μ, suffice in 19 of 20 releases for `LARGE` at least. Where a region is
-offered already, the error falls as 1/(n·μ) or faster.
+available already, the error falls as 1/(n·μ) or faster.
 """
 
 import math
@@ -81,7 +81,7 @@ class Verdict:
 
 
 def usual_difference(manifold: Manifold, side: int) -> float:
-    """Return how far usual classes lie apart: what a gain of `USUAL_GAIN` does to the identity.
+    """Return how far usual classes are apart: what a gain of `USUAL_GAIN` does to the identity.
 
     `side` is that of the descriptor's matrices.
     """

@@ -40,10 +40,11 @@ submit an image whether it is in a population, which is just what the noise is t
 blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
 slip of the name, not an owner who goes round it.
 
-**Streams.** A release every night is one charge, as each unit enters on one night only; units are
-claimed by keyed digest, once, in the transaction that reserves their night (``streams.py``). Here
-single records are refused, or left out, unlike above: the sum over nights would count a unit twice.
-Who may submit images to a stream can thus ask whether one of them is in it.
+**Streams.** A release every night is one charge, as each privacy unit enters on one night only;
+privacy units are claimed by keyed digest, once, in the transaction that reserves their night
+(``streams.py``). Here single records are refused, or left out, unlike above: the sum over nights
+would count a privacy unit twice. Who may submit images to a stream can thus ask whether one of them
+is in it.
 
 **One journal.** All that happens is a row of a journal, chained by HMAC (``journal.py``), and
 accounts are what the journal adds up to, in the transaction that decides. So a row that is changed,

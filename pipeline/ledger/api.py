@@ -105,7 +105,7 @@ class Transaction:
         return account
 
     def release(self, identity: str) -> Reservation | Stored | None:
-        """Return a release: settled, charged only, or None when it was never charged."""
+        """Return a release: committed, charged only, or None when it was never charged."""
         paid = self.state.releases.get(identity)
         if paid is None:
             return None
@@ -209,9 +209,9 @@ class Ledger:
         """Return the HMAC-SHA256, in hexadecimal, of the content of one class.
 
         It depends on the concatenation of `chunks` alone, not on where they are cut. Give what the
-        units are known by in ascending order and nothing else: a class is known again by them under
-        any name, in whatever order its images are read. For `reserve` only; not to be shown, see
-        the package's docstring.
+        privacy units are known by in ascending order and nothing else: a class is known again by
+        them under any name, in whatever order its images are read. For `reserve` only; not to be
+        shown, see the package's docstring.
         """
         code = hmac.new(self.key, b"content\0", "sha256")
         for chunk in chunks:
@@ -219,7 +219,7 @@ class Ledger:
         return code.hexdigest()
 
     def person_key(self) -> bytes:
-        """Return the key under which persons are told apart: always the same, and not `key`."""
+        """Return the key under which persons are known: always the same, and not `key`."""
         return bytes.fromhex(mac_of(self.key, "person\0"))
 
     def beside(self, ending: str) -> Path:
@@ -227,7 +227,7 @@ class Ledger:
         return path_beside(self.database, self.key, ending)
 
     def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
-        """Open the account of a population, or change its total; each change leaves a line.
+        """Open the account of a population, or change its total; each change is recorded.
 
         Parameters
         ----------
@@ -484,8 +484,8 @@ def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
     """Accept a ledger that its marker refuses, and write that into each account's history.
 
     Nothing is charged or given back: what was spent after the backup is not known. For the same
-    reason all streams end, since units that were claimed on nights after it would be claimed again,
-    and a charge without a result pays for no other draw, as it may have got one.
+    reason all streams end, since privacy units that were claimed on nights after it would be
+    claimed again, and a charge without a result pays for no other draw, as it may have got one.
 
     Parameters and errors are those of `init_ledger`.
 

@@ -89,7 +89,7 @@ class Account:
 
     @property
     def epsilon_spent(self) -> float:
-        """The same for what is spent, 0 for nothing; composition is not a sum in (ε, δ)."""
+        """The same for what is spent, 0 where nothing is; composition is not a sum in (ε, δ)."""
         return epsilon_of(self.spent, self.delta) if self.spent else 0.0
 
     @property
@@ -190,7 +190,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Stored:
-    """A release that is paid for and settled: what may be published, now and again.
+    """A release that is paid for and committed: what may be published, now and again.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class Stored:
     result_digest : str
         SHA-256 of `result`, hexadecimal: of noised values only, so it may be shown.
     reserved, committed : datetime
-        When it was paid and when it was settled, UTC.
+        When it was paid and when it was committed, UTC.
     """
 
     population: str
@@ -226,7 +226,7 @@ class HistoryLine:
         Whose account.
     kind : str
         "budget": the total was set, raised or lowered; "charge": a release was paid for;
-        "stream": one was opened; "night": units entered one; "note": it was restored.
+        "stream": one was opened; "night": privacy units entered one; "note": it was restored.
     text : str
         What happened, in one line.
     cost : Budget or None
@@ -297,7 +297,7 @@ class StreamAccount:
 
 @dataclass(frozen=True)
 class NightReservation:
-    """A night whose units are claimed and that has no result yet: the right to draw and commit.
+    """A night whose records are claimed and that has no result yet: the right to draw and commit.
 
     Attributes
     ----------
@@ -328,7 +328,7 @@ class NightReservation:
 
 @dataclass(frozen=True)
 class StoredNight(Stored):
-    """A night that is settled: what may be published, now and again; `cost` is of the stream.
+    """A night that is committed: what may be published, now and again; `cost` is of the stream.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class StoredNight(Stored):
     night : int
         Its number in the stream.
     units : int
-        How many units entered on it; public.
+        How many privacy units entered on it; public.
     """
 
     run_key: str
@@ -355,16 +355,16 @@ class StreamStatus:
     run_key : str
         The planned date that was asked about.
     version : str
-        What `reserve_night` compares: another one as soon as a night is reserved or settled, of
+        What `reserve_night` compares: another one as soon as a night is reserved or committed, of
         this stream or of one with the same claims. As private as the images.
     digests : tuple of str
-        `StoredNight.result_digest` of each night that is settled, in order.
+        `StoredNight.result_digest` of each night that is committed, in order.
     totals : tuple of str
-        What the units of each of these nights are known by; as private as the images.
+        What the privacy units of each of these nights are known by; as private as the images.
     last : StoredNight or None
         The last of them.
     tonight : StoredNight or None
-        The night that was asked about, once it is settled.
+        The night that was asked about, once it is committed.
     unfinished : NightReservation or None
         The night that has to be finished before another is begun; its mask is empty.
     """
@@ -382,8 +382,8 @@ class StreamStatus:
     def state(self) -> Literal["new", "reserved", "stored"]:
         """Of the night that was asked about; it goes from one to the next, and never back.
 
-        A new night claims units, a reserved one is drawn for the units that it claimed, a stored
-        one is given out as it was committed.
+        A new night claims privacy units, a reserved one is drawn for the privacy units that it
+        claimed, a stored one is given out as it was committed.
         """
         if self.tonight is not None:
             return "stored"
@@ -438,7 +438,7 @@ def read_budget(fields: Mapping[str, Any]) -> Budget:
 
 
 def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
-    """Return what a charge says of the unit it paid for."""
+    """Return what a charge says of the privacy unit it paid for."""
     return {"unit": "person" if group is None else "image", "group": group, "classes": classes}
 
 

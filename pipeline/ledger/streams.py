@@ -1,4 +1,4 @@
-"""Streams of nights: charged once for many nights, because each unit enters on one of them only.
+"""Streams of nights: charged once for many nights, as each image or person enters one only.
 
     open_stream ─► reserve_night ─► draw ─► commit_night ─► publish
     charged        units claimed    noise   result          files, from the stored bytes
@@ -98,7 +98,7 @@ HEAD = b""
 
 
 class UnitClaim(NamedTuple):
-    """A row: the unit, the unit after it, the journal's row of its night, and its class."""
+    """A row: the privacy unit, the next one, the journal's row of its night, and its class."""
 
     unit: bytes
     next: bytes
@@ -107,7 +107,7 @@ class UnitClaim(NamedTuple):
 
 
 def unit_digest(key: bytes, unit: bytes) -> bytes:
-    """Return the keyed digest under which a unit is claimed."""
+    """Return the keyed digest under which a privacy unit is claimed."""
     return hmac.digest(key, b"unit\0" + unit, "sha256")[:BYTES]
 
 
@@ -119,7 +119,7 @@ def start_claims(connection: Connection, key: bytes, scope: int) -> None:
 def find_claims(
     connection: Connection, key: bytes, scope: int, units: Sequence[bytes]
 ) -> dict[bytes, UnitClaim]:
-    """Return for each digest its own row, or that of the last unit before it, verified.
+    """Return for each digest its own row, or that of the last privacy unit before it, verified.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def add_claims(
     labels: Mapping[bytes, str],
     before: Mapping[bytes, UnitClaim],
 ) -> None:
-    """Claim units that nobody has claimed; `before` is what `find_claims` gave for them."""
+    """Claim privacy units that nobody has claimed; `before` is what `find_claims` gave for them."""
     after: dict[bytes, list[bytes]] = {}
     for unit in sorted(labels):
         after.setdefault(before[unit].unit, []).append(unit)
@@ -181,7 +181,7 @@ def add_claims(
 
 
 def sum_of(key: bytes, scope: int, labels: Mapping[bytes, str]) -> str:
-    """Return the sum of the macs of units and their classes, modulo 2²⁵⁶, in hexadecimal."""
+    """Return the sum of the macs of claims and their classes, modulo 2²⁵⁶, in hexadecimal."""
     macs = (
         hmac.digest(key, f"entered\0{scope}\0{label}\0".encode() + unit, "sha256")
         for unit, label in labels.items()
@@ -190,7 +190,7 @@ def sum_of(key: bytes, scope: int, labels: Mapping[bytes, str]) -> str:
 
 
 def claimed_on(connection: Connection, scope: int, night: int) -> dict[bytes, str]:
-    """Return the units that a night claimed, each with its class."""
+    """Return the privacy units that a night claimed, each with its class."""
     query = text("SELECT unit, label FROM covdp_claims WHERE night = :night AND scope = :scope")
     rows = connection.execute(query, {"night": night, "scope": scope}).tuples()
     return dict(rows.all())
@@ -201,7 +201,7 @@ def check_night(
 ) -> None:
     """Raise `LedgerError` unless the claims of a night are those that its row in the journal sums.
 
-    Without one of them a unit could enter a second night.
+    Without one of them a privacy unit could enter a second night.
     """
     labels = claimed_on(connection, scope, night)
     if len(labels) != count or sum_of(key, scope, labels) != total:
@@ -253,10 +253,10 @@ def open_stream(
     horizon : int
         The most nights it may have.
     cost, group, classes
-        As in `Ledger.reserve`; `group` None says that units are persons.
+        As in `Ledger.reserve`; `group` None says that privacy units are persons.
     follows : str, optional
-        The stream whose units do not enter this one. It has paid for both, if this one is charged
-        at most as much for the same kind of units.
+        The stream whose privacy units do not enter this one. It has paid for both, if this one is
+        charged at most as much for the same kind of privacy units.
 
     Raises
     ------
@@ -377,10 +377,10 @@ def shown_stream(tx: Transaction, identity: str) -> StreamAccount:
 
 
 def version_of(tx: Transaction, opened: StreamState) -> str:
-    """Return what tells two states of a stream apart: its nights, reserved and settled.
+    """Return what tells two states of a stream apart: its nights, reserved and committed.
 
-    And those of all streams with the same claims: units that enter one of them enter no other, and
-    the mean of a stream goes on in the one that follows it.
+    And those of all streams with the same claims: privacy units that enter one of them enter no
+    other, and the mean of a stream goes on in the one that follows it.
     """
     shared = (one for one in tx.state.streams.values() if one.scope == opened.scope)
     nights = (tx.state.nights.get(name) for one in shared for name in one.nights.values())
@@ -407,7 +407,7 @@ def reserve_night(
     version: str,
     prepare: Callable[[NightReservation], None] | None = None,
 ) -> NightReservation | StoredNight | None:
-    """Claim the units of a night before its noise is drawn; or return the night when it is settled.
+    """Claim the images of a night before its noise is drawn; or return the committed night.
 
     None says that another night came between: claim nothing, read `stream_status` and begin anew.
 
@@ -494,7 +494,7 @@ def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -
 def offered_units(
     ledger: Ledger, unit: str, units: Sequence[bytes], labels: Sequence[str]
 ) -> dict[bytes, str]:
-    """Return the digest and class of each unit, in order; raise unless each is there once."""
+    """Return the digest and class of each claim, in order; raise unless each is there once."""
     if len(units) != len(labels):
         raise LedgerError(
             f"each image or person has a class, found {len(units)} and {len(labels)} classes; "
@@ -548,8 +548,8 @@ def _night_event(
 ) -> Event:
     """Return what the journal keeps of a night's claims, once those of other nights are verified.
 
-    Its units are also known as a whole, so that images under the name of another population are
-    noticed as they are for a release; one alone is not, since blank images occur anywhere.
+    Its privacy units are also known as a whole, so that images under the name of another population
+    are noticed as they are for a release; one alone is not, since blank images occur anywhere.
     """
     names = list(opened.nights.values())
     turn = len(names) - (1 << len(names).bit_length() >> 1)  # 0; 0, 1; 0, 1, 2, 3; …: each again
@@ -606,7 +606,7 @@ def _refused() -> LedgerError:
 
 
 def stored_night(tx: Transaction, identity: str) -> StoredNight:
-    """Return a night that is settled."""
+    """Return a night that is committed."""
     night = tx.state.nights[identity]
     if night.committed is None or night.digest is None:
         raise damaged(f"row {night.number} of its journal has no result")
@@ -639,7 +639,7 @@ def planned_date(run_key: str) -> str:
 def entered_on(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
 ) -> tuple[int | None, ...]:
-    """Return on which night of this stream each unit entered: its number; None where on none.
+    """Return on which night of this stream each one entered: its number; None where on none.
 
     A unit that entered a stream which this one follows entered on night 0.
     """
@@ -658,14 +658,14 @@ def entered_on(
 def total_of(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes], labels: Sequence[str]
 ) -> str:
-    """Return the `NightReservation.total` that a night of these units would have."""
+    """Return the `NightReservation.total` that a night of these privacy units would have."""
     return sum_of(ledger.key, stream.scope, offered_units(ledger, stream.unit, units, labels))
 
 
 def stored_nights(
     ledger: Ledger, stream: StreamAccount, *, after: int = 0
 ) -> tuple[StoredNight, ...]:
-    """Return the nights of a stream that are settled, in order, from number `after` + 1 on."""
+    """Return the nights of a stream that are committed, in order, from number `after` + 1 on."""
     with ledger.transaction(write=False) as tx:
         names = list(opened_stream(tx, stream).nights.values())[after:]
         settled = [name for name in names if tx.state.nights[name].committed]
@@ -685,7 +685,7 @@ def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAcc
 def stream_status(
     ledger: Ledger, population: str, name: str, run_key: str, *, cost: Budget | None = None
 ) -> StreamStatus | None:
-    """Return how far a stream is, and the night of a planned date where it is settled.
+    """Return how far a stream is, and the night of a planned date where it is committed.
 
     None where no stream of that name was opened. What opening it, or reserving that night, would
     refuse for want of budget is refused at once: for use before images are read.

@@ -7,7 +7,7 @@
 classes. In reading order, on to them: ``plan.py``; ``public_model.py``, what is publicly known of
 records; ``records.py``, the door and the barycentre, and ``sums.py``, sums of what comes in batches
 and never overflow or round; ``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide
-as the records of a class lie and not as any two images could: ``axes.py``, ``histogram.py``,
+as the records of a class are and not as any two images could: ``axes.py``, ``histogram.py``,
 ``clip.py``, ``noisy_moments.py``, ``rounds.py``. Its numbers that were set by hand stand in
 ``tuning.py``.
 """

@@ -7,16 +7,16 @@ indicators over √2 form a set of diameter 1. One histogram may have bins of di
 as a record falls into one of them.
 
 *Clipped mean.* x is clipped to an interval of length L. With t = α·(x − middle) of what that
-leaves, |t| ≤ R, z is clipped to ‖z‖² ≤ R² − t²: then (t, z) lies in a ball of radius R, and two
+leaves, |t| ≤ R, z is clipped to ‖z‖² ≤ R² − t²: then (t, z) is in a ball of radius R, and two
 vectors (t, z)/(2R) are at most 1 apart. On a curved manifold the coordinates are those of
 log(p, ·), and nothing more is needed, as each record is clipped by itself. The noise, 2σR/α along
 the line and 2σR in each of m directions, has the mean square size 4σ²R²(1/α² + m).
 
 A record's size is ρ² = t² + ‖z‖², and those with ρ > R are clipped: to an ellipsoid, whose tips the
 interval cuts off. The ball that holds an interval and a ball of radius C in one, R² = α²L²/4 + C²,
-is more than is needed, as few records lie far along the line and far off it as well. With the best
+is more than is needed, as few records are far along the line and far off it as well. With the best
 of either known for nothing, means clipped to the ellipsoid err by 4 to 20 % less in the classes of
-`tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever lies off the line, x alone decides
+`tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever is off the line, x alone decides
 where x is clipped to: clipping along the line moves the mean one way.
 
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
@@ -26,7 +26,7 @@ mean of diameter 1. On a flat manifold that is the clipped mean of a ball of rad
 of the region, with D for its unit; where the region is narrower in some directions than in others,
 with a unit for each coordinate (`region_units`).
 
-How wide clipped records lie, as the noisy histograms say: a second moment is shrunk towards it.
+How clipped records spread, as the noisy histograms say: a second moment is shrunk towards it.
 
 Records of a bin are taken as uniform in it. Post-processing.
 """
@@ -119,7 +119,7 @@ def choose_interval(
 ) -> Interval:
     """Return the interval of least predicted error, of which α is the best.
 
-    Were records at either end to lie C off the line, the ball would have R² = α²L²/4 + C², and the
+    Were records at either end to be C off the line, the ball would have R² = α²L²/4 + C², and the
     noise of the mean (``clip.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). As few do,
     `LENGTH_DISCOUNT`·L is weighed against the length by which records reach beyond the interval.
 
@@ -200,11 +200,11 @@ def choose_clip(
 
     The noise of the mean has the mean square size 4σ²R²(m + 1/α²) (``clip.py``). Clipping costs
     at most the mean length by which records reach beyond the interval and the ball, and that much
-    is reckoned with: records lie on all sides, so that much of it cancels, but noise hides some of
+    is counted: records are on all sides, so that much of it cancels, but noise covers some of
     the shells. With 0.6 of it means err by a fifth more at n·μ below 50, by 7 % up to 200, and by
     1 % less above. Covering the whole region costs σ√d times its `FeasibleSet.cover`, and no bias.
 
-    Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² lies between 1 and
+    Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² is between 1 and
     h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
     a Newton step of 2/(1 + h̄) leaves at most (h̄ − 1)/(h̄ + 1) of the way to the mean. h̄ is taken
     at `CURVATURE_FRACTION`·κ; no privacy hangs on it.
@@ -268,7 +268,7 @@ def choose_clip(
 
 
 def _line_mean(survey: SurveyPosterior, along: LineBins) -> FloatArray:
-    """Return where the mean of the records lies along the line, by their shares, (...).
+    """Return where the mean of the records is along the line, by their shares, (...).
 
     Records of a wide bin are taken to be at its outer end, as in `LineBins.below` and ``above``.
     """
@@ -368,7 +368,7 @@ def prior_frame(prior: Prior) -> Frame:
 
 
 def mean_units(clip: Clip, frame: Frame) -> FloatArray:
-    """Return what one unit of the released vector is worth in each coordinate of y, (..., d)."""
+    """Return what a length of 1 of the released vector is in each coordinate of y, (..., d)."""
     units = np.empty((*np.shape(clip.radius), frame.to_axes.shape[-1]))
     units[...] = np.asarray(2.0 * clip.radius)[..., None]
     if frame.lines:
@@ -434,9 +434,9 @@ class Spread(NamedTuple):
     rest : float
         Mean square of one scaled coordinate off it, of clipped records.
     clipped, cut : float
-        Share of the records that lie beyond the ball, and beyond the interval.
+        Share of the records that are beyond the ball, and beyond the interval.
     shift : float
-        By how much the mean is moved up the line, as that of the records is expected to lie above
+        By how much the mean is moved up the line, as that of the records is expected to be above
         that of the clipped ones, given the histograms.
     added : float
         What the shift, which goes with the records, adds to the variance of a record on the line.
@@ -460,7 +460,7 @@ def spread(
     *,
     moved: bool,
 ) -> Spread:
-    """Return how wide records lie, of their estimated shares; see `choose` for what they are of.
+    """Return the spread of records, of their estimated shares; see `choose` for what they are of.
 
     Parameters
     ----------

@@ -217,7 +217,7 @@ def private_mean(
     labels: LabelsWord = "public",
     total: int | None = None,
 ) -> tuple[Release, NonPrivate]:
-    """Return one private mean of `points`, and how far it lies from the true one.
+    """Return one private mean of `points`, and how far it is from the true one.
 
     As `mean`, for experiments: the second part is computed without noise.
 

@@ -9,13 +9,13 @@ What a noisy histogram says: the posterior mean of each bin's share of the recor
 The prior is a chain along the bins. A bin is empty or holds a share on a geometric ladder of
 levels. At first bins are empty; each fills the next with probability `rise`. From a filled one the
 next is empty with probability `drop`, else filled, with levels that are the more likely the nearer:
-so a tail that thins out is thought to go on where noise hides it, and one that ends at a stroke to
+so a tail that thins out is thought to go on where noise covers it, and one that ends at a stroke to
 have ended. Once they are empty again they stay so, except with a small probability `again`: records
-of one class lie together. The noise is Gaussian of known scale, so the posterior is exact (forward
-and backward sums), and so is how shares err together: a tail that is hidden is hidden in several
-bins. At last the shares are made to sum to 1, as they must, by moving each by its covariance with
-the sum. All of it is post-processing. The constants were set by hand:
-``python -m tests.tools.tuning`` tries others on public images.
+of one class are close together. The noise is Gaussian of known scale, so the posterior is exact
+(forward and backward sums), and so is how shares err together: a tail that is hidden is hidden in
+several bins. At last the shares are made to sum to 1, as they must, by moving each by its
+covariance with the sum. All of it is post-processing. The constants were set by hand: ``python -m
+tests.tools.tuning`` tries others on public images.
 
 What the survey says of the records, and what is left of it when the centre has moved.
 
@@ -82,7 +82,7 @@ class ShellBins:
     above : array, shape (b, c)
         Mean length by which records of a bin reach beyond each radius.
     far : int
-        Index of the first bin of far records.
+        Index of the first bin of outliers.
     """
 
     edges: FloatArray
@@ -91,7 +91,7 @@ class ShellBins:
     far: int
 
     def steady(self, moved: Numbers) -> NDArray[np.bool_]:
-        """Tell for each far shell whether it holds about the same when its centre has moved."""
+        """Tell for each outer shell whether it holds about the same when its centre has moved."""
         return np.asarray(
             self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * np.asarray(moved)[..., None]
         )
@@ -343,7 +343,7 @@ class SurveyPosterior(NamedTuple):
     shares, covariance : array, shapes (..., b), (..., b, b), or None without a line
         The posterior of the shares along it.
     beyond : array
-        Smoothed shares in the far shells.
+        Smoothed shares in the outer shells.
     far : array
         The latter as they were released.
     below, above : array, shape (c,)
@@ -407,7 +407,7 @@ def merge(
     steady: NDArray[np.bool_],
     slack: Numbers = 0.0,
 ) -> FloatArray:
-    """Return the smoothed shells, (..., b); the far ones were counted twice, by the survey as well.
+    """Return the smoothed shells, (..., b); the outer ones were counted twice, by the survey too.
 
     The two counts are weighted by their precision, unless the centre has moved too far since the
     survey, or the later one found records that were not far from the prior's centre.
@@ -417,7 +417,7 @@ def merge(
     own, survey : float, or array of one a repetition
         The noise of either over √2.
     steady : array of bool
-        Which far shells the survey still tells of.
+        Which outer shells the survey still tells of.
     slack : float, or array of one a repetition
         As in `smooth`.
     """
@@ -442,9 +442,9 @@ def histogram_bins(
 def survey_counts(
     seen: FloatArray, start: float, frame: Frame, line: LineBins | None, shells: ShellBins
 ) -> NDArray[np.int64]:
-    """Return the number of records in each bin of the line, or in each far shell if they are far.
+    """Return the number of records in each bin of the line, or in each outer shell.
 
-    The shell of a far record tells how far it lies both off the line and along it, by the larger
+    The shell of an outlier tells how far it is both off the line and along it, by the larger
     of ‖z‖ and |x − start|/`LINE_WEIGHT`.
 
     Parameters

@@ -53,7 +53,7 @@ from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 class NoisyMoments(NamedTuple):
     """What a round released of the records, nothing shrunk: noised, or a function of what is.
 
-    A record lies at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
+    A record is at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
     has the vector of where it is clipped to. ‖v‖ ≤ ½ unless the whole region is covered.
 
     Attributes
@@ -64,7 +64,7 @@ class NoisyMoments(NamedTuple):
     base : array, shape (*space.point_shape)
         The private centre that they are seen from.
     middle, axes : array, shapes (d,), (d, d)
-        Where the vector 0 lies, moved along the line by what is thought to be clipped above less
+        Where the vector 0 is, moved along the line by what is thought to be clipped above less
         what is below; and what one unit of each of its coordinates is.
     vector : array, shape (d,)
         Mean of the vectors, noised.
@@ -94,7 +94,7 @@ class NoisyMoments(NamedTuple):
     bend : float
         What curvature may leave of the way to the mean, in distance.
     overshoots, reach : array, shape (1 + 2·lines,), or None
-        Mean length, in units of the vectors, by which records lie outside of the ball, below and
+        Mean length, in units of the vectors, by which records are outside of the ball, below and
         above the interval, noised; and what it was measured by. None with `moment`.
     survey, shells : array, or None
         Shares of the records in the bins of the survey, and in the last round's shells, with noise
@@ -164,10 +164,10 @@ class NoisyMoments(NamedTuple):
 
     @property
     def limits(self) -> FloatArray:
-        """The largest mean overshoots that are reckoned with, (1 + 2·lines,), as `overshoots`.
+        """The largest mean overshoots that are counted, (1 + 2·lines,), as `overshoots`.
 
-        No prior is in them: where noise hides rare records, it does so by `OVERSHOOT_SD` of its
-        deviations and no more, wherever they lie. Infinite where none were released.
+        No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
+        deviations and no more, wherever they are. Infinite where none were released.
         """
         if self.overshoots is None or self.reach is None:
             return np.full(1 + 2 * self.lines, math.inf)
@@ -324,7 +324,7 @@ def clip_moments(
     Parameters
     ----------
     line_coordinate : float
-        Where the base lies on the line.
+        Where the base is on the line.
     noises : (float, float)
         Standard deviation of a share off the line, and along it.
     reach : array, shape (3,)
@@ -490,7 +490,7 @@ def _widening(seen: FloatArray, ratio: FloatArray) -> FloatArray:
 
 
 class Part(NamedTuple):
-    """Mean of n units, (d,), and the covariance of its error, (d, d)."""
+    """Mean of n records, (d,), and the covariance of its error, (d, d)."""
 
     n: int
     offset: FloatArray

@@ -107,7 +107,7 @@ class Shares:
     Parameters
     ----------
     survey : float
-        For the histogram along the line, with the far records.
+        For the histogram along the line, with the outliers.
     shells : tuple of float
         For the histogram of distances off the line, one a round.
     means : tuple of float

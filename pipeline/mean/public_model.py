@@ -17,7 +17,7 @@ PneumoniaMNIST and BreastMNIST say, or what another value would cost on them. Th
 on all of them: contrast varies by orders of magnitude between pictures and moves log R along Id
 (each feature scales with it), while the ratios of the features' variances hardly vary; gradients
 are weaker than intensities, second derivatives weaker still; a gradient's size and angle go with
-its parts. How wide descriptors lie in which direction, `SCALES`, is that of tiles of three pictures
+its parts. How wide descriptors are in which direction, `SCALES`, is that of tiles of three pictures
 of scikit-image, as they are, stretched, made small, and in black and white.
 
 What is public of the records of a class, in the coordinates in which the work is done.
@@ -182,7 +182,7 @@ class FeasibleSet:
 def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
     """Return the region of `domain`.
 
-    Covariance descriptors lie where the metric says (`Covariances.place`); other records in the
+    Covariance descriptors are where the metric says (`Covariances.place`); other records in the
     ball {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a Hadamard manifold are
     convex, and so are those that a mechanism accepts on positive curvature; the projection shortens
     the geodesic from the centre.
@@ -317,9 +317,9 @@ def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) ->
     """Return the prior of descriptors: features of typical variances and correlations, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
-    half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It lies
+    half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It is
     in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard). Of
-    Gaussian embeddings the line is that of all features but the constant: e_jᵀ(log X)e_j lies in
+    Gaussian embeddings the line is that of all features but the constant: e_jᵀ(log X)e_j is in
     ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
     """
     d, k, share = manifold.dim, len(domain.variances), known.log_share

@@ -15,8 +15,8 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
   read (``descriptors/diameter.py``). So R̂ is positive definite, Cholesky's factorisation of it
   succeeds (Higham, *Accuracy and Stability of Numerical Algorithms*, Theorem 10.7), and its
   correction, relative to R̂, is at most e/(η − e) ≤ 1/3, of the ½ that ``linalg.py`` asks for.
-- *Logarithms.* Rotations end after a fixed number of sweeps, settled or not (``jacobi.py``), and
-  squares lie between λ/ℓ and ℓ/λ: nothing leaves the range of floats.
+- *Logarithms.* Rotations end after a fixed number of sweeps, converged or not (``jacobi.py``), and
+  squares are between λ/ℓ and ℓ/λ: nothing leaves the range of floats.
 - *Persons.* Their images are averaged in the chart of a flat manifold, and the mean is put into the
   region there. It never becomes a matrix: doubles hold the coordinates of every point of the
   region, but a product L·Lᵀ of a factor in it may be indefinite in doubles. On a curved manifold
@@ -322,7 +322,7 @@ class Records:
     def _flat_mean(self) -> Barycentre:
         """Return c + D·m, m the mean of (x − c)/D, which is summed in whole numbers.
 
-        ‖m‖ is at most 1, since c, like x, lies in the region, of diameter D. D·m and its sum with c
+        ‖m‖ is at most 1, since c, like x, is in the region, of diameter D. D·m and its sum with c
         round the result by at most 2uD + u‖c‖, looking at it from 0 or from a point of the region
         by uD.
         """
@@ -514,7 +514,7 @@ class SurveyedRecords:
         return _surveyed(records, self.parts.map(lambda part: part[rows]))
 
     def steady(self, points: Point) -> NDArray[np.bool_]:
-        """Tell which far shells of the survey, around the prior's centre, hold around points."""
+        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
         moved = self.records.space.log(self.records.centre, points)
         off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
         return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
@@ -568,7 +568,7 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
     On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,
     d): as a matrix it might be none that doubles hold (``records.py``). On another Hadamard
     manifold it is their inductive mean in the given order, (persons, *point_shape), S_1 = x_1 and
-    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both lie in every convex set that
+    S_t on the geodesic from S_{t−1} to x_t at 1/t of the way. Both are in every convex set that
     holds the images (Sturm 2003, for the latter). Whoever has one image is that image, to the last
     bit.
 

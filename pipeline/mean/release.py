@@ -54,7 +54,7 @@ records, and so is Δ). Together Δ = `vector_diameter` + 2uN
 noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b), or half as much where what
 noise made of empty bins is told apart (``histogram.py``). Put together by precision they have a
 standard deviation of about 3/μ records with the usual shares. What the rounds divide sums by is
-this released count: post-processing. It never lies below its own standard deviation, or 1, nor
+this released count: post-processing. It never is below its own standard deviation, or 1, nor
 above N, which is public. Vectors are centred in the middle of their clip, so that a count that is
 off by a share of itself moves a mean by that share of its way from there: intervals are chosen with
 that in mind (`clip.choose_interval`).
@@ -119,7 +119,7 @@ PUBLIC_LABELS = Labels()
 
 
 def read_labels(labels: LabelsWord, total: int | None) -> Labels:
-    """Return what a door is told.
+    """Return what the caller says of labels.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class ReleasedCount(NamedTuple):
 
     @property
     def shown(self) -> NDArray[np.int64]:
-        """The count as it is told, (r,): a whole number between 0 and N."""
+        """The count as it is stated, (r,): a whole number between 0 and N."""
         return np.rint(np.clip(self.value, 0, self.total)).astype(np.int64)
 
     def joined(self, value: FloatArray, sigma: float) -> "ReleasedCount":

@@ -17,11 +17,11 @@ manifold. The vector of a record may be the pair of its clipped coordinates and 
 which form a set of diameter 1 as well (``sums.py``); in whatever axes, as it is there that they are
 clipped.
 
-**Utility.** The scale of the noise is set by how wide the records of one class lie, not by how wide
-any two images could. Few records far down the line are clipped, for holding them would cost more
-noise than it saves bias; but the histogram tells about how many they are and how far they lie, and
-by as much as that is expected to move the mean it is moved back. Related: CoinPress (Biswas, Dong,
-Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2021), PLAN
+**Utility.** The scale of the noise is set by how widely the records of one class spread, not by how
+wide any two images could. Few records far down the line are clipped, for holding them would cost
+more noise than it saves bias; but the histogram tells about how many they are and how far they are,
+and by as much as that is expected to move the mean it is moved back. Related: CoinPress (Biswas,
+Dong, Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2021), PLAN
 (Aumüller, Lebeda, Nelson and Pagh 2024).
 """
 
@@ -117,7 +117,7 @@ class _Rounds:
         return 0.0 if self.class_size is None else self.class_size.relative**2
 
     def count_error(self, sigma: float) -> Numbers:
-        """Return the share by which the count will be off once a mean with noise σ has told it."""
+        """Return the share by which the count is off once a mean with noise σ has stated it."""
         if self.class_size is None:
             return 0.0
         return self.class_size.joined(self.class_size.value, sigma).relative

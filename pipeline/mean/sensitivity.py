@@ -128,7 +128,7 @@ def frechet_sensitivity(
 
     **Hadamard.** The barycentre is 1-Lipschitz for the Wasserstein-1 distance (Sturm 2003), so one
     replaced record moves it by at most dist(x, x')/n ≤ D/n; the papers bound the same by 2r/n. The
-    computed mean lies within τ of the exact one on both data sets, since F is 1-strongly convex and
+    computed mean is within τ of the exact one on both data sets, since F is 1-strongly convex and
     its gradient there is at most τ: add 2τ. The gradient of F moves by at most D/n at every point.
 
     **Embedded** mechanisms add noise to the matrix itself, so its own move counts, in Frobenius

@@ -152,7 +152,7 @@ def draw_single(
 
 
 def _statistic(records: Records, plan: SinglePlan, family: Family) -> tuple[Manifold, Point]:
-    """Return the space that is drawn in and what the noise hides, as a point of it."""
+    """Return the space that is drawn in and what the noise covers, as a point of it."""
     manifold, space = records.manifold, records.space
     if family.statistic == "records":
         return (space, records.placed) if plan.charted else (manifold, records.stored)

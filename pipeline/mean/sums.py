@@ -16,7 +16,7 @@ size, and one matrix product in doubles adds the products of the halves: whole n
 carried into digits (`Totals`), the last of which holds them for 2⁶⁰ records. Their quotients by n
 are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
 
-Overshoots, by how far a record lies beyond its clip, are rounded down to the same lattice and added
+Overshoots, by how far a record is beyond its clip, are rounded down to the same lattice and added
 alike. What they are, and why a record with one has a shorter vector, comes next.
 
 Second moment and overshoots ride along with the mean for nothing: the same Δ, the same noise.
@@ -36,7 +36,7 @@ Lampert, "Continual release moment estimation with differential privacy" (2025).
 
 **Overshoots ride along, too.** Clipping moves a mean by at most the mean length that it cuts off,
 so that length is worth knowing, and rare records that are very unlike the others make most of it.
-With its pair a record has overshoots h ≥ 0, √(3/8) times the length by which it lies outside of the
+With its pair a record has overshoots h ≥ 0, √(3/8) times the length by which it is outside of the
 ball, below and above the interval, each over its reach (`reaches`); of v as much is left as makes
 
     β + 2β² + ‖h‖² ≤ 3/8,  β = ‖v‖²:
@@ -50,7 +50,7 @@ y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than 
 together is counted with less: one at its reach off the line and at the end of the line as well
 would count for 1/√2 of both.
 
-**Numerics.** The numbers that are added lie on a lattice. Rounding to it, to the nearest for v and
+**Numerics.** The numbers that are added are on a lattice. Rounding to it, to the nearest for v and
 down for h, moves v by at most δ = √d·2⁻⁴¹, its pair by √3·δ, as the products change by at most
 √2·2‖v‖·δ ≤ √2·δ, and h by less than √3·2⁻⁴⁰: two triples by less than √d·2⁻³⁹ + 2⁻³⁷, which is
 the margin of `vector_diameter`. Roundings of doubles move a pair √3 times as far as its vector, and
@@ -288,7 +288,7 @@ def _shortened(
 ) -> float:
     """Return what the vector v of a record is multiplied with; add its overshoots to `beyond`.
 
-    Its overshoots h are √(3/8) times the lengths by which it lies outside of the ball, below and
+    Its overshoots h are √(3/8) times the lengths by which it is outside of the ball, below and
     above the interval, each over its `reach`, and at most √(3/8) together. v keeps its direction,
     and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: for h = 0 that is ¼.
     """

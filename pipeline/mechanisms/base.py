@@ -9,8 +9,8 @@ the domain; the number of images and all labels are public.
 **Neighbours**: two data sets on which a mechanism leaks most, and the score that tells them apart.
 The two inputs are exactly as far apart as the mechanism's sensitivity allows, and the score is its
 log-likelihood ratio. A family carries its own pair in its file. The audit draws from them. Points
-lie around p0, a public point that is not the manifold's origin, along a direction u that is
-not a coordinate axis, so that noise which is not spherical shows. Both statistics and p0 lie on one
+are around p0, a public point that is not the manifold's origin, along a direction u that is
+not a coordinate axis, so that noise which is not spherical shows. Both statistics and p0 are on one
 geodesic: there log_{p0} keeps their distance Δ, elsewhere on a Hadamard manifold it shrinks it.
 """
 

@@ -96,7 +96,7 @@ class KNormGradient:
         Raises
         ------
         DomainError
-            When a record lies outside the ball.
+            When a record is outside the ball.
         """
         records = np.asarray(center)
         shape = self.manifold.point_shape

@@ -111,7 +111,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
 
 
 def check_scale(sigma: float) -> None:
-    """Raise `PrivacyError` unless σ lies in `SCALES`."""
+    """Raise `PrivacyError` unless σ is in `SCALES`."""
     if not SCALES[0] <= sigma <= SCALES[1]:
         raise PrivacyError(
             f"sigma must be between {SCALES[0]:g} and {SCALES[1]:g}, found {sigma:g}; ask for a "

@@ -1,4 +1,4 @@
-"""Exact laws of a Riemannian Laplace draw: how far it lies from its centre, and in which direction.
+"""Exact laws of a Riemannian Laplace draw: how far it is from its centre, and in which direction.
 
 On a space that looks the same in every direction (flat, hyperbolic, sphere, complex projective)
 the density ∝ exp(−dist(y, c)/σ) is a uniform direction times a radius with density
@@ -181,7 +181,7 @@ class RadialLaw:
     def log_integral(self, power: int = 0) -> float:
         """Return ln ∫ ρ^power f(ρ) dρ, by adaptive quadrature around the peak.
 
-        The upper part stops where ln f is 60 below its peak; as ln f is concave, what lies beyond
+        The upper part stops where ln f is 60 below its peak; as ln f is concave, what is beyond
         is less than e^−59 of the whole.
         """
         from scipy.integrate import quad

@@ -9,7 +9,7 @@ chain is kept for comparison (`chains`).
 is no such law, and whatever a chain returns is a sample of nothing: `calibrate` refuses.
 
 **Sensitivities** where curvature changes them; Hadamard needs only D/n. Adjacency is replace-one
-with n public. On positive curvature the data must lie in a geodesic ball B_r(p0) with r <
+with n public. On positive curvature the data must be in a geodesic ball B_r(p0) with r <
 ½·min(inj, π/(2√κ)), κ > 0 the upper bound of sectional curvature: then the ball is convex, every
 two of its points are at most 2r < inj apart, and s√κ·cot(s√κ) > 0 for s ≤ 2r.
 
@@ -75,7 +75,7 @@ def tangent_laplace(
 ) -> Accepted:
     """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
 
-    σ lies below `largest_sigma`; `end` is the largest distance, only where the law is radial.
+    σ is below `largest_sigma`; `end` is the largest distance, only where the law is radial.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
     if order is not None:

@@ -135,7 +135,7 @@ class GeneralizedGaussianNoise:
     -----
     **Privacy.** Replace-one, θ-Rao DP only, which bounds neither ε nor δ. The m coordinates have
     equal Fisher information I = N·Γ(2 − 1/N)/(Γ(1 + 1/N)·σ²) and are independent, so the location
-    family is flat in the Fisher-Rao metric and two centres lie √I·‖v − v'‖ ≤ √I·Δ = θ apart: the
+    family is flat in the Fisher-Rao metric and two centres are √I·‖v − v'‖ ≤ √I·Δ = θ apart: the
     one-dimensional formula holds with the L2 sensitivity. Idealised numerics.
 
     References

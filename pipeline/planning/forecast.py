@@ -2,13 +2,13 @@
 
 No image is looked for, no account is charged. Read by: the command line.
 
-How far the mean of all units so far errs, night by night.
+How far the mean of all records so far errs, night by night.
 
 How far a released mean errs, by n·μ: the very same procedure, on public pictures.
 
 The noise of every step of a plan is 1/(n·μ) of what its records are clipped to, and all else that a
 plan decides follows from n·μ too (`mean.view.default_shares`): one curve serves all class sizes and
-budgets. The pictures stand for how records of a class lie, not for what is on them.
+budgets. The pictures stand for how records of a class spread, not for what is on them.
 """
 
 import math
@@ -97,7 +97,7 @@ class Ends(NamedTuple):
     high: float
 
     def radius(self, dim: int) -> float:
-        """Return within what `LEVEL` of all releases lie, where their error is in the range.
+        """Return within what `LEVEL` of all releases are, where their error is in the range.
 
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise alike in
         all directions has such a ball.
@@ -248,13 +248,13 @@ MARKS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
 
 @dataclass(frozen=True)
 class ClassArrivals:
-    """How many units of a class there are: `first` on the first night, `nightly` more on each."""
+    """How many records of a class there are: `first` on the first night, `nightly` more on each."""
 
     first: int
     nightly: int = 0
 
     def until(self, night: int) -> int:
-        """Return the units up to a night."""
+        """Return the records up to a night."""
         return self.first + (night - 1) * self.nightly
 
 
@@ -288,8 +288,8 @@ class StreamCurves:
     The opening is a release by shares of its own; where labels are secret, counts before it have
     taken theirs of the budget. What came on the k nights since is a mean under ‖c‖_H·‖c‖_k/√share
     times the noise of its n·μ, where a release of its own has 1/√share: like one at so much less
-    n·μ. Both are parts of one mean, by their numbers of units; as long as the later one is the less
-    certain, what is said of its units is near the opening.
+    n·μ. Both are parts of one mean, by their numbers of records; as long as the later one is the
+    less certain, what is said of its records is near the opening.
     """
 
     opening: Curve
@@ -407,16 +407,16 @@ class BudgetPrice:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the released mean of n units is expected to be off by.
+    """What the released mean of n records is expected to be off by.
 
     Attributes
     ----------
     n : int
-        Units of the class, images or persons.
+        Records of the class, images or persons.
     low, high : float or None
         Range of the expected distance to the mean of the class; None before a stream opens.
     radius : float or None
-        Within which 95 of 100 releases lie, where the error is in the range.
+        Within which 95 of 100 releases are, where the error is in the range.
     """
 
     n: int
@@ -443,7 +443,7 @@ class Forecast:
     Attributes
     ----------
     name, population, unit, descriptor, manifold, definition : str
-        As the config says; the unit is that of the card.
+        As the config says; the privacy unit is that of the card.
     dimension : int
         Numbers of a released mean.
     diameter : float
@@ -581,7 +581,7 @@ def most(needed: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Ranges by budget, units and night."""
+    """Ranges by budget, records and night."""
 
     config: ReleaseConfig
     curve: Curve
@@ -697,7 +697,7 @@ def _last_night(config: ReleaseConfig, request: ForecastRequest) -> int:
 def _arrivals(
     card: Card, request: ForecastRequest, *, streamed: bool, secret: bool
 ) -> dict[str, ClassArrivals]:
-    """Return the units of each class that is asked for; of any class, where no size is given.
+    """Return the records of each class that is asked for; of any class, where no size is given.
 
     Where labels are `secret` a class may have none.
     """

@@ -108,7 +108,7 @@ def compose(budgets: Iterable[B]) -> B:
 
 
 def parallel(budgets: Iterable[B]) -> B:
-    """Return what releases from disjoint sets of records cost together: the dearest one.
+    """Return what releases from disjoint sets of records cost together: the most costly one.
 
     Allowed where the sets are public, such as classes with public labels: replacing a record, label
     kept, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.

@@ -388,7 +388,7 @@ def gaussian_cost(
     Parameters
     ----------
     sigma, sensitivity : float
-        σ > 0 and the L2 replace-one sensitivity Δ > 0, in the same unit.
+        σ > 0 and the L2 replace-one sensitivity Δ > 0, in the same privacy unit.
     target : type
         The definition to state it in.
     delta, alpha : float, optional

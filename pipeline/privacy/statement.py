@@ -1,8 +1,8 @@
 """The statement of privacy that goes with every release and report.
 
 It answers what NIST SP 800-226 ("Guidelines for evaluating differential privacy guarantees", 2025)
-asks of a claim: unit and neighbours, definition and parameters, composition, trust model, what is
-public, and what is not covered.
+asks of a claim: privacy unit and neighbours, definition and parameters, composition, trust model,
+what is public, and what is not covered.
 
 **What a budget means to one person**: how well the best test can tell whether an image was used.
 The test knows everything but one image: the mechanism, all other images, two candidates for the one
@@ -216,7 +216,7 @@ class PrivacyStatement:
         )
 
     def lines(self) -> tuple[str, ...]:
-        """Return the statement as lines "title: text"."""
+        """Return the statement as text, "title: text" row by row."""
         return tuple(f"{title}: {text}" for title, text in self.items())
 
 

@@ -4,7 +4,7 @@
     release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
                (redact: what is not said of images)
     document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
-    night      the same for one night of a stream: new units alone, paid when it was opened
+    night      the same for one night of a stream: new privacy units alone, paid when it was opened
                (arrivals: who is new; night_state, sums: all nights before)
 
     history    what all committed documents of a population say (readings: terms with bands)
@@ -21,14 +21,15 @@ that is ever said of them (`read_histories`):
 ``settings``         as of a release; ``settings.stream`` has ``horizon``, ``opening``, ``follows``
 ``night``            1, 2, …; ``settings.run_key`` is its date
 ``horizon``          the most nights there will be
-``coefficient_norm`` ‖c‖ of the horizon: how far all nights together move with one unit
+``coefficient_norm`` ‖c‖ of the horizon: how far all nights together move with one privacy unit
 ``axes``             rows A, (d, d), in which the variances of windows are stated
 ``centre``           around which the stream counts, (d,); with other axes or another centre than
                      its first night's a stream does not go on
 ``statement``        pairs of title and text; ``account`` as of a release
 ``classes``          for each class what follows
 
-``n_tonight``, ``n_so_far``     units that entered this night, and up to it; ``n`` is the latter.
+``n_tonight``, ``n_so_far``     privacy units that entered this night, and up to it; ``n`` is the
+latter.
                                 Null where labels are secret: then ``n`` is counted with noise of
                                 ``n_sd``, ``count`` is what was released for it, ``n_tonight`` of
                                 the document and ``settings.total`` are of all classes together
@@ -39,12 +40,13 @@ that is ever said of them (`read_histories`):
                                 what it ``observed``, and the noise of its survey and shells
 ``epoch``                       on its first night: ``first``, ``centre``, ``clip``
 ``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
-``point``, ``predicted_error``  the mean of all units so far; null before the opening, and
+``point``, ``predicted_error``  the mean of all privacy units so far; null before the opening, and
                                 ``no_point`` says why
 ``certainty``                   what regions and tests read of a class: ``offered``, ``clipping``,
                                 and the covariance of the error of ``point`` against the mean of all
-                                units (``sample``) and of the ``population``; its ``parts``, the
-                                opening and the epochs, with what each says of its own units
+                                privacy units (``sample``) and of the ``population``; its ``parts``,
+                                the opening and the epochs, with what each says of its own privacy
+                                units
 ``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
                                 ``offset``, ``variances`` v; the covariance of the noise of
                                 ``offset`` is Aᵀ·diag(v)·A, exactly; where labels are secret it is

@@ -35,7 +35,7 @@ from pipeline.store import Form, Plan, StoredImages
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Arrivals:
-    """Units that lie there.
+    """Privacy units that are there.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class Arrivals:
     owners : tuple of (m,) int64
         For each class whose each record is: an index into `units`.
     images : tuple of bytes
-        For each image that was read, in the order of the source, what its unit is known by; b"" of
-        one that is in none of the classes.
+        For each image that was read, in the order of the source, what its privacy unit is known by;
+        b"" of one that is in none of the classes.
     """
 
     units: tuple[bytes, ...]
@@ -63,7 +63,7 @@ class Arrivals:
         return "Arrivals(…)"
 
     def only(self, kept: Sequence[bool]) -> "Arrivals":
-        """Return the units that are kept."""
+        """Return the privacy units that are kept."""
         mask = np.array(kept, dtype=bool)
         place = np.cumsum(mask) - 1
         mine = [mask[owner] for owner in self.owners]
@@ -76,10 +76,11 @@ class Arrivals:
         )
 
     def enough(self, fewest: int) -> "Arrivals":
-        """Return the units but for those of a class that fewer than `fewest` are of.
+        """Return the privacy units but for those of a class that fewer than `fewest` are of.
 
-        A unit of several classes is left out of all of them with one, which another class may then
-        have too few of. Which are left out depends on how many each class has, and on no record.
+        A privacy unit of several classes is left out of all of them with one, which another class
+        may then have too few of. Which are left out depends on how many each class has, and on no
+        record.
         """
         kept = np.ones(len(self.units), dtype=bool)
         while few := [own for own in self.owners if 0 < np.count_nonzero(kept[own]) < fewest]:
@@ -87,7 +88,7 @@ class Arrivals:
         return self.only(kept.tolist())
 
     def together(self, fewest: int) -> "Arrivals":
-        """Return the units, or none where there are fewer than `fewest` of all classes."""
+        """Return the privacy units, or none where there are fewer than `fewest` of all classes."""
         return self.only([len(self.units) >= fewest] * len(self.units))
 
     def sealed(self, ledger: Ledger) -> "Arrivals":
@@ -99,7 +100,7 @@ class Arrivals:
         return replace(self, labels=tuple(labels))
 
     def images_of(self, units: Set[bytes]) -> NDArray[np.bool_]:
-        """Tell of each image that was read whether it is of one of some units."""
+        """Tell of each image that was read whether it is of one of some privacy units."""
         return np.array([unit in units for unit in self.images], dtype=bool)
 
     @property
@@ -109,13 +110,13 @@ class Arrivals:
 
 
 def no_arrivals(classes: int, k: int) -> Arrivals:
-    """Return what lies in an empty folder."""
+    """Return what is in an empty folder."""
     none = tuple(np.empty((0, k, k)) for _ in range(classes))
     return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
 
 
 def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form | None) -> Arrivals:
-    """Return the units of a pass over images, each once; `form` is how those of one are stored."""
+    """Return what a pass over images finds, each once; `form` is how those of one are stored."""
     known: dict[bytes, list[str]] = {}
     order: dict[bytes, int] = {}
     points, owners = [], []
@@ -155,7 +156,7 @@ def _persons(source: ImageSource, plan: Plan, label: int) -> list[bytes]:
 def _images(
     source: ImageSource, plan: Plan, label: int, names: Sequence[bytes]
 ) -> Iterable[tuple[int, bytes]]:
-    """Return each image of a class, by its row, and what its unit is known by."""
+    """Return each image of a class, by its row, and what its privacy unit is known by."""
     rows = plan.chosen.rows[plan.chosen.labels == label].tolist()
     units = names if source.people is None else map(bytes, source.people[rows])
     return zip(rows, units, strict=True)
@@ -167,14 +168,14 @@ FILE_CACHE, PURPOSE = "files.seen", b"seen"
 
 
 class Unread(NamedTuple):
-    """What is to be read, and what all files that lie there are known by.
+    """What is to be read, and what all files that are there are known by.
 
     Attributes
     ----------
     source : ImageSource or None
         The images that may be new; None where there are none.
     stamps : tuple of bytes
-        What the file of each of these is known by. Empty where images lie in one stream, which is
+        What the file of each of these is known by. Empty where images are in one stream, which is
         read from its start to its end.
     others : frozenset of bytes
         The same of the files that need not be read.
@@ -198,7 +199,7 @@ def find_unread(
     *,
     everything: bool,
 ) -> Unread:
-    """Return the images of files that no settled night has read, or of all."""
+    """Return the images of files that no committed night has read, or of all."""
     if source is None or source.read.sequential:
         return Unread(source)
     rows = np.sort(source.select(splits).rows)
@@ -212,9 +213,9 @@ def find_unread(
 
 
 def write_file_cache(ledger: Ledger, stream: StreamAccount, stamps: frozenset[bytes]) -> None:
-    """Keep what the files are known by that a night has read, once it is settled.
+    """Keep what the files are known by that a night has read, once it is committed.
 
-    A list that cannot be written is none: the night is settled, and is not to fail for it.
+    A list that cannot be written is none: the night is committed, and is not to fail for it.
     """
     content = stream.identity.encode() + b"".join(stamps)
     with suppress(OutputError):

@@ -1,4 +1,4 @@
-"""What a release is told, read from TOML: every choice is public and made before data are seen.
+"""Settings of a release, read from TOML: every choice is public and made before data are seen.
 
 Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never removes.
 """
@@ -46,7 +46,7 @@ LONGEST = 100_000
 
 
 class StreamConfig(Record):
-    """A stream of nights: each unit enters on one of them, and all of them are one charge."""
+    """A stream of nights: each image or person enters on one, and all are one charge."""
 
     horizon: Count = Field(le=LONGEST, description="nights that the one charge lasts")
     opening: Positive = Field(
@@ -141,7 +141,7 @@ class ReleaseConfig(Record):
         return repeat_as_written(of_one_class, self.classes_per_person or 1)
 
     def of_card(self, card: Card) -> Self:
-        """Return this config with the unit that the card says: only now is `charge` what is due.
+        """Return this config with what the card protects: only now is `charge` what is due.
 
         Raises
         ------
@@ -297,7 +297,7 @@ class ReleaseConfig(Record):
     def check_sizes(self, counts: Mapping[str, int]) -> None:
         """Refuse a class of too few images or persons, before anything is charged.
 
-        The mean of one record is that record, behind noise as wide as any two lie apart: such a
+        The mean of one record is that record, behind noise as wide as any two are apart: such a
         release is private and says nothing, and its page tells the world of a class of one. Where
         labels are secret nothing tells of such a class, so nothing may be refused for it.
         """
@@ -318,7 +318,7 @@ class ReleaseConfig(Record):
             check_opening(self.nights, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
 
     def check_unit(self, source: ImageSource) -> None:
-        """Raise unless the images are told apart by what is paid for."""
+        """Raise unless the privacy unit of the images is what is paid for."""
         found = source.classes_per_person if source.unit == "person" else None
         if found != self.classes_per_person:
             raise MismatchError(
@@ -329,7 +329,7 @@ class ReleaseConfig(Record):
             )
 
     def fetch_images(self, root: Path | None) -> Path:
-        """Return where the images lie, in `root` or the config's own.
+        """Return where the images are, in `root` or the config's own.
 
         What may be wrong so far is of the card and the settings.
         """
@@ -339,7 +339,7 @@ class ReleaseConfig(Record):
         raise images_error(self.dataset)
 
     def store_key(self, images: Path) -> str:
-        """Return the name of the private store of the descriptors of images that lie there."""
+        """Return the name of the private store of the descriptors of images that are there."""
         settings = [self.dataset, self.splits, self.descriptor, self.eta]
         text = json.dumps([str(images.resolve()), *settings])
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What committed documents say: of a stream's nights, of strangers', and their file.
+"""What committed documents say: of a stream's nights, of other hospitals', and their file.
 
 Their schema is `pipeline.schema`.
 
@@ -206,8 +206,9 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
 def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
     """Raise `OutputError` unless a night has the noise, the axes and the centre of this version.
 
-    What a unit pays is shared out over all nights: with other shares on some of them it would not
-    add up to the charge. Along other axes, or around another centre, its sums would not add up.
+    What a privacy unit pays is shared out over all nights: with other shares on some of them it
+    would not add up to the charge. Along other axes, or around another centre, its sums would not
+    add up.
     """
     horizon = stream.plan.horizon
     drawn = [step._replace(budget=stream.plan.budget) for step in stream.steps]
@@ -241,7 +242,7 @@ def costs_of(stream: StreamMechanism, night: Night) -> list[CostPart]:
 
     Where labels are secret there is the count before it.
     Those of the opening are spent once; those of later nights, and of the count until the opening,
-    are of all nights together, what a unit pays in them for life.
+    are of all nights together, what a privacy unit pays in them for life.
     """
     if night.w is not None:
         return cost_rows(stream.steps, night.rhos)

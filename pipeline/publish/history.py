@@ -2,7 +2,8 @@
 
 Everything here is post-processing of committed bytes: no image, store or account is read.
 
-The mean of all units so far, night by night, and of the last nights, from a stream's documents.
+The mean of all privacy units so far, night by night, and of the last nights, from a stream's
+documents.
 
 What each night's document leaves to its predecessors, the covariance of the error, is computed from
 all of them.
@@ -62,7 +63,7 @@ SHOWN = 400
 
 
 class WindowReadings(NamedTuple):
-    """What the terms say of the units that came in the last nights of a stream."""
+    """What the terms say of the privacy units that came in the last nights of a stream."""
 
     nights: int
     first: int
@@ -93,7 +94,7 @@ class ClassRun:
     windows : tuple of WindowReadings
         And of the last nights.
     changes : tuple of WindowTest
-        Whether their units differ from those before; of the last run alone.
+        Whether their privacy units differ from those before; of the last run alone.
     """
 
     name: str
@@ -146,7 +147,7 @@ class PublishedRun:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Runs that can be compared: of one name, descriptor, manifold, unit, size and classes.
+    """Runs that can be compared: of one name, descriptor, manifold, privacy unit, size and classes.
 
     Attributes
     ----------
@@ -318,7 +319,7 @@ def _nights(
 
 
 class NightMean(NamedTuple):
-    """The mean of all units of a class up to a night, how many they are, and what clipping may do.
+    """The mean of all records of a class up to a night, their number, and what clipping may do.
 
     `bias` is a covariance, (d, d), and part of that of the mean. `changes` are of the last night
     alone: its windows against the nights before them.

@@ -41,7 +41,7 @@ class LocalImages(NamedTuple):
     Attributes
     ----------
     files : tuple of str
-        Where each lies: its path in the folder, or its split and number in one file.
+        Where each is: its path in the folder, or its split and number in one file.
     units : array, shape (m,)
         Which record each is of: an image's own, or a person's.
     places : array, shape (n, *space.point_shape)
@@ -288,7 +288,7 @@ def _names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[st
 
 
 def write_percentiles(matched: MatchedImages, path: Path) -> Path:
-    """Write a line an image, the farthest first: file, percentile, class; for its owner alone."""
+    """Write a row per image, the farthest first: file, percentile, class; for its owner alone."""
     rows = (
         (_inert(file), f"{percentile:.4f}", _inert(name))
         for name, file, percentile in matched.images

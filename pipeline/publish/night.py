@@ -4,23 +4,24 @@
     read, describe ─► new units ─► private sums ─► reserve ─► draw ─► commit ─► bytes
     once, stored      by digest    in a file       claimed    noise
 
-**What lies there.** A night takes up the units that have not entered the stream yet, whatever else
-lies in the folder: images that entered on an earlier night are left out, and so are all images of a
-person who did. How many of them lie there is not said. Where nothing is new, or nothing lies there,
-it is a night without units, which is released like any other.
+**What is there.** A night takes up the privacy units that have not entered the stream yet, whatever
+else is in the folder: images that entered on an earlier night are left out, and so are all images
+of a person who did. How many of them are there is not said. Where nothing is new, or nothing is
+there, it is a night without privacy units, which is released like any other.
 
-A class of which fewer than `smallest_class` new units lie there waits for the next night, as how
-many entered is published: who saw one person come would know the class. What waits is not claimed.
-Where labels are secret only how many came of all classes together is published: if they are fewer
-than that, all of them wait. What a class has is used nowhere (``stream/plan.py``), and the ledger
-keeps labels under its key.
+A class of which fewer than `smallest_class` new privacy units are there waits for the next night,
+as how many entered is published: who saw one person come would know the class. What waits is not
+claimed. Where labels are secret only how many came of all classes together is published: if they
+are fewer than that, all of them wait. What a class has is used nowhere (``stream/plan.py``), and
+the ledger keeps labels under its key.
 
-**Killed at any moment.** The sums of the night are in a file before its units are claimed, the
-units are claimed before noise is drawn, and only stored bytes are returned. So a night that was
-claimed is finished from its file, even if the images have gone; a later one is begun after that.
+**Killed at any moment.** The sums of the night are in a file before its privacy units are claimed,
+the privacy units are claimed before noise is drawn, and only stored bytes are returned. So a night
+that was claimed is finished from its file, even if the images have gone; a later one is begun after
+that.
 
 **Overtaken at any moment.** While a night is read and described, another may be reserved and
-settled, and move what this one rests on: the nights before it, their sums, who has entered. So it
+committed, and move what this one rests on: the nights before it, their sums, who has entered. So it
 is compared in the transaction that claims, in which the sums are written, too (`reserve_night`); a
 night that was overtaken claims and writes nothing, and is begun anew.
 
@@ -111,11 +112,11 @@ class NightContext:
     status : StreamStatus
         All that the night rests on: how far the stream is, as one transaction read it.
     public : Public
-        Its numbers of units are not known yet.
+        Its numbers of privacy units are not known yet.
     mechanism : StreamMechanism
         What all classes stand on.
     source : ImageSource or None
-        What lies there; None where nothing does.
+        What is there; None where nothing does.
     """
 
     ledger: Ledger
@@ -133,7 +134,7 @@ def release_night(
 
     One before it that is not finished comes first: see `unfinished_night`. Parameters, errors and
     what is returned are those of `release_once`; a night that is stored is given back, whatever
-    lies there.
+    is there.
     """
     status = check_stream(config, ledger)
     check_due(config, status)
@@ -154,10 +155,10 @@ def release_night(
 
 
 def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> int:
-    """Return how many units lie there that no night has taken up, as their files say.
+    """Return how many privacy units are there that no night has taken up, as their files say.
 
     They are persons, or files that changed or are new: what the next night may take up, whose total
-    it publishes. 0 where images lie in one stream, which is not read for it.
+    it publishes. 0 where images are in one stream, which is not read for it.
     """
     status = check_stream(config, ledger)
     source = _open_images(config, ledger, config.fetch_images(root))
@@ -207,7 +208,7 @@ def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
 
 
 def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | None:
-    """Return what lies there, None where no image does."""
+    """Return what is there, None where no image does."""
     card, key = may_be_empty(find_card(config.dataset)), ledger.person_key()
     try:
         source = redact_images(config.dataset, partial(open_fetched, card, path, key))
@@ -250,7 +251,7 @@ def _resume(night: NightContext) -> bytes | None:
 
 
 def _begin(night: NightContext, place: Place) -> bytes | None:
-    """Return the document of a night, from what lies there; None where another one overtook it."""
+    """Return the document of a night, from what is there; None where another one overtook it."""
     try:
         unread, waiting, sums, held = _reserve(night, place)
     except CovdpError:  # what another night has done since may be the cause
@@ -269,7 +270,7 @@ def _begin(night: NightContext, place: Place) -> bytes | None:
 def _reserve(
     night: NightContext, place: Place
 ) -> tuple[Unread, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
-    """Claim the units of a night, and write its sums; all of it rests on its `status`.
+    """Claim the privacy units of a night, and write its sums; all of it rests on its `status`.
 
     Returns
     -------

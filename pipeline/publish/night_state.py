@@ -1,8 +1,8 @@
 """What a night goes on from: all nights before it, as released, and their private sums.
 
 The sums come from the file of the last night. Where that was lost they are made again from the
-images, if those of all nights still lie there: each unit counts on the night on which it entered,
-so it is in one of them as before.
+images, if those of all nights still are there: each privacy unit counts on the night on which it
+entered, so it is in one of them as before.
 """
 
 import json
@@ -146,7 +146,7 @@ def public_of(
 
 
 def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
-    """Return the run key of a night before the config's that was claimed and is not settled yet.
+    """Return the run key of a night before the config's that was claimed and is not committed yet.
 
     Its document is made by the same config under that run key, and has to be made first.
     """
@@ -178,14 +178,15 @@ def read_past(
     lying: Arrivals,
     entered: Sequence[int | None],
 ) -> tuple[tuple[ClassHistory, ...], tuple[PrivateSums, ...]]:
-    """Return the history and the private sums of each class, up to the last night settled.
+    """Return the history and the private sums of each class, up to the last night committed.
 
     Parameters
     ----------
     sums : Sums or None
         What `last_sums` gave.
-    lying, entered
-        What was read, and on which night each unit of it entered; all there is without `sums`.
+    that is, entered
+        What was read, and on which night each privacy unit of it entered; all there is without
+        `sums`.
 
     Raises
     ------
@@ -241,14 +242,14 @@ def _all_lie_there(
 
 
 def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
-    """Return what the file of the last night that is settled holds, None where that is lost."""
+    """Return what the file of the last night that is committed holds, None where that is lost."""
     if not status.totals:
         return None
     return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
 
 
 def _made_again(found: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
-    """Return the private sums of a class, of units that entered on these nights."""
+    """Return the private sums of a class, of privacy units that entered on these nights."""
     stream, private = found.stream, empty_state(found.stream.space.dim)
     for night in found.nights:
         units = points[entered == night.night]

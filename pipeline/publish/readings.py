@@ -1,6 +1,6 @@
 """Terms of a released mean with bands, from what its document says of its noise.
 
-A band is where a term of the mean lies that noise was put on, in about 19 of 20 releases. The
+A band is where a term of the mean is that noise was put on, in about 19 of 20 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
 it is gᵀVg to first order, g the gradient there.
 
@@ -67,7 +67,7 @@ class Mean:
         Where these coordinates are taken, of a curved manifold; None at the point itself.
     near : array, shape (*space.point_shape), or None
         A mean with less noise, at which terms have their gradients; None at the point itself. At a
-        noisy one they are noise too, and bands are offered where they happen to be small.
+        noisy one they are noise too, and bands are available where they happen to be small.
     """
 
     point: FloatArray | None
@@ -115,7 +115,7 @@ def read_terms(
 def read_differences(
     terms: Sequence[Term], first: Mean, second: Mean, manifold: Manifold
 ) -> tuple[Reading, ...]:
-    """Return by what the second of two means that err by themselves differs from the first.
+    """Return by what the second of two means with independent errors differs from the first.
 
     On a term's own scale, and back from it: of sizes and ratios the quotient, of correlations
     tanh(artanh r₂ − artanh r₁), which is their difference where it is small.
@@ -203,11 +203,11 @@ def stated_bias(seen: NoisyMoments) -> FloatArray:
 def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:
     """Return what predicted biases along the line and off it count for, as a covariance (d, d).
 
-    Off the line only the size is predicted, and it may lie in the very direction of a term: so all
+    Off the line only the size is predicted, and it may be in the very direction of a term: so all
     of it counts in each direction, in the shape that `axes`, (d, d), the line first, give noise.
     Spread evenly over directions, as regions have it, it is too little for one term: bands from
     the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200 and μ = 1, that of
-    one term held in 39 of 60 draws, all of which offered a region, where these held in 56.
+    one term held in 39 of 60 draws, all of which available a region, where these held in 56.
     """
     first, others = axes[:lines], axes[lines:]
     along = first.T @ first / max(float(np.sum(first**2)), 1e-300)
@@ -260,7 +260,7 @@ def differences(descriptor: str, first: ClassEntry, second: ClassEntry) -> tuple
 def population_mean(released: ClassEntry) -> Mean:
     """Return a mean before it was shrunk, with its error as that of a population.
 
-    Of a night it is the mean of all units so far, with the error that regions read.
+    Of a night it is the mean of all privacy units so far, with the error that regions read.
     """
     if isinstance(released, NightClassPart):
         certainty = released.certainty

@@ -53,7 +53,7 @@ def redact_errors(
 
 
 def redact_images(dataset: str, work: Callable[[], T]) -> T:
-    """Return what `work` makes of images; only what card and settings decide is told."""
+    """Return what `work` makes of images; only what card and settings decide is shown."""
     return redact_errors(work, images_error(dataset), public=PUBLIC)
 
 

@@ -69,8 +69,8 @@ EQUALITY = (
 class Public:
     """What everybody may know before anything is drawn.
 
-    `classes` has label, name and number of units of each; None for a number that is secret, and
-    then `total` is that of all classes together. `excluded` is how many files of each class are
+    `classes` has label, name and number of privacy units of each; None for a number that is secret,
+    and then `total` is that of all classes together. `excluded` is how many files of each class are
     left out, where the card says that is public; with secret labels of all of them.
     """
 
@@ -96,12 +96,12 @@ class Public:
 
     @property
     def manifold(self) -> Manifold:
-        """Where the means lie."""
+        """Where the means are."""
         return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
 
     @property
     def form(self) -> Form | None:
-        """How the images of a unit become one record; None where each is one."""
+        """How the images of a privacy unit become one record; None where each is one."""
         if self.config.classes_per_person is None:
             return None
         return partial(person_records, manifold=self.manifold)
@@ -311,7 +311,7 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
 
     Before a run that was planned for that time, only a clock that was set back makes it true, or a
     release by hand. With the same images asking again is free, yet with others it is paid again. A
-    night of a stream is one for ever, whenever it was settled.
+    night of a stream is one for ever, whenever it was committed.
     """
     if config.stream is not None:
         status = stream_status(ledger, config.population, config.name, str(config.run_key))

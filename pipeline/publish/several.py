@@ -119,7 +119,7 @@ def read_several(
 ) -> Several:
     """Read documents of two releases or nights, or more; with `distinct`, none twice.
 
-    Of a night the mean of all units so far is taken, or that of its last `window` nights.
+    Of a night the mean of all privacy units so far is taken, or that of its last `window` nights.
 
     Raises
     ------

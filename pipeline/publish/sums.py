@@ -1,20 +1,21 @@
 """The private sums of a stream, kept between nights: small files, beside the ledger, its owner's.
 
 A file is of one night, and holds its sums before anything of it is drawn. It is written before the
-night's units are claimed, and named by them: so a night that was reserved and killed is finished
-from its file, whatever happened to the images. What it belongs to is under a seal with the ledger's
-key: the nights before it, by the digests of what was committed, and the units of all of them; and
-the rows of these nights, which are in a file of their own that grows by one a night (``rows.py``).
-A file that was changed, or is of a ledger that went another way, is as good as none.
+night's privacy units are claimed, and named by them: so a night that was reserved and killed is
+finished from its file, whatever happened to the images. What it belongs to is under a seal with the
+ledger's key: the nights before it, by the digests of what was committed, and the privacy units of
+all of them; and the rows of these nights, which are in a file of their own that grows by one a
+night (``rows.py``). A file that was changed, or is of a ledger that went another way, is as good as
+none.
 
-For SQLite the files lie in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
+For SQLite the files are in ``NAME.nights`` beside the ledger; for PostgreSQL on the machine that
 runs the nights, beside the marker. They are as private as the images, and belong into their
 backups.
 
 The nights of a stream as rows of one file, to which each night adds one.
 
 A row holds what was released of a night, and its private sums, those of an epoch until the next
-begins. It is added once its night is settled, when the next one is written. How many
+begins. It is added once its night is committed, when the next one is written. How many
 rows count, and their digest, stands in the sealed file of that next night (``sums.py``): rows
 behind these, or the half of one, are of a night that was killed, and are written again. All rows
 are read each night, as its sums are weighted sums of all before it, and one is written. They are as
@@ -71,7 +72,7 @@ class StoredClass(BaseModel):
 
 
 class StoredRows(NamedTuple):
-    """How many rows lie in the file, and what their digest is made from."""
+    """How many rows are in the file, and what their digest is made from."""
 
     number: int
     digest: "_Hash"
@@ -88,10 +89,10 @@ class Sums:
     after : tuple of PrivateSums
         Of each class.
     units : tuple of int
-        How many units of each class came in the last night; where labels are secret of all
+        How many privacy units of each class came in the last night; where labels are secret of all
         classes, for each.
     rows : StoredRows or None
-        The rows that lie in a file already.
+        The rows that are in a file already.
     """
 
     histories: tuple[ClassHistory, ...]
@@ -110,7 +111,7 @@ def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
 
 
 def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> None:
-    """Write the file of the night after all that are settled; `total` is of its units."""
+    """Write the file of the night after all that are committed; `total` is of its privacy units."""
     folder = sums_folder(ledger, status.stream)
     private_folder(folder.parent)
     private_folder(folder)
@@ -269,7 +270,7 @@ def rows_of(
 
 
 def write_rows(folder: Path, rows: NDArray[Any], stored: StoredRows | None) -> StoredRows:
-    """Write rows behind those that lie there; in the place of all, where there are none."""
+    """Write rows behind those that are there; in the place of all, where there are none."""
     content, path = rows.tobytes(), folder / ROWS_FILE
     before = stored or StoredRows(0, hashlib.sha256())
     digest = before.digest.copy()
@@ -287,7 +288,7 @@ def write_rows(folder: Path, rows: NDArray[Any], stored: StoredRows | None) -> S
 def read_rows(
     folder: Path, kind: np.dtype[Any], told: tuple[int, str], tonight: bytes
 ) -> tuple[NDArray[Any], StoredRows] | None:
-    """Return the rows that a file says lie there, with tonight's, if they are what it says."""
+    """Return the rows that a file says are there, with tonight's, if they are what it says."""
     number, known = told
     content = read_private(folder / ROWS_FILE, number * kind.itemsize) if number else b""
     if content is None or (digest := hashlib.sha256(content)).hexdigest() != known:

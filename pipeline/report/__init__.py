@@ -6,7 +6,7 @@
     findings   what was found, in sentences
     run_page   of an experiment; run_tables are its blocks of numbers
     site       the page of one experiment, or an index and a page each
-    readings   what released means say in words, and where the truth lies
+    readings   what released means say in words, and where the truth is
 
     release_page   of a release or a night of a stream, from the committed document alone
     history_page   of all releases of a population, from their documents alone

@@ -356,7 +356,7 @@ def _ranks(least: float, cell: Table) -> CellVerdict | None:
 
 
 def _is_near(most: float, cell: Table) -> CellVerdict | None:
-    """Say whether a series lies at most so far below the one it is compared with."""
+    """Say whether a series is at most so far below the one it is compared with."""
     far = cell["right"] - cell["auc"]
     if not np.isfinite(far).any():
         return None

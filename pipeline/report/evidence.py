@@ -12,7 +12,7 @@ spread of the latter.
 
 **Two means.** Where both have such a law their ratio is held against F(2n·d, 2n'·d'), elsewhere it
 is Welch's t-test on the difference. Times have outliers without bound: their medians are shown,
-and ranks decide, by the exact test of Mann and Whitney. What lies within the noise is not decided.
+and ranks decide, by the exact test of Mann and Whitney. What is within the noise is not decided.
 
 **Rates.** `RATE` bounds the probability of a wrong decision over all cells of a run, or over all
 comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-test on ten of them

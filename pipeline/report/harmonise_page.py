@@ -91,7 +91,7 @@ def _verdict(found: Harmonisation) -> Finding:
 
 
 def scales(sites: HarmonisedSites) -> dict[str, Any] | None:
-    """Return a line a site: its shift with its standard error, how far apart before and after."""
+    """Return a row per site: its shift with its standard error, how far apart before and after."""
     lines = [
         [
             name,

@@ -202,7 +202,7 @@ def _is_float(series: Series) -> bool:
 
 
 def latest(series: Series) -> dict[str, Any] | None:
-    """Return a line a term of the latest means, a column a class; and the regions of 95 %."""
+    """Return a row per term of the latest means, a column a class; and the regions of 95 %."""
     lines = readings(series)
     if lines:
         lines["lines"] += radius_line(series.runs[-1].document.classes)
@@ -286,12 +286,12 @@ def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading
 
 
 def _size(row: ClassRun | WindowReadings) -> dict[str, float]:
-    """Return how many units a chart says there are, with the deviation that noise has in it."""
+    """Return how many records a chart says there are, with the deviation that noise has in it."""
     return {"n": row.n, "n_sd": float(f"{row.n_sd:.3g}")}
 
 
 def changes(series: Series) -> dict[str, Any] | None:
-    """Return a line a class and window: whether its units differ from those of nights before it."""
+    """Return a row per class and window: whether it differs from those of nights before it."""
     tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
@@ -323,7 +323,7 @@ def correlations(series: Series) -> Figure | None:
 
 
 def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
-    """Return a line a release, the latest first: size, cost, what was left, its bytes."""
+    """Return a row per release, the latest first: size, cost, what was left, its bytes."""
     cells = {run.place: _run_cells(run, series) for run in series.runs}
     lines = [
         {
@@ -363,7 +363,7 @@ def _units(series: Series) -> str:
 
 
 def shared_statement(series: Series) -> dict[str, str]:
-    """Return what the statements of all runs say alike."""
+    """Return what the statements of all runs have in common."""
     first, *others = (dict(run.document.statement) for run in series.runs)
     return {
         label: text
@@ -373,7 +373,7 @@ def shared_statement(series: Series) -> dict[str, str]:
 
 
 def statements(series: Series) -> dict[str, Any]:
-    """Return a line a release with what its statement says that not all say."""
+    """Return a row per release with what its statement says that not all say."""
     shared = shared_statement(series)
     every = [dict(run.document.statement) for run in series.runs]
     heads = list(dict.fromkeys(label for texts in every for label in texts if label not in shared))

@@ -56,7 +56,7 @@ FARTHEST = 20
 
 @dataclass(frozen=True, eq=False)
 class MatchFiles:
-    """What was written of a match: the page, a line an image, and the committed bytes."""
+    """What was written of a match: the page, a row per image, and the committed bytes."""
 
     page: Path
     images: Path
@@ -156,7 +156,7 @@ def match_verdict(matched: MatchedImages) -> Finding:
 
 
 def tests(subject: _Subject) -> dict[str, Any] | None:
-    """Return a line a class: sizes, p-value, how many images lie outside and are expected to."""
+    """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
     lines = []
     for name, one in subject.matched.classes.items():
         result = one.result
@@ -170,7 +170,7 @@ def tests(subject: _Subject) -> dict[str, Any] | None:
 
 
 def outside_cells(result: Match) -> tuple[str, str]:
-    """Return how many records lie outside, and how many are expected."""
+    """Return how many records are outside, and how many are expected."""
     if not result.n:
         return "–", "–"
     low, high = (100.0 * share for share in result.expected_range)
@@ -180,7 +180,7 @@ def outside_cells(result: Match) -> tuple[str, str]:
 
 
 def farthest(subject: _Subject) -> dict[str, Any] | None:
-    """Return a line for each of the images that lie farthest away."""
+    """Return a row per the images that are farthest away."""
     lines = [
         [file, name, f"{percentile:.2f}", "yes" if percentile > FLAGGED else "no"]
         for name, file, percentile in subject.matched.images[:FARTHEST]
@@ -189,7 +189,7 @@ def farthest(subject: _Subject) -> dict[str, Any] | None:
 
 
 def faults(subject: _Subject) -> dict[str, Any] | None:
-    """Return a line for each local file that cannot be used."""
+    """Return a row per local file that cannot be used."""
     lines = [[fault.file, fault.reason] for fault in subject.matched.faults]
     return table(["File", "Why"], lines, text=2, long=1)
 
@@ -267,7 +267,7 @@ def basis(subject: _Subject) -> list[Finding]:
 
 
 def documents(subject: _Subject) -> dict[str, Any]:
-    """Return a line on the document, with its digest."""
+    """Return a row on the document, with its digest."""
     given = subject.matched.given
     settings = given.settings
     units = units_in_words([given])

@@ -27,7 +27,7 @@ PrivacyStatement = Mapping[str, Sequence[tuple[str, str]]]
 
 
 class Finding(NamedTuple):
-    """One sentence: a warning, left open (not run, not decided), only told, or found true."""
+    """One sentence: a warning, left open (not run, not decided), only stated, or found true."""
 
     text: str
     warning: bool = False

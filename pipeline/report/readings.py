@@ -1,4 +1,4 @@
-"""What released means say: terms in words with their bands, and the region where the truth lies."""
+"""What released means say: terms in words with their bands, and the region where the truth is."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ LEVEL = 0.95
 
 
 def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None:
-    """Return a line a term of the latest means, a column a class; how each follows, if wanted."""
+    """Return a row per term of the latest means, a column a class; how each follows, if wanted."""
     if not series.terms:
         return None
     run = series.runs[-1]
@@ -104,7 +104,7 @@ def numbers_of(reading: Reading) -> dict[str, float | None]:
 
 
 def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
-    """Return a line a class of a release or a night; None where none says what they are made of."""
+    """Return a row per class of a release or night; None where none says what they are made of."""
     if not any(map(says_region, rows)):
         return None
     radii = {row.class_name: radius_of(row) for row in rows if says_region(row)}
@@ -127,7 +127,7 @@ def errors_in_words(row: ClassEntry, found: Verdict, rows: Sequence[ClassEntry])
     """Return how far the true mean may be: as a distance, a gain, and shares of distances.
 
     The distance to the nearest of the other classes, among `rows`, is rid of what noise adds to
-    its square; where that is all of it, noise hides by how much they differ.
+    its square; where that is all of it, noise covers by how much they differ.
     """
     error, share = row.predicted_error, found.share
     if error is None or share is None or row.point is None:
@@ -204,7 +204,7 @@ def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
 
 
 def radius_cell(row: ClassEntry) -> dict[str, str]:
-    """Return the radius of a class's region, and the gain that goes as far."""
+    """Return the radius of a class's region, and the gain that moves a mean by it."""
     if not says_region(row):
         return cell("", "not known")
     where = region(row)
@@ -250,7 +250,7 @@ def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
 
 
 def _nearest(regions: Mapping[str, ConfidenceRegion]) -> dict[str, tuple[str, float]]:
-    """Return for each of several means which lies nearest to it, and how far."""
+    """Return for each of several means which is nearest to it, and how far."""
     nearest = {}
     for name, here in regions.items():
         distances = {

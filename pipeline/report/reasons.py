@@ -83,7 +83,7 @@ def _speed(name: str, factors: list[float]) -> str:
 
 
 def footpoint(run: FinishedRun, claim: Claim, table: Table) -> str:
-    """Say how little curvature adds to the error of the wrapped noise, where that settles it."""
+    """Say how little curvature adds to the error of the wrapped noise, where that decides it."""
     grown, needed = [], []
     for a, b in rows_of(claim, table):
         flat = chi_mean(int(table["dim"][b]), float(table["sigma"][b]))

@@ -151,7 +151,7 @@ def attack_numbers(document: Document) -> list[tuple[str, str]]:
 
 
 def attacks(document: Document) -> dict[str, Any] | None:
-    """Return a line an attack: what its attacker knows, wants and gains, and what is not covered.
+    """Return a row per attack: what its attacker knows, wants and gains, and what is not covered.
 
     Figures are those of `attack_numbers`. Where labels are secret, another class is one of the
     changes that the guarantee covers, so one figure holds for an image and its class.
@@ -374,7 +374,7 @@ def terms(document: Document) -> dict[str, Any] | None:
 
 
 def errors(document: Document) -> dict[str, Any] | None:
-    """Return a line a class: how many images or persons, and how far the true mean may be."""
+    """Return a row per class: how many images or persons, and how far the true mean may be."""
     rows: Sequence[ClassEntry] = document.classes
     lines = [
         [found.name, size_of(row), *errors_in_words(row, found, rows)]
@@ -386,19 +386,19 @@ def errors(document: Document) -> dict[str, Any] | None:
 
 
 def size_of(row: ClassEntry) -> str:
-    """Return how many units a class has: exactly, or as the noise says, with its deviation."""
+    """Return how many records a class has: exactly, or as the noise says, with its deviation."""
     deviation = row.n_sd
     few = f"; too few to count, at most about {row.n + 2.0 * deviation:,.0f}"
     return size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")
 
 
 def regions(document: Document) -> dict[str, Any] | None:
-    """Return where the true mean of each class lies."""
+    """Return where the true mean of each class is."""
     return regions_of(_released(document), document.settings.unit)
 
 
 def costs(document: Document) -> dict[str, Any] | None:
-    """Return a line a draw: of what, how wide, and what is certified; and the sum of a class."""
+    """Return a row per draw: of what, how wide, and what is certified; and the sum of a class."""
     lines = []
     for row in document.classes:
         for step in row.costs:
@@ -446,7 +446,7 @@ def night_meaning(document: NightDocument) -> list[str]:
 
 
 def tonight(document: NightDocument) -> dict[str, Any] | None:
-    """Return a line a class: who came, how many so far, and how far the true mean may be."""
+    """Return a row per class: who came, how many so far, and how far the true mean may be."""
     rows = document.classes
     lines = [
         [row.class_name, *row.counts, *errors_in_words(row, found, rows)]
@@ -480,7 +480,7 @@ def lately(document: NightDocument) -> Figure | None:
 
 
 def windows(document: NightDocument) -> dict[str, Any] | None:
-    """Return a line a class and window: its nights, its units, and the size of its noise."""
+    """Return a row per class and window: its nights, its records, and the size of its noise."""
     lines = [
         [
             name,

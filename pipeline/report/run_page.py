@@ -251,7 +251,7 @@ def printed(run: FinishedRun) -> Figure | None:
 
 
 def measured(run: FinishedRun, *, shown: str) -> Figure | None:
-    """Return the figure of the rows if `shown` lies along its axis.
+    """Return the figure of the rows if `shown` is along its axis.
 
     Parameters
     ----------

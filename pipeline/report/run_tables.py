@@ -133,7 +133,7 @@ def _rows(rows: Table, **values: Any) -> NDArray[np.bool_]:
 
 
 def coverage(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return a line a class, series and budget of rows on regions; None where none were made."""
+    """Return a row per class, series and budget of rows on regions; None where none were made."""
     rows = run.rows
     if rows is None or "reach" not in rows or not np.isfinite(rows["reach"]).any():
         return None
@@ -141,7 +141,7 @@ def coverage(run: FinishedRun) -> Mapping[str, Any] | None:
 
 
 def coverage_of(rows: Table) -> Mapping[str, Any] | None:
-    """Return how often regions hold the true mean, how wide they are and when they are offered."""
+    """Return how often regions hold the true mean, how wide they are and when there are any."""
     every = ClaimConfig(says="all", place="everywhere", column="offered", factor=1.0).model_dump()
     lines = [_coverage_line(cell) for _, cell in cells(every, rows)]
     symbol = letter(str(rows["definition"][0]))
@@ -151,7 +151,7 @@ def coverage_of(rows: Table) -> Mapping[str, Any] | None:
 
 
 def _coverage_line(cell: Table) -> list[str]:
-    """Return a cell: shares with what they are of, medians of the regions that are offered."""
+    """Return a cell: shares with what they are of, medians of the regions that are available."""
     offered = cell["offered"] > 0
     count, budget = int(offered.sum()), float(cell["budget"][0])
     line = [str(cell["class_name"][0]), str(cell["series"][0]), number(budget)]
@@ -215,7 +215,7 @@ def _at(symbol: str, values: Sequence[float], everywhere: bool) -> str:
 
 
 def beside_distances(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return a line a class: how far the next class lies, and how much of that the error is."""
+    """Return a row per class: how far the next class is, and how much of that the error is."""
     use = run.use
     if not use or run.rows is None or len(use["classes"]) < 2:
         return None

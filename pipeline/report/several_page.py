@@ -236,7 +236,7 @@ def _of_classes(p_values: Mapping[str, float]) -> str:
 
 
 def compared(together: Together) -> dict[str, Any] | None:
-    """Return a line a class: sizes, p-value, statistics, distance and how sure it is."""
+    """Return a row per class: sizes, p-value, statistics, distance and how sure it is."""
     lines = []
     for name, result in together.results.items():
         rows = together.several.classes[name]
@@ -266,7 +266,7 @@ def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
 
 
 def combined(together: Together) -> dict[str, Any] | None:
-    """Return a line a class: size, regions, and Cochran's Q with its degrees of freedom."""
+    """Return a row per class: size, regions, and Cochran's Q with its degrees of freedom."""
     lines = []
     for name, result in together.results.items():
         rows = together.several.classes[name]
@@ -312,7 +312,7 @@ def basis(together: Together) -> list[Finding]:
 
 
 def documents(together: Together) -> dict[str, Any]:
-    """Return a line a document, with its digest."""
+    """Return a row per document, with its digest."""
     lines = []
     several = together.several
     for name, given, path in zip(several.names, several.given, together.files, strict=True):
@@ -404,7 +404,7 @@ def forest_records(
 def difference_records(
     classes: Mapping[str, Sequence[Reading]], order: str
 ) -> list[dict[str, Any]]:
-    """Return the same of differences of two means, and where both would be alike."""
+    """Return the same of differences of two means, and where both would be equal."""
     return [
         {
             "term": reading.term.title,

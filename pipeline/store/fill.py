@@ -156,7 +156,7 @@ def fill(
     ----------
     plan : Plan
     place : Place
-        Where shards lie.
+        Where shards are.
     workers : callable, optional
         Have each shard made elsewhere; all of them are made here, in one stream, when left out.
     shown : bool
@@ -204,7 +204,7 @@ def fill(
 
 
 def make_shards(address: str) -> ShardReport:
-    """Make the shards of one task that lies in the store; for a worker, on any machine.
+    """Make the shards of one task that is in the store; for a worker, on any machine.
 
     A task is a pickle, so it is opened only if its content has the digest in its name.
     """
@@ -250,7 +250,7 @@ def _distribute(
     made: list[ShardReport],
     tick: Tick,
 ) -> None:
-    """Have workers do a task for each shard, or one for all shards that lie in one stream."""
+    """Have workers do a task for each shard, or one for all shards that are in one stream."""
     groups = [missing] if plan.source.read.sequential else [[shard] for shard in missing]
     tasks = list[str]()
     try:

@@ -1,4 +1,4 @@
-"""Where shards lie: a folder that is the owner's alone, or an address that fsspec knows.
+"""Where shards are: a folder that is the owner's alone, or an address that fsspec knows.
 
 What is written is whole or absent: on this machine by a move, in object stores by their nature;
 elsewhere the digest in a shard's name tells.
@@ -180,7 +180,7 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
     Raises
     ------
     ConfigError
-        When it lies in `out`, whose files are to be handed on, holds a password, is none, or needs
+        When it is in `out`, whose files are to be handed on, holds a password, is none, or needs
         an extra.
     """
     text = str(address).rstrip("/")

@@ -65,7 +65,7 @@ class ShardJob:
     scale: AffineMap | None = None
 
     def span(self, shard: int) -> tuple[int, int]:
-        """Return where one of the shards lies in `rows`."""
+        """Return where one of the shards is in `rows`."""
         return self.ends[shard - 1] if shard else 0, self.ends[shard]
 
     def detached(self) -> "ShardJob":
@@ -103,7 +103,7 @@ class Plan:
     scale: AffineMap | None = None
 
     def span(self, shard: int) -> slice:
-        """Return where a shard lies in `chosen`."""
+        """Return where a shard is in `chosen`."""
         return slice(int(self.ends[shard - 1]) if shard else 0, int(self.ends[shard]))
 
     def part(self, shards: Sequence[int]) -> ShardJob:

@@ -36,7 +36,7 @@ SUFFIX = ".parquet"
 
 
 class Chunk(NamedTuple):
-    """Some images of one class, in their order; all images of a unit are in one chunk.
+    """Some images of one class, in their order; all images of a person are in one chunk.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class StoredImages:
     Attributes
     ----------
     place : Place
-        Where they lie.
+        Where they are.
     classes : tuple of str
         Class names; a label is an index into them.
     shape : tuple of int
@@ -195,7 +195,7 @@ class StoredImages:
         return StoredRecords(self, label, form)
 
     def contents(self, label: int | None) -> Iterator[bytes]:
-        """Yield what the units of a class, or of all, are known by, ascending, some at a time.
+        """Yield what images or persons of classes are known by, ascending, some at a time.
 
         Joined, it depends neither on the order of the units, nor on that of the images of one, nor
         on where shards are cut; of all, not on their classes. They are held, 16 bytes each.
@@ -222,12 +222,12 @@ class StoredImages:
 
     @property
     def fingerprint(self) -> str:
-        """What the content of all shards is known by: the same wherever the images lie."""
+        """What the content of all shards is known by: the same wherever the images are."""
         return "".join(shard.name.split(".")[1] for shard in self.shards)
 
 
 def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
-    """Return what each unit is known by, (u, 16), in the order of the units.
+    """Return what each image or person is known by, (u, 16), in their order.
 
     A unit of one image is known by that image's digest, one of several by a digest of theirs,
     ascending.
@@ -322,7 +322,7 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
 
 
 def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
-    """Return the fault of images that lie in one file or in memory, if there is one."""
+    """Return the fault of images that are in one file or in memory, if there is one."""
     with counted("checking", len(source.select(splits).rows), "images") as tick:
         try:
             for images in source.chunks(splits, size=SIZE):
@@ -333,7 +333,7 @@ def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
 
 
 def exclusion_list(faults: list[FileFault], before: Iterable[str]) -> bytes:
-    """Return the lines of a list of exclusions, with what was left out before."""
+    """Return the text of a list of exclusions, with what was left out before."""
     paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
 

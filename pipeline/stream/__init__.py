@@ -1,4 +1,4 @@
-"""One release a night, which each unit pays for once: the mean of all units so far, every night.
+"""One release a night, which each record pays for once: the mean of all so far, every night.
 
     night's units ─► held back ─► opening ─► epoch ─► w = Σ c_{t−j}·x_j + noise ─► estimates
                                                ▲                                     │

@@ -1,4 +1,4 @@
-"""Where the units of the next nights are clipped, and what those of an epoch say of it."""
+"""Where the records of the next nights are clipped, and what those of an epoch say of it."""
 
 import math
 from collections.abc import Sequence
@@ -39,9 +39,9 @@ def epoch_due(past: EpochHistory) -> bool:
 def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
-    Its centre is the mean of all units so far, its clip the best for the noise that is expected
-    half way through it, when there are `GROWTH`/2 times as many units, which come at the rate of so
-    far. A clip of the whole region is not considered: at N·μ of an opening it is never the best.
+    Its centre is the mean of all records so far, its clip the best for the noise that is expected
+    half way through it, when there are `GROWTH`/2 times as many records, which come at the rate of
+    so far. A clip of the whole region is not considered: at N·μ of an opening it is never the best.
 
     Raises
     ------
@@ -89,9 +89,9 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
 
 
 def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMoments | None:
-    """Return what the last epoch says of its units, nothing shrunk: mean and second moment.
+    """Return what the last epoch says of its records, nothing shrunk: mean and second moment.
 
-    Before an epoch has units it is what the opening said of those held back; None before that.
+    Before an epoch has records it is what the opening said of those held back; None before that.
     """
     past = split_epochs(stream, history)
     if not past.segments or not past.segments[-1].n:
@@ -100,7 +100,7 @@ def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMo
 
 
 def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
-    """Return what each part of the mean of all units so far says of its own; see `pooled_parts`.
+    """Return what each part of the mean of all records so far says of its own; see `pooled_parts`.
 
     Empty before the opening.
     """
@@ -109,7 +109,7 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMome
 
 
 def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
-    """Return what one epoch says of its units, of which there are some, nothing shrunk."""
+    """Return what one epoch says of its records, of which there are some, nothing shrunk."""
     clip = last.epoch.clip
     shares, noise = _survey(stream, past)
     shells, own = _shares(stream, last.shells, last.n, stream.steps[1].sigma)
@@ -167,12 +167,12 @@ def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
 
 
 def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bool_]:
-    """Tell which far shells of the survey hold around the centre of later shells."""
+    """Tell which outer shells of the survey hold around the centre of later shells."""
     moved = stream.in_axes(centre)[stream.frame.lines :]
     return stream.bins[1].steady(np.linalg.norm(moved))
 
 
 def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:
-    """Return the shares of n units that a series of counts over √2 says."""
+    """Return the shares of n records that a series of counts over √2 says."""
     noise = stream.noise_of_sum(sigma, len(released)) * SQRT2 / n
     return NoisyShares(sum_of(stream, released) * SQRT2 / n, noise)

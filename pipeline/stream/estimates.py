@@ -1,4 +1,4 @@
-"""What the released values say: the mean of all units so far, and that of any nights.
+"""What the released values say: the mean of all records so far, and that of any nights.
 
 Everything here is post-processing: it reads what nights released, and public numbers.
 """
@@ -29,7 +29,7 @@ WINDOWS = (1, 7, 30, 90)
 
 @dataclass(frozen=True, eq=False)
 class CumulativeMean:
-    """The mean of n units.
+    """The mean of n records.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class CumulativeMean:
         Of its error, as predicted: noise, some of the bias of clipping, and what parts of unequal
         weight leave.
     n : int
-        Number of units.
+        Number of records.
     spread : array, shape (d, d)
-        Covariance that single units are thought to have.
+        Covariance that single records are thought to have.
     """
 
     space: Manifold
@@ -60,7 +60,7 @@ class CumulativeMean:
 
 @dataclass(frozen=True, eq=False)
 class WindowMean:
-    """The mean of the units of some nights, nothing shrunk.
+    """The mean of the records of some nights, nothing shrunk.
 
     Attributes
     ----------
@@ -69,15 +69,16 @@ class WindowMean:
     first, last : int
         Its nights.
     n : int
-        Units that came in them.
+        Records that came in them.
     offset : array, shape (d,)
         The mean of their clipped coordinates, with noise.
     covariance : array, shape (d, d)
         Of that noise, exactly where labels are public; what clipping did is not in it.
     rows : tuple of array
-        For each epoch, by how much each night's noise counts in each unit of w.
+        For each epoch, by how much each night's noise counts in each record of w.
     ways : tuple of array, shape (d,)
-        Where labels are secret, for each epoch, by how much one unit too many in it moves the sum.
+        Where labels are secret, for each epoch, by how much one record too many in it moves the
+        sum.
     n_sd : float
         Standard deviation of the noise of `n`.
     """
@@ -104,7 +105,7 @@ def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
 
 
 def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> CumulativeMean | None:
-    """Return the mean of all units so far, None before the opening.
+    """Return the mean of all records so far, None before the opening.
 
     Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
     """
@@ -118,9 +119,9 @@ def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeM
 
 
 def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
-    """Return what the mean of all units so far is made of, and how units are thought to lie.
+    """Return what the mean of all records so far is made of, and how records are thought to be.
 
-    Openings come first, then every epoch that has units; None before the opening.
+    Openings come first, then every epoch that has records; None before the opening.
     """
     if past.opened is None:
         return None
@@ -131,7 +132,7 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
 
 
 def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> CumulativeMean:
-    """Return the mean of the units of several streams, each with units of its own.
+    """Return the mean of the records of several streams, each with records of its own.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> Cumulat
 def window_mean(
     stream: StreamMechanism, history: Sequence[Night], nights: int
 ) -> WindowMean | None:
-    """Return the mean of the units of the last `nights` nights, None where none of them came.
+    """Return the mean of the records of the last `nights` nights, None where none of them came.
 
     A window reaches back to the opening at most: what was released there is one mean, which no
     night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
@@ -242,7 +243,7 @@ def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
 
 
 def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
-    """Return where a record lies whose vector is 0."""
+    """Return where a record is whose vector is 0."""
     epoch, frame = segment.epoch, stream.frame
     found = np.zeros(stream.space.dim)
     found[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
@@ -250,7 +251,7 @@ def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
 
 
 def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
-    """Return the mean of an epoch's units; some of the predicted bias counts as noise."""
+    """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
     epoch = segment.epoch
     vector = sum_of(stream, segment.w) / segment.n
     sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
@@ -271,6 +272,6 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
 def _pool(
     space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: StreamMechanism
 ) -> CumulativeMean:
-    """Return the mean of the units of all parts, by precision, inside the region; see `pool`."""
+    """Return the mean of the records of all parts, by precision, inside the region; see `pool`."""
     found, n = pool(parts, spread), sum(part.n for part in parts)
     return CumulativeMean(space, stream.feasible_set.inside(found.mean), found.of_units, n, spread)

@@ -1,4 +1,4 @@
-"""How each unit's one payment is spread over all nights: the square root of the prefix sums.
+"""How each record's one payment is spread over all nights: the square root of the prefix sums.
 
 With c_0 = 1 and c_k = c_{k−1}·(2k − 1)/(2k), Σ c_k z^k = (1 − z)^(−1/2), so that the lower
 triangular matrix C of entries c_{t−j} has C·C = A, the matrix of prefix sums. Night t releases
@@ -71,7 +71,7 @@ def _doubles(horizon: int) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def column_norm(horizon: int) -> float:
-    """Return ‖c‖_H of the weights used, rounded up: how far all H nights move with one unit."""
+    """Return ‖c‖_H of the weights used, rounded up: how far all H nights move with one record."""
     return round_up(Fraction(sum(c * c for c in integer_weights(horizon)), WEIGHT_UNIT**2), 2)
 
 

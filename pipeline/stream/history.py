@@ -27,7 +27,7 @@ from pipeline.stream.mechanism import StreamMechanism
 
 
 class NoisyShares(NamedTuple):
-    """Noised shares of units in bins, and the standard deviation of the noise of each."""
+    """Noised shares of records in bins, and the standard deviation of the noise of each."""
 
     values: FloatArray
     noise: float
@@ -35,7 +35,7 @@ class NoisyShares(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpeningRelease:
-    """What the opening released: one adaptive mean of all units held back.
+    """What the opening released: one adaptive mean of all records held back.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class OpeningRelease:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """What units are mapped to from a night on, chosen from what was released before it.
+    """What records are mapped to from a night on, chosen from what was released before it.
 
     Attributes
     ----------
     first : int
         Its first night.
     centre : array, shape (d,)
-        Where shells are counted from and the ball lies, in the chart.
+        Where shells are counted from and the ball is, in the chart.
     clip : Clip
         Interval and ball.
     """
@@ -100,7 +100,7 @@ class Night:
     night : int
         Its number, from 1.
     units, n_so_far : int
-        Units that came this night and up to it (public): of the class, or, where labels are
+        Records that came this night and up to it (public): of the class, or, where labels are
         secret, of all classes together.
     opened : OpeningRelease or None
         On the night of the opening.
@@ -111,9 +111,9 @@ class Night:
         vectors, and overshoots and products as in ``mean/sums.py``. None before that.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
-        for each series, for all that a unit pays in it; NaN where it does not.
+        for each series, for all that a record pays in it; NaN where it does not.
     count : float or None
-        Where labels are secret, the weighted sum of how many units of the class came each night,
+        Where labels are secret, the weighted sum of how many records of the class came each night,
         noised: of all nights until the opening, then of those of the epoch. None on others.
     """
 
@@ -132,18 +132,18 @@ class Night:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateSums:
-    """What must stay where the images are; small, and the same whatever order units come in.
+    """What must stay where the images are; small, and the same whatever order records come in.
 
     Attributes
     ----------
     held : array, shape (m, d)
-        Coordinates of the units that wait for the opening.
+        Coordinates of the records that wait for the opening.
     survey, shells, means : array of uint16, shape (t, m, `LIMBS`)
         Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
         products, of each night of the series: since the opening for the survey, since the epoch
         began for the others.
     counts : array of uint16, shape (t, 1, `LIMBS`)
-        Where labels are secret, how many units came each night: of all nights until the opening,
+        Where labels are secret, how many records came each night: of all nights until the opening,
         then of those of the epoch.
     """
 
@@ -157,7 +157,7 @@ class PrivateSums:
     def vectors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What the last night's noise is added to: weighted survey, shells, and means as pairs.
 
-        Where labels are secret the latter end with the sum of a for each unit.
+        Where labels are secret the latter end with the sum of a for each record.
         """
         d, sums = self.held.shape[1], weighted_sums(self.means)
         both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
@@ -188,15 +188,15 @@ class EpochNights:
     ----------
     epoch : Epoch
     units : array, shape (t,)
-        Units of each night, of all classes where labels are secret.
+        Records of each night, of all classes where labels are secret.
     shells, w : array, shapes (t, b), (t, d)
         What they released.
     moments : array, shape (t, e + d(d + 1)/2)
         The same of overshoots and products.
     counts : array, shape (t,), or None
-        Where labels are secret, the same of how many units came.
+        Where labels are secret, the same of how many records came.
     n : int
-        Units in the epoch, where that is public; else what the counts say, at least 1.
+        Records in the epoch, where that is public; else what the counts say, at least 1.
     n_sd : float
         Standard deviation of the noise of `n`.
     """
@@ -223,7 +223,7 @@ class EpochNights:
 
 
 class OpeningPart(NamedTuple):
-    """An opening: its night, what it released, how many units it had, and the noise of that."""
+    """An opening: its night, what it released, how many records it had, and the noise of that."""
 
     night: int
     release: OpeningRelease
@@ -240,14 +240,14 @@ class EpochHistory:
     openings : tuple of OpeningPart
         One, but where the first was to be made good.
     waiting : int
-        Units that wait for the next opening; as far as is known where that is secret.
+        Records that wait for the next opening; as far as is known where that is secret.
     waiting_sd : float
         Standard deviation of the noise of `waiting`.
     survey : array, shape (t, b)
-        All nights since units are held back no more.
+        All nights since records are held back no more.
     segments : tuple of EpochNights
     holds : bool
-        Whether units are held back.
+        Whether records are held back.
     """
 
     openings: tuple[OpeningPart, ...]
@@ -264,12 +264,12 @@ class EpochHistory:
 
     @property
     def streamed(self) -> int:
-        """Units of all epochs."""
+        """Records of all epochs."""
         return sum(part.n for part in self.segments)
 
     @property
     def n(self) -> int:
-        """Units released so far."""
+        """Records released so far."""
         return self.streamed + sum(part.n for part in self.openings)
 
     @property
@@ -318,7 +318,7 @@ def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
 def _epoch_nights(
     stream: StreamMechanism, epoch: Epoch, series: Sequence[FloatArray], counts: FloatArray | None
 ) -> EpochNights:
-    """Return the nights of an epoch, and how many units they say came."""
+    """Return the nights of an epoch, and how many records they say came."""
     units, shells, w, moments = series
     n, n_sd = int(units.sum()), 0.0
     if counts is not None:
@@ -330,7 +330,7 @@ def _epoch_nights(
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:
-    """Return how many units of a class came on nights after which it has not opened yet.
+    """Return how many records of a class came on nights after which it has not opened yet.
 
     Labels are secret: it is what the counts say.
     """

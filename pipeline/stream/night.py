@@ -1,14 +1,14 @@
-"""One night of one class: units go in, one release and what the next night needs come out.
+"""One night of one class: records go in, one release and what the next night needs come out.
 
-    before the opening   units are held back, nothing is released
+    before the opening   records are held back, nothing is released
                          (with secret labels but for a count, which tells when to open)
     an opening           one adaptive mean of all that were held back, at the whole budget, or
                          what the counts have left of it
     every later night    survey, shells and clipped vectors of all nights since, weighted, noised;
                          the vectors with their products, the second moment, which costs nothing
 
-A night without units is released like any other. What is released of a night depends on the units
-through whole numbers alone: their order is not in it.
+A night without records is released like any other. What is released of a night depends on the
+records through whole numbers alone: their order is not in it.
 """
 
 from collections.abc import Sequence
@@ -52,9 +52,9 @@ def release_night(
 ) -> tuple[Night, PrivateSums]:
     """Return what the next night of a stream releases, and the private sums up to it.
 
-    **Privacy.** As `StreamPlan` says, if each unit is among the `points` of one night only, the
+    **Privacy.** As `StreamPlan` says, if each record is among the `points` of one night only, the
     noise of each night is drawn afresh, and a night that was drawn is not drawn again with other
-    units or published twice: that is for the caller to see to.
+    records or published twice: that is for the caller to see to.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ def release_night(
     private : PrivateSums
         What the night before returned, `nothing` on the first.
     points : array, shape (m, *point_shape)
-        This night's units; there may be none. Those outside the domain are moved to its region.
+        This night's records; there may be none. Those outside the domain are moved to its region.
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
     total : int, optional
-        Where labels are secret, how many units of all classes came.
+        Where labels are secret, how many records of all classes came.
 
     Raises
     ------
     PrivacyError
         After the horizon.
     ConfigError
-        When `private` is not of this history, or there are more than `MOST_UNITS` units.
+        When `private` is not of this history, or there are more than `MOST_UNITS` records.
     """
     after = add_units(stream, history, private, points, total=total)
     units = public_units(stream, points, total)
@@ -83,7 +83,7 @@ def release_night(
 
 
 def public_units(stream: StreamMechanism, points: Point, total: int | None) -> int:
-    """Return how many units of a night it is public that came: of a class, or of all classes.
+    """Return how many records of a night it is public that came: of a class, or of all classes.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def add_units(
 def add_placed(
     stream: StreamMechanism, history: Sequence[Night], private: PrivateSums, placed: FloatArray
 ) -> PrivateSums:
-    """Return the same of units that `Stream.placed` gave."""
+    """Return the same of records that `Stream.placed` gave."""
     past = split_epochs(stream, history)
     if history and history[-1].opened is not None:  # the opening has them
         private = replace(private, held=private.held[:0], counts=private.counts[:0])
@@ -203,7 +203,7 @@ def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory
 
 
 def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) -> int:
-    """Return how many units there are with tonight's, or raise when there is no such night."""
+    """Return how many records there are with tonight's, or raise when there is no such night."""
     plan = stream.plan
     if len(history) >= plan.horizon:
         raise PrivacyError(
@@ -248,7 +248,7 @@ def draw_openings(
 ) -> list[Night]:
     """Return `size` openings of a stream, each of which costs the budget.
 
-    The order of the units held back is not in them.
+    The order of the records held back is not in them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a stream is told, all of it public: budget, horizon, opening; and what each part costs."""
+"""Settings of a stream, all of them public: budget, horizon, opening; and what each part costs."""
 
 import math
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ MOST_UNITS = 2**27
 class StreamPlan:
     """One class's stream of releases, one a night.
 
-    **Privacy.** Replace-one, for each unit: on which night it comes, and how many come, is public.
-    A unit is in an opening, which spends the whole budget on it once (``mean/rounds.py``), or on
-    one later night j, in three vectors of a set of diameter Δ₁ (`vector_diameter`): its bin of the
-    survey, its shell, and its clipped coordinates paired with their products
-    (``mean/sums.py``). Which sets they are was decided by what was released before night
-    j. Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other, and
-    the opening not at all. A night is a Gaussian mechanism given those before it, so by adaptive
-    composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that in zCDP,
-    for ever; the shares of the three series compose to the budget.
+    **Privacy.** Replace-one, for each record: on which night it comes, and how many come, is
+    public. A record is in an opening, which spends the whole budget on it once
+    (``mean/rounds.py``), or on one later night j, in three vectors of a set of diameter Δ₁
+    (`vector_diameter`): its bin of the survey, its shell, and its clipped coordinates paired with
+    their products (``mean/sums.py``). Which sets they are was decided by what was released before
+    night j. Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other,
+    and the opening not at all. A night is a Gaussian mechanism given those before it, so by
+    adaptive composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that
+    in zCDP, for ever; the shares of the three series compose to the budget.
 
     **Numerics.** Night sums and weights are whole numbers, and so is their sum of products: neither
     order nor history is in it. It is then rounded to doubles, and in the histograms divided by √2:
@@ -57,11 +57,11 @@ class StreamPlan:
     where 0.71 leaves room for the rounding of √2 and of this formula. An epoch has fewer nights
     than the stream, so a smaller norm: ‖c‖_H is kept for all.
 
-    **Secret labels.** In neighbours one unit becomes any other *of any class*, on the same night.
-    How many units of all classes together come on which night is public, and so is the list of
+    **Secret labels.** In neighbours one record becomes any other *of any class*, on the same night.
+    How many records of all classes together come on which night is public, and so is the list of
     classes. Each class has a transcript of its own: what it releases on a night follows from its
-    units and from what it released before. So on which night a class opens, or begins an epoch, is
-    decided by its released count and by no other class. A unit of night j counts
+    records and from what it released before. So on which night a class opens, or begins an epoch,
+    is decided by its released count and by no other class. A record of night j counts
 
     ===============================  ==============================================================
     in a class that has not opened   in its count, as √½ from night j on, with the share
@@ -71,16 +71,16 @@ class StreamPlan:
                                      the mean has the further coordinate a (``mean/release.py``)
     ===============================  ==============================================================
 
-    *One class.* A unit that becomes another of its class moves no count, and all else as above: the
-    squares of what it moves, over σ², sum up to at most μ² whichever row it is in, as the shares of
-    a row sum up to 1. A unit that is there in place of none moves at most half of that: a count
-    moves by √½, so does a histogram, and a mean, with a, by √(3/8 + 1/8); an opening by √½ as well,
-    step by step. That holds whatever the class has released before: on every path.
+    *One class.* A record that becomes another of its class moves no count, and all else as above:
+    the squares of what it moves, over σ², sum up to at most μ² whichever row it is in, as the
+    shares of a row sum up to 1. A record that is there in place of none moves at most half of that:
+    a count moves by √½, so does a histogram, and a mean, with a, by √(3/8 + 1/8); an opening by √½
+    as well, step by step. That holds whatever the class has released before: on every path.
 
-    *Two classes.* A unit of A that becomes one of B is one unit fewer in A and one more in B, and
-    the two may be in different rows and in different epochs. The noise of the two is independent,
-    so squares add up: at most μ²/2 + μ²/2 = μ² on every path. (A person in g classes at most is g
-    units at once: g·μ², as with public labels.)
+    *Two classes.* A record of A that becomes one of B is one record fewer in A and one more in B,
+    and the two may be in different rows and in different epochs. The noise of the two is
+    independent, so squares add up: at most μ²/2 + μ²/2 = μ² on every path. (A person in g classes
+    at most is g records at once: g·μ², as with public labels.)
 
     *Composition.* How much which night moves depends on the path, the bound on the sum does not.
     Let δ_t be what night t moves, given all before it, over σ_t, and Σ‖δ_t‖² ≤ μ². After the last
@@ -91,22 +91,23 @@ class StreamPlan:
     the ratio is that of the other sign. This is μ-GDP, and μ²/2-zCDP; not to tell the last number
     is post-processing (Smith and Thakurta 2022).
 
-    *Numerics.* `MOST_UNITS` bounds the units of all classes together. Rounding is Minkowski's above
-    for each of two classes, of N_A + N_B ≤ N units; beside √½ in place of 1 it may need √2 times as
-    much room, and has twice. Each class opens with Δ for the N of that night, at least its own.
+    *Numerics.* `MOST_UNITS` bounds the records of all classes together. Rounding is Minkowski's
+    above for each of two classes, of N_A + N_B ≤ N records; beside √½ in place of 1 it may need √2
+    times as much room, and has twice. Each class opens with Δ for the N of that night, at least its
+    own.
 
     Parameters
     ----------
     budget : Budget
-        What each unit pays, once: μ-GDP, ρ-zCDP, or what Gaussian noise can be stated in.
+        What each record pays, once: μ-GDP, ρ-zCDP, or what Gaussian noise can be stated in.
     horizon : int
         H, the number of nights.
     opening : float
         N·μ at which the first records are released.
     secret : bool
-        Whether it is secret in which class a unit is.
+        Whether it is secret in which class a record is.
     again : tuple of float
-        N·μ at which units are released as an opening again, as long as one is to be made good.
+        N·μ at which records are released as an opening again, as long as one is to be made good.
     """
 
     budget: Budget
@@ -128,9 +129,10 @@ class StreamPlan:
         return 1.0 / gaussian_sigma(self.budget, 1.0)
 
     def next_opening(self, released: float | None) -> float | None:
-        """Return N·μ of the next opening, None where units are held back no more.
+        """Return N·μ of the next opening, None where records are held back no more.
 
-        `released` are the units of the openings so far, as far as is known; None before the first.
+        `released` are the records of the openings so far, as far as is known; None before the
+        first.
         """
         if released is None:
             return self.opening
@@ -139,7 +141,7 @@ class StreamPlan:
         return next((later for later in self.again if later > released * self.mu), None)
 
     def opens(self, units: float, released: float | None = None) -> bool:
-        """Whether so many units, those `released` included, are enough for the next opening."""
+        """Whether so many records, those `released` included, are enough for the next opening."""
         wanted = self.next_opening(released)
         return wanted is not None and units > 0 and units * self.mu >= wanted
 
@@ -166,7 +168,7 @@ class StreamPlan:
         return self._before_opening(dim)[:1] if self.secret else ()
 
     def opening_steps(self, units: int, dim: int, shares: Shares) -> tuple[Step, ...]:
-        """Return the steps of the opening on a night up to which so many units came."""
+        """Return the steps of the opening on a night up to which so many records came."""
         return step_costs(
             self.opening_budget(dim), units, shares, dim=dim, labels=self.labels(units)
         )
@@ -180,7 +182,7 @@ class StreamPlan:
         return 1.0 / gaussian_sigma(self.opening_budget(dim), 1.0)
 
     def labels(self, units: int) -> Labels:
-        """Return what is public of the classes on a night up to which so many units came."""
+        """Return what is public of the classes on a night up to which so many records came."""
         return Labels(max(1, units)) if self.secret else PUBLIC_LABELS
 
     def _before_opening(self, dim: int) -> tuple[Step, ...]:
@@ -190,13 +192,13 @@ class StreamPlan:
 def later_openings(opening: float) -> tuple[float, ...]:
     """Return the N·μ at which a stream of this opening opens again: none of one that is large.
 
-    What later nights are clipped to is what the opening found. One of fewer units than
+    What later nights are clipped to is what the opening found. One of fewer records than
     `SURE_OPENING` finds hardly anything, and its epochs err for good. Its mean is a first look, for
-    which its units have paid; all others are held back until they are an opening of their own, at
-    the whole budget: with `AGAIN` times as many units, or the usual `OPENING` if that comes first.
-    There the mean errs as that of a stream that opens then, but for the few units that the first
-    look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what the
-    first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
+    which its records have paid; all others are held back until they are an opening of their own, at
+    the whole budget: with `AGAIN` times as many records, or the usual `OPENING` if that comes
+    first. There the mean errs as that of a stream that opens then, but for the few records that the
+    first look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what
+    the first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
     """
     found = list[float]()
     while opening < SURE_OPENING:

@@ -2,6 +2,6 @@
 
 A reader's order: ``card`` (what a card may say), ``files`` (a folder becomes a source: what headers
 say, frames and series as 0..255), ``header`` (elements up to the pixels), ``pixels`` (stored
-values, rescaled and windowed; where frames lie, and the order of slices) with ``decoder``
+values, rescaled and windowed; where frames are, and the order of slices) with ``decoder``
 (compressed frames, in a process of their own), ``masks``.
 """

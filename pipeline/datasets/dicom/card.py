@@ -31,7 +31,7 @@ PICTURES = tuple(end for kind in MASKS for end in FORMATS[kind])
 
 
 def is_nifti(mask: str) -> bool:
-    """Return whether a file is one of masks that lie in space, which several images may share."""
+    """Return whether a file is one of masks that are in space, which several images may share."""
     return mask.lower().endswith(NIFTI)
 
 
@@ -41,18 +41,18 @@ class DicomCard(PatternCard):
     Attributes
     ----------
     pattern : str
-        Where files lie, as in a folder of pictures. Person and day are PatientID and StudyDate,
+        Where files are, as in a folder of pictures. Person and day are PatientID and StudyDate,
         unless it names them.
     frames : "all", "middle" or indices
         Which images of a file with several are read.
     volumes : bool
-        A series is one volume, its slices ordered by where they lie.
+        A series is one volume, its slices ordered by where they are.
     burnt_in : "accept", optional
         Whether files are read that say of themselves that names are burnt into their pixels, or
         that a face can be known.
     masks : str, optional
-        Where the mask of an image lies, as in a folder of pictures, if it ends as names of pictures
-        or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects lie,
+        Where the mask of an image is, as in a folder of pictures, if it ends as names of pictures
+        or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects are,
         which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
         are none are passed by.
     segments : "all" or numbers, optional
@@ -79,7 +79,7 @@ class DicomCard(PatternCard):
 
     @property
     def beside(self) -> str | None:
-        """Where masks lie that are found by the names of images: pictures, and NIfTI."""
+        """Where masks are that are found by the names of images: pictures, and NIfTI."""
         return self.masks if (self.masks or "").lower().endswith(PICTURES + NIFTI) else None
 
     @property
@@ -89,7 +89,7 @@ class DicomCard(PatternCard):
 
     @property
     def objects(self) -> str | None:
-        """Where segmentation objects lie."""
+        """Where segmentation objects are."""
         return None if self.beside else self.masks
 
     @check(mode="after")
@@ -111,7 +111,7 @@ FAULTY = -1
 
 
 class HeaderSummary(NamedTuple):
-    """What opening a dataset keeps of a file; of volumes also where frames lie, and what window.
+    """What opening a dataset keeps of a file; of volumes also where frames are, and what window.
 
     Where there are masks, also what each frame is known by. `file` says which it is.
     """

@@ -245,7 +245,7 @@ class Header:
     photometric : str
         What the values of a pixel mean.
     planar : int
-        Whether colours lie in planes of their own.
+        Whether colours are in planes of their own.
     allocated, stored, high : int
         Bits that a value takes, how many of them are in use, and the highest of these.
     signed : bool

@@ -1,8 +1,8 @@
 """Masks of DICOM images: segmentation objects (DICOM SEG), pictures, or NIfTI.
 
 Segmentations say themselves of which images they are: each frame is bits, of one segment and one
-image (DerivationImageSequence), must have the size of its image and lie where that lies. A picture
-lies beside its image and has its pixels, row by row. NIfTI says where its voxels lie, and so does
+image (DerivationImageSequence), must have the size of its image and be where that is. A picture
+is beside its image and has its pixels, row by row. NIfTI says where its voxels are, and so does
 DICOM where its pixels do: that alone decides which slice of a file is the mask of which image, and
 which way round it is.
 """
@@ -177,7 +177,7 @@ def mask_reader(
 
 
 def _join(source: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
-    """Let the slices of a volume be one: what has nothing lies in a file of the others.
+    """Let the slices of a volume be one: what has nothing is in a file of the others.
 
     Return what is wrong with their masks, "" if nothing is.
     """
@@ -329,7 +329,7 @@ def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
 
 
 def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArray:
-    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames lie bit after bit."""
+    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames are bit after bit."""
     pixels = math.prod(regions.sides)
     mask = np.zeros(pixels, np.uint8)
     for frame in frames:
@@ -423,7 +423,7 @@ class SegmentationIndex(NamedTuple):
 def segmentation_masks(
     card: DicomCard, path: Path, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> MaskSource:
-    """Return the masks at the card's `masks`; files there that are no segmentations are passed by.
+    """Return the masks at the card's `masks`; files there that are no segmentations are skipped.
 
     Raises
     ------
@@ -531,7 +531,7 @@ _WAY = "draw it on the image, or leave the image out with exclude"
 
 
 class _Pose(NamedTuple):
-    """Where the voxels of a file lie: its header, and what leads from mm back to i, j, k."""
+    """Where the voxels of a file are: its header, and what leads from mm back to i, j, k."""
 
     volume: Volume
     inverse: NDArray[np.float64]
@@ -542,7 +542,7 @@ Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 
 
 def sidecar_masks(masks: Paths) -> MaskSource:
-    """Return the masks that lie beside some images: pictures and NIfTI, by the ends of their names.
+    """Return the masks that are beside some images: pictures and NIfTI, by the ends of their names.
 
     One that cannot be read is at fault where its images are, when it is their turn.
     """
@@ -601,12 +601,12 @@ def _check_depth(masks: Paths, poses: Poses, file: int, places: Sequence[int]) -
 
 
 def _pose(file: Path) -> _Pose:
-    """Return where the voxels of a file lie.
+    """Return where the voxels of a file are.
 
     Raises
     ------
     ImageError
-        When its header does not say it, says it twice and not alike, or lets them lie in a plane.
+        When its header does not say it, says it twice and not alike, or lets them are in a plane.
     """
     volume, affines = read_volume(file), read_affines(file)
     if not affines:
@@ -636,7 +636,7 @@ def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str
     """Return which slice of a file is the mask of an image, and how it is turned; or what is wrong.
 
     With S the voxel of the first pixel, and d, a the steps to the pixels below and beside it, all
-    in voxels, pixel (r, c) lies at S + r·d + c·a. Where d and a are ±1 along two axes and 0 along
+    in voxels, pixel (r, c) is at S + r·d + c·a. Where d and a are ±1 along two axes and 0 along
     the others, up to `VOXEL_TOLERANCE` at the corners, and S is the first or last voxel of these
     axes, pixels are voxels, turned and mirrored as the signs say.
     """

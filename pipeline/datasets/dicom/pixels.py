@@ -3,9 +3,9 @@
 Nothing is unpacked before its size is known: frames are compared with the file's length, and the
 size that a compressed frame gives itself with the header's.
 
-Where the frames of a DICOM series lie in space, and the order in which they are a volume.
+Where the frames of a DICOM series are in space, and the order in which they are a volume.
 
-A frame lies at ImagePositionPatient, its rows and columns run as ImageOrientationPatient says, and
+A frame is at ImagePositionPatient, its rows and columns run as ImageOrientationPatient says, and
 the normal is their cross product. Enhanced objects say it in functional groups.
 """
 
@@ -299,7 +299,7 @@ ASK_WINDOW = 'give window = [low, high] or "image" in the card'
 
 
 class Scaling(NamedTuple):
-    """What `pipeline.datasets.pictures.to_uint8` is told of one frame."""
+    """What `pipeline.datasets.pictures.to_uint8` is given of one frame."""
 
     slope: float
     intercept: float
@@ -374,7 +374,7 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
 
 
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:
-    """Return where to look for what is said of one frame, the nearest first."""
+    """Return where to find what is said of one frame, the nearest first."""
     each, shared = header.groups
     of_frame = (
         item for groups in each[frame : frame + 1] + shared for item in items(groups, group)[:1]
@@ -407,7 +407,7 @@ WAY = "bring the series whole, or leave it out with exclude"
 
 
 class Planes(NamedTuple):
-    """Where the frames of one file lie.
+    """Where the frames of one file are.
 
     Attributes
     ----------
@@ -428,7 +428,7 @@ class Planes(NamedTuple):
 
 
 def read_planes(header: Header, frames: Sequence[int]) -> Planes:
-    """Return where some frames of a file lie.
+    """Return where some frames of a file are.
 
     Raises
     ------
@@ -454,7 +454,7 @@ def read_planes(header: Header, frames: Sequence[int]) -> Planes:
 
 
 class FrameId(NamedTuple):
-    """What an image is known by: its SOPInstanceUID, which frame it is, where it lies.
+    """What an image is known by: its SOPInstanceUID, which frame it is, where it is.
 
     Attributes
     ----------
@@ -522,8 +522,8 @@ def slice_order(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
     Raises
     ------
     ImageError
-        When there is one alone, two lie in one place, one is missing between two, or they are not
-        of one orientation, or of one size of pixels, or do not lie straight behind one another.
+        When there is one alone, two are in one place, one is missing between two, or they are not
+        of one orientation, or of one size of pixels, or are not straight behind one another.
     """
     positions, directions, spacings = (
         np.concatenate([getattr(each, name) for each in planes])
@@ -550,7 +550,7 @@ def slice_order(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
 
 
 def _check_steps(positions: Vectors, normal: Vectors, steps: Vectors, where: str) -> None:
-    """Raise unless slices lie at equal steps along the normal, and straight behind one another."""
+    """Raise unless slices are at equal steps along the normal, and straight behind one another."""
     step = float(np.median(steps))
     slack = max(SLACK * step, FLOOR)
     low, high = float(steps.min()), float(steps.max())

@@ -106,7 +106,7 @@ def run_comparisons(
 
 
 class PairTest(NamedTuple):
-    """A test of a repetition: how far means lie apart, its p-value, and whether it is sound."""
+    """A test of a repetition: how far means are apart, its p-value, and whether it is sound."""
 
     distance: float
     p_value: float

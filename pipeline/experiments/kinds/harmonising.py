@@ -1,4 +1,4 @@
-"""Sites put on one scale, measured: how often the site of an image is told, and how well its class.
+"""Sites put on one scale, measured: how well classifiers find site and class of an image.
 
 In each repetition the images are divided at random between as many sites as there are scanners,
 none twice, and seen by the scanner of their site (`SCANNERS`, simulated). What each site releases
@@ -199,7 +199,7 @@ def columns(sites: Sites, cell: Cell, setting: Setting) -> dict[str, Any]:
 def score(
     places: FloatArray, truth: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[float, float, float]:
-    """Return how often the site is told, the area by which classes are, how far sites are apart.
+    """Return how often the site is found, the area by which classes are, how far sites are apart.
 
     The first is that of a half of the images, by discriminants of the others; the second the mean
     over sites, of classes told by those of all other sites; the third the root mean square distance

@@ -74,7 +74,7 @@ def divided(drawn: NDArray[Any], sizes: Sequence[int]) -> list[NDArray[Any]]:
 
 
 def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
-    """Return the mean of all records or the common one, the p-value of Q, and whether offered.
+    """Return the mean of all records or the common one, the p-value of Q, and whether available.
 
     One release is taken as it is, and has no p-value; nor have several without a second moment,
     whose means are averaged by size.

@@ -1,8 +1,8 @@
-"""Series over nights: how far the mean of all units so far is from the true one, night by night.
+"""Series over nights: how far the mean of all records so far is from the true one, night by night.
 
 The records of a class come in a random order, a random number of them each night; where a class is
-smaller than what comes, its records come again in another order, as units of their own. All series
-see the same nights, and spend the same budget on each unit over the whole horizon.
+smaller than what comes, its records come again in another order, as records of their own. All
+series see the same nights, and spend the same budget on each record over the whole horizon.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -178,7 +178,7 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
 
 
 def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:
-    """Return how far a mean is off, and of its region radius, reach and whether it is offered."""
+    """Return how far a mean is off, and of its region radius, reach and whether it is available."""
     away, where = found.mean - true, found.region
     error = float(np.linalg.norm(away))
     if where is None:

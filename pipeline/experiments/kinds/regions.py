@@ -56,7 +56,7 @@ def run_regions(populations: Populations, setting: Setting, pending: Sequence[Ce
 
 
 def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Return the rows of one cell: a region a repetition, offered or not."""
+    """Return the rows of one cell: a region a repetition, available or not."""
     series = cell.series
     n = drawn.own if series.n is None else series.n
     known = describe_cell(data, n, cell, setting)
@@ -91,7 +91,7 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
 
 
 def _of_count(release: Release, n: int) -> float:
-    """Return how likely a released count is to lie as far from n as it does; NaN where n is public.
+    """Return how likely a released count is to be as far from n as it does; NaN where n is public.
 
     A count is shown as a whole number, between 0 and N: that makes large deviations no likelier.
     """

@@ -1,4 +1,4 @@
-"""Passes over images of our making: how fast they are described, and in how much memory.
+"""Passes over simulated images: how fast they are described, and in how much memory.
 
 A set is written into a temporary folder as a hospital would have it, an npz or a folder of JPEG:
 pieces of one smooth random picture with the grain of a sensor, a few thousand at a time. Each

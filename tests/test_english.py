@@ -23,7 +23,12 @@ from tests.report.test_several_pages import hospitals  # noqa: F401  (a fixture)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
-    [ROOT / "README.md", *ROOT.glob("[!.]*/README.md"), *ROOT.glob("pipeline/*/README.md")]
+    [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *ROOT.glob("[!.]*/README.md"),
+        *ROOT.glob("pipeline/*/README.md"),
+    ]
 )
 MEAN, MOST = 25, 40
 """Words of a sentence: in the mean, and of the longest."""

@@ -8,7 +8,14 @@ from sample_documents import class_of
 
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, region
-from pipeline.report.readings import as_gain, larger, radius_cell, radius_of, regions_of
+from pipeline.report.readings import (
+    as_gain,
+    clipping_notes,
+    larger,
+    radius_cell,
+    radius_of,
+    regions_of,
+)
 from tests.report.test_several_pages import SPACE, releases, row_of
 
 
@@ -94,6 +101,17 @@ def test_a_history_has_the_radius_of_the_latest_release() -> None:
     row["observed"] |= {"sigma": 0.05}
     assert radius_cell(class_of(row))["band"] == "not available"
     assert radius_cell(class_of({"class_name": "a"}))["band"] == "not known"
+
+
+def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
+    """The bound of the library where a region is available; where not, that there is no bound."""
+    row = row_of("tissue", releases("tissue")[0]) | {"predicted_error": 0.1}
+    (note,) = clipping_notes([class_of(row)], "image")
+    assert f"may be off by up to {region(row).clipping:.2g} if a few images" in note
+    row["observed"] |= {"sigma": 0.05}
+    (note,) = clipping_notes([class_of(row)], "image")
+    assert "too wide to bound the error of clipping of tissue" in note
+    assert clipping_notes([class_of(row | {"predicted_error": 9.0})], "image") == []  # not usable
 
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:

@@ -294,7 +294,9 @@ class CertaintyPart(BaseModel):
     offered: Flag
     clipping: Size
     sample: Triangle
-    population: Triangle
+    population: Triangle | None = Field(
+        description="null where nothing was released of how wide the records lie"
+    )
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
 
 
@@ -558,8 +560,8 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
         return
     if certainty.manifold != settings.manifold:
         yield "certainty.manifold is another than that of the settings"
-    for name in ("sample", "population"):
-        if not _is_covariance(getattr(certainty, name), d):
+    for matrix, name in ((certainty.sample, "sample"), (certainty.population, "population")):
+        if matrix is not None and not _is_covariance(matrix, d):
             yield f"certainty.{name} is no covariance of {d} coordinates"
     if not certainty.parts:
         yield "certainty.parts is empty"

@@ -252,10 +252,11 @@ def match(
     *,
     dataset: str,
     data_root: DataRoot = None,
+    window: int | None = None,
     out: Out = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Match local images, in the clear, with a release.
+    """Match local images, in the clear, with a release or a night of a stream.
 
     Are they of one population, and which of them are unlike it? It costs no budget and writes
     nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image.
@@ -267,20 +268,23 @@ def match(
     covdp match partner.json --dataset ward-card.toml
     covdp match partner.json --dataset ward-card.toml --data-root /srv/images --out matched
     covdp match training.json --dataset ward-card.toml --json
+    covdp match nightly-2026-11-23.json --dataset ward-card.toml --window 30
     ```
 
     Parameters
     ----------
     release
-        The document of a release, `OUT/release/*.json`.
+        The document of a release or of a night, `OUT/release/*.json`.
     dataset
         A name from `covdp datasets`, or a card of your own (a TOML file).
+    window
+        Test the mean against that of the last 1, 7, 30 or 90 nights of a stream.
     """
     from pipeline.publish.local_images import match_images
     from pipeline.report import build_match, match_verdict
 
     configure_output(output)
-    matched = match_images(release, dataset, data_root)
+    matched = match_images(release, dataset, data_root, window=window)
     files = build_match(matched, out) if out else None
     page = files.page if files else None
     verdict = match_verdict(matched).text

@@ -336,11 +336,12 @@ def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRe
     """Return the same of the mean of all records so far, in a stream; its manifold is flat."""
     manifold, certainty = entry.manifold, entry.certainty
     assert certainty is not None
+    population = None if target == "sample" else certainty.population
     return ConfidenceRegion(
         manifold=manifold,
         offered=certainty.offered,
         place=entry.place,
-        covariance=certainty.sample if target == "sample" else certainty.population,
+        covariance=certainty.sample if population is None else population,
         level=level,
         law=ErrorLaw(manifold.dim),
         clipping=certainty.clipping,
@@ -358,14 +359,14 @@ class StreamError(NamedTuple):
         How much each counts in it.
     sample : array, shape (d, d)
         Covariance of the error, against the mean of these very records.
-    units : array, shape (d, d)
-        What comes to it against that of the population.
+    units : array, shape (d, d), or None
+        What comes to it against that of the population; None without any second moment.
     """
 
     seen: tuple[NoisyMoments, ...]
     shares: tuple[float, ...]
     sample: FloatArray
-    units: FloatArray
+    units: FloatArray | None
 
 
 def stream_error(
@@ -373,24 +374,27 @@ def stream_error(
     past: EpochHistory,
     bias: Callable[[Sequence[NoisyMoments], Sequence[float]], FloatArray],
 ) -> StreamError | None:
-    """Return the error of the mean of all records so far; None where the nights do not say.
+    """Return the error of the mean of all records so far; None before the opening.
 
     `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
     """
     pooled = mean_parts(stream, past)
-    seen = part_moments(stream, past)
-    wide = [one for one in seen if one.moment is not None]
-    if pooled is None or not wide:
+    if pooled is None:
         return None
     parts, spread = pooled
+    seen = part_moments(stream, past)
+    wide = [one for one in seen if one.moment is not None]
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
-    single = np.average([covariance(one) for one in wide], axis=0, weights=[one.n for one in wide])
+    single = np.zeros_like(spread)
+    if wide:
+        weights = [one.n for one in wide]
+        single = np.average([covariance(one) for one in wide], axis=0, weights=weights)
     shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
     sample = bias(seen, shares)
     for gain, one in zip(gains, seen, strict=True):
         rest = gain - one.n / n * np.eye(len(gain))
         sample = sample + gain @ one.noise @ gain.T + rest @ single @ rest.T / one.n
-    return StreamError(seen, shares, sample, single / n)
+    return StreamError(seen, shares, sample, single / n if wide else None)
 
 
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
@@ -410,7 +414,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
         offered=is_offered(found.seen[len(opened) - 1]),
         clipping=max(clipping_bound(part) for part in found.seen),
         sample=found.sample,
-        population=found.sample + found.units,
+        population=None if found.units is None else found.sample + found.units,
         parts=[
             MomentsPart.model_construct(
                 first=first,

@@ -31,7 +31,8 @@ expected is 1 % with a range: what the laws make of the same threshold that fit 
 95th percentile in place of the 90th, and two standard errors.
 
 A night of a stream holds records that were clipped in several ways: local ones are matched with its
-opening or the epoch of most records, as with a release of these alone.
+opening or the epoch of most records, as with a release of these alone. Where the mean is that of
+the last nights of an epoch, it is tested, with its own noise; images lie around that of the epoch.
 
 It holds for releases of other people than the local ones, each record drawn by itself.
 """
@@ -48,10 +49,10 @@ from scipy.special import fdtr, fdtrc, fdtri
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point, to_chart
-from pipeline.inference.released import Released, read_released, region_refusal
+from pipeline.inference.released import Released, night_refusal, read_released, region_refusal
 from pipeline.inference.tests import bonferroni, brightness_direction
 from pipeline.mean import NoisyMoments, Release
-from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
+from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_clipping
 from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_sum, sizes
 from pipeline.schema import ReleasedEntry, StreamEntry
 
@@ -152,8 +153,10 @@ def match(released: Released, points: Point) -> Match:
     statistic = line = p_value = math.nan
     untested = _too_few(moments, len(free))
     if not untested:
-        statistic, line, p_value = _mean_tests(moments, clipped, _directions(entry))
-    centre = _vectors(moments, space.log(moments.base, entry.place))
+        statistic, line, p_value = _mean_tests(entry, clipped, _directions(entry))
+    centre = moments.vector
+    if not _is_window(entry):
+        centre = _vectors(moments, space.log(moments.base, entry.place))
     weights = _weights(moments)
     squares, seen = (((part - centre) ** 2) @ weights for part in (free, clipped))
     if not np.isfinite(squares).all() or (math.isnan(p_value) and not untested):
@@ -183,8 +186,8 @@ def match(released: Released, points: Point) -> Match:
 def match_refusal(released: Released) -> str:
     """Return why local records are not matched with a released class; "" where they are."""
     entry = read_released(released)
-    if isinstance(entry, StreamEntry) and entry.certainty is None:
-        return "it has not opened: nothing was released of it but how many images wait"
+    if isinstance(entry, StreamEntry) and (reason := night_refusal(entry)):
+        return f"{reason}; n·μ of {LEAST_N_MU:g} is needed"
     moments = entry.noisy_moments
     n_mu = N_MU_SIGMA / moments.sigma
     if n_mu < 0.99 * LEAST_N_MU:  # other shares, and rounding
@@ -236,8 +239,36 @@ def _too_few(moments: NoisyMoments, many: int) -> str:
     return "" if many >= least else f"there are {many} of them, and {least} are needed"
 
 
+def _is_window(entry: Release | ReleasedEntry | StreamEntry) -> bool:
+    """Return whether a mean is of fewer units than the one epoch that they are of."""
+    if not isinstance(entry, StreamEntry) or entry.certainty is None:
+        return False
+    return len(entry.certainty.parts) == 1 and entry.n < entry.noisy_moments.n
+
+
+def _released_mean(
+    entry: Release | ReleasedEntry | StreamEntry,
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return of how many records the mean is, its vector, and the covariance of its noise.
+
+    Of last nights noise is what the error of a night's mean has besides clipping.
+    """
+    moments = entry.noisy_moments
+    if isinstance(entry, StreamEntry) and _is_window(entry):
+        assert entry.certainty is not None
+        (part,), back = entry.certainty.parts, np.linalg.inv(moments.axes)
+        noise = entry.certainty.sample - pooled_clipping([part.observed], [part.share])
+        vector = _vectors(moments, entry.space.log(moments.base, entry.place))
+        return entry.n, vector, back.T @ noise @ back
+    known = moments.sigma**2 * np.eye(len(moments.vector))
+    known += (moments.n_sd / moments.n) ** 2 * np.outer(moments.vector, moments.vector)
+    return moments.n, moments.vector, known
+
+
 def _mean_tests(
-    moments: NoisyMoments, vectors: FloatArray, directions: Sequence[FloatArray]
+    entry: Release | ReleasedEntry | StreamEntry,
+    vectors: FloatArray,
+    directions: Sequence[FloatArray],
 ) -> tuple[float, float, float]:
     """Return δᵀV⁻¹δ, δ along the line in its deviations, and the p-value of all tests together.
 
@@ -246,10 +277,9 @@ def _mean_tests(
     directions : sequence of array, shape (d,)
         Along which δ is tested by itself, first the line if there is one.
     """
-    many, known = len(vectors), moments.sigma**2 * np.eye(len(moments.vector))
-    known += (moments.n_sd / moments.n) ** 2 * np.outer(moments.vector, moments.vector)
-    delta = vectors.mean(axis=0) - moments.vector
-    scatter = _scatter(moments, vectors) * (1.0 / moments.n + 1.0 / many)
+    moments, many, (n, mean, known) = entry.noisy_moments, len(vectors), _released_mean(entry)
+    delta = vectors.mean(axis=0) - mean
+    scatter = _scatter(moments, vectors) * (1.0 / n + 1.0 / many)
     statistic, p = _hotelling(delta, known, scatter, many - 1)
     p_values = [p]
     for along in directions:

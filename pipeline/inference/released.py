@@ -202,6 +202,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     """
     certainty, place = night.certainty, night.place - base
     assert certainty is not None
+    population = certainty.population
     parts = [(part.share, part.observed) for part in certainty.parts]
     shares, seen = zip(*parts, strict=True)
     bias = pooled_clipping(seen, shares)
@@ -213,7 +214,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
         noise=certainty.sample - bias,
         bias=bias,
         predicted=certainty.sample,
-        single=night.n * (certainty.population - certainty.sample),
+        single=None if population is None else night.n * (population - certainty.sample),
         wide=not certainty.offered,
         offered=certainty.offered,
         clipping=certainty.clipping,
@@ -273,6 +274,25 @@ def region_refusal(observed: NoisyMoments) -> str:
         times = observed.sigma / NOISY
         return f"the noise is {times:.2g} times too wide to bound the error of clipping"
     return ""
+
+
+def night_refusal(night: StreamEntry) -> str:
+    """Return why the mean of a stream so far has no region and no test, in words; "" where it has.
+
+    It is a first look until an opening has as little noise as a region needs, which is public.
+    """
+    if night.certainty is None:
+        return "it has not opened: nothing was released of it but how many images wait"
+    if night.certainty.offered:
+        return ""
+    parts = sorted((part.observed for part in night.certainty.parts), key=lambda one: one.sigma)
+    if (first := parts[0]).sigma > NOISY:
+        return (
+            f"it is a first look at {first.n} images or persons: its noise is "
+            f"{first.sigma / NOISY:.2g} times too wide to test anything, until the stream opens "
+            "again with more"
+        )
+    return next(filter(None, map(region_refusal, parts)), "its document offers no region")
 
 
 def clipping_bound(observed: NoisyMoments) -> float:

@@ -57,6 +57,7 @@ from pipeline.inference.released import (
     Released,
     common_coordinates,
     covariance,
+    night_refusal,
     read_released,
 )
 from pipeline.mean import NoisyMoments
@@ -161,15 +162,10 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     seen = {name: one.noisy_moments for name, one in entries.items() if name not in nights}
     none = [name for name, one in seen.items() if one.moment is None]
     wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
-    early = [name for name, one in nights.items() if not (one.certainty and one.certainty.offered)]
+    early = {name: reason for name, one in nights.items() if (reason := night_refusal(one))}
     if len(entries) - len(none) - len(wide) - len(early) >= 2:
         return ""
-    reasons = []
-    if early:
-        reasons.append(
-            f"the first mean of the stream in {' and '.join(early)} was too noisy for a region, "
-            "and all later ones rest on it"
-        )
+    reasons = [f"in {name} {reason}" for name, reason in early.items()]
     if wide:
         times = max(wide.values()) / NOISY
         reasons.append(

@@ -246,11 +246,14 @@ def _unit_length(axes: bytes, dim: int) -> float:
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return what clipping may do to a mean of means with these shares, as a covariance (d, d).
 
-    Rare images may be alike in all parts, so lengths add up, and their noise as variances do.
+    Rare images may be alike in all parts, so lengths add up, and their noise as variances do. A
+    part that covers the whole region clips nothing.
     """
     known = [
         (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
     ]
+    if not known:
+        return np.zeros_like(parts[0].axes)
     first = known[0][0]
     lengths, noises = np.zeros((2, 1 + 2 * first.lines))
     moved = bent = short_line = short_off = 0.0

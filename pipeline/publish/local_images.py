@@ -24,9 +24,9 @@ from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, chart_of, to_chart
 from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
-from pipeline.publish.document import check_sides, computed, read_foreign
-from pipeline.publish.several import Given
-from pipeline.schema import ClassEntry, SettingsPart
+from pipeline.publish.document import check_sides, computed
+from pipeline.publish.several import Given, read_given
+from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 from pipeline.store import FileFault, check, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
@@ -128,7 +128,9 @@ class MatchedImages:
         return sorted(rows, key=lambda row: -row[2])
 
 
-def match_images(document: Path, dataset: str, root: Path | None = None) -> MatchedImages:
+def match_images(
+    document: Path, dataset: str, root: Path | None = None, *, window: int | None = None
+) -> MatchedImages:
     """Match the local images of a dataset with a release, class by class.
 
     Parameters
@@ -139,16 +141,18 @@ def match_images(document: Path, dataset: str, root: Path | None = None) -> Matc
         A known dataset, or the path of a card; its classes are found by their names.
     root : Path, optional
         The data root.
+    window : int, optional
+        Of a night, the number of its last nights, whose mean is that of one epoch alone.
 
     Raises
     ------
     ConfigError
-        When the document is none of a release, says too little in every class, or is of other
-        images than these.
+        When the document is none of a release, says too little in every class, is of other images
+        than these, or has no such window.
     DatasetError
         When no image can be read.
     """
-    given = _read_release(document)
+    given = _read_release(document, window)
     settings = given.settings
     released = given.document.classes
     with computed([document]):
@@ -186,17 +190,28 @@ def match_images(document: Path, dataset: str, root: Path | None = None) -> Matc
     return MatchedImages(given, card.title, classes, (*faults, *broken))
 
 
-def _read_release(path: Path) -> Given:
+def _read_release(path: Path, window: int | None) -> Given:
     """Return the document of a release whose descriptor is known here."""
-    content, document = read_foreign(path)
-    name = document.settings.descriptor
+    given = read_given(path, window)
+    name = given.settings.descriptor
     if name not in DESCRIPTORS:
         raise ConfigError(
             f"{path} has descriptor = {name!r}, this version has {', '.join(DESCRIPTORS)}; match "
             "images with a program that describes them so"
         )
-    check_sides(path, document, DESCRIPTORS[name].k)
-    return Given(path, content, document)
+    check_sides(path, given.document, DESCRIPTORS[name].k)
+    if window is not None:
+        if given.window is None:
+            raise ConfigError(f"{path} is a release, which has no nights; leave --window out")
+        for row in given.document.classes:
+            parts = row.certainty.parts if isinstance(row, NightClassPart) and row.certainty else ()
+            if len(parts) > 1:
+                raise ConfigError(
+                    f"the last {window} nights of class {row.class_name!r} in {path} are of "
+                    f"{len(parts)} epochs, which clip images otherwise, the last since night "
+                    f"{parts[-1].first}; match with fewer nights, or leave --window out"
+                )
+    return given
 
 
 def _check_same(document: Path, settings: SettingsPart, dataset: str, source: ImageSource) -> None:

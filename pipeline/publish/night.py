@@ -286,16 +286,18 @@ def _reserve(
         config.dataset,
         partial(find_unread, source, config.splits, ledger, account, everything=lost),
     )
-    lying = redact_images(
+    present = redact_images(
         config.dataset, partial(_read_arrivals, night.public, unread.source, place)
     )
-    lying = lying.sealed(ledger) if config.secret else lying
-    entered = entered_on(ledger, account, lying.units)
-    new = lying.only([number == begun for number in entered])
+    present = present.sealed(ledger) if config.secret else present
+    entered = entered_on(ledger, account, present.units)
+    new = present.only([number == begun for number in entered])
     if begun is None:
         enough = new.together if config.secret else new.enough
         new = enough(config.smallest_class)
-    sums = redact_images(config.dataset, partial(_add_tonight, night, before, lying, entered, new))
+    sums = redact_images(
+        config.dataset, partial(_add_tonight, night, before, present, entered, new)
+    )
     held = reserve_night(
         ledger,
         account,
@@ -305,8 +307,8 @@ def _reserve(
         version=status.version,
         prepare=lambda held: write_sums(ledger, status, held.total, sums),
     )
-    late = {unit for unit, number in zip(lying.units, entered, strict=True) if number is None}
-    return unread, lying.images_of(late.difference(new.units)), sums, held
+    late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
+    return unread, present.images_of(late.difference(new.units)), sums, held
 
 
 def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:
@@ -321,13 +323,13 @@ def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> 
 def _add_tonight(
     night: NightContext,
     before: Sums | None,
-    lying: Arrivals,
+    present: Arrivals,
     entered: tuple[int | None, ...],
     new: Arrivals,
 ) -> Sums:
     """Return the sums of all nights with this one."""
     histories, private = read_past(
-        night.ledger, night.status, night.mechanism, before, lying, entered
+        night.ledger, night.status, night.mechanism, before, present, entered
     )
     total = len(new.units) if night.public.config.secret else None
     after = tuple(

@@ -1,11 +1,12 @@
 """What a night goes on from: all nights before it, as released, and their private sums.
 
 The sums come from the file of the last night. Where that was lost they are made again from the
-images, if those of all nights still are there: each privacy unit counts on the night on which it
+images, if those of all nights are still present: each privacy unit counts on the night on which it
 entered, so it is in one of them as before.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -175,7 +176,7 @@ def read_past(
     status: StreamStatus,
     mechanism: StreamMechanism,
     sums: Sums | None,
-    lying: Arrivals,
+    present: Arrivals,
     entered: Sequence[int | None],
 ) -> tuple[tuple[ClassHistory, ...], tuple[PrivateSums, ...]]:
     """Return the history and the private sums of each class, up to the last night committed.
@@ -184,7 +185,7 @@ def read_past(
     ----------
     sums : Sums or None
         What `last_sums` gave.
-    that is, entered
+    present, entered
         What was read, and on which night each privacy unit of it entered; all there is without
         `sums`.
 
@@ -214,7 +215,7 @@ def read_past(
         )
         return histories, sums.after
     histories = read_histories(_documents(ledger, status.stream))
-    if not _all_lie_there(ledger, status, lying, entered):
+    if not _none_missing(ledger, status, present, entered):
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
             f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
@@ -223,21 +224,25 @@ def read_past(
         )
     return histories, tuple(
         _made_again(found, points, np.array([entered[i] or 0 for i in owner]))
-        for found, points, owner in zip(histories, lying.points, lying.owners, strict=True)
+        for found, points, owner in zip(histories, present.points, present.owners, strict=True)
     )
 
 
-def _all_lie_there(
-    ledger: Ledger, status: StreamStatus, lying: Arrivals, entered: Sequence[int | None]
+def _none_missing(
+    ledger: Ledger, status: StreamStatus, present: Arrivals, entered: Sequence[int | None]
 ) -> bool:
-    """Tell whether the units of all nights settled lie there, in the classes they entered in.
+    """Tell whether no unit of a settled night is missing, nor in a class it did not enter in.
 
     One that is in another class now would be paid for once more, as of that.
     """
+    units: dict[int | None, list[bytes]] = defaultdict(list)
+    labels: dict[int | None, list[str]] = defaultdict(list)
+    for unit, label, night in zip(present.units, present.labels, entered, strict=True):
+        units[night].append(unit)
+        labels[night].append(label)
     return all(
-        total_of(ledger, status.stream, of_night.units, of_night.labels) == total
-        for number, total in enumerate(status.totals, 1)
-        for of_night in [lying.only([night == number for night in entered])]
+        total_of(ledger, status.stream, units[night], labels[night]) == total
+        for night, total in enumerate(status.totals, 1)
     )
 
 

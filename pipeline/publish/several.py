@@ -36,12 +36,21 @@ class Given(NamedTuple):
     content : bytes
         Its very bytes.
     document : ReleaseDocument or NightDocument
-        What they say.
+        What they say; of a night with the means of its last nights where these are asked for.
+    window : int or None
+        How many nights these are; None where it is the mean of all units.
     """
 
     path: Path
     content: bytes
     document: Document
+    window: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called, and of which nights its mean is."""
+        nights = {None: "", 1: ", last night"}.get(self.window, f", last {self.window} nights")
+        return f"{self.settings.name}{nights}"
 
     @property
     def settings(self) -> SettingsPart:
@@ -131,7 +140,7 @@ def read_several(
     """
     if len(paths) < 2:
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
-    given = tuple(_given(path, window) for path in paths)
+    given = tuple(read_given(path, window) for path in paths)
     first = given[0]
     for one, other in combinations(given, 2):
         if one.stream and one.stream == other.stream:
@@ -169,8 +178,16 @@ def read_several(
     return Several(given, _names(given), classes, waiting)
 
 
-def _given(path: Path, window: int | None) -> Given:
-    """Return a document, a night with the means of its last nights where these are asked for."""
+def read_given(path: Path, window: int | None) -> Given:
+    """Return a document, a night with the means of its last nights where these are asked for.
+
+    Raises
+    ------
+    ConfigError
+        When it is none, or a night without such a window.
+    OutputError
+        When it cannot be read.
+    """
     content, document = read_foreign(path)
     if isinstance(document, NightDocument) and window is not None:
         rows = [_of_window(row, document.axes, window) for row in document.classes]
@@ -182,6 +199,7 @@ def _given(path: Path, window: int | None) -> Given:
             )
         settings = document.settings.model_copy(update={"total": None})  # of nights before, too
         document = document.model_copy(update={"classes": rows, "settings": settings})
+        return Given(path, content, document, window)
     return Given(path, content, document)
 
 
@@ -207,8 +225,10 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     ]
     bias = pooled_clipping([one.observed for one in parts], [one.share for one in parts])
     sample = part.noise(axes) + bias
-    single = row.n * (certainty.population - certainty.sample)
-    both = {"sample": sample, "population": sample + single / part.n, "parts": parts}
+    both: dict[str, Any] = {"sample": sample, "population": None, "parts": parts}
+    if certainty.population is not None:
+        single = row.n * (certainty.population - certainty.sample)
+        both["population"] = sample + single / part.n
     return row.model_copy(
         update={
             "n": part.n,
@@ -226,7 +246,7 @@ def _rows(given: Given) -> list[dict[str, Any]]:
 
 def _names(given: Sequence[Given]) -> tuple[str, ...]:
     """Return what each release is called: by its name, its run too or its number if it must."""
-    short = [one.settings.name for one in given]
+    short = [one.name for one in given]
     long = [f"{name}, {one.settings.run_key}" for name, one in zip(short, given, strict=True)]
     numbered = [f"{number}: {name}" for number, name in enumerate(long, 1)]
     return tuple(next(names for names in (short, long, numbered) if len({*names}) == len(names)))

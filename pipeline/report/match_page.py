@@ -73,7 +73,7 @@ class _Subject:
     @property
     def name(self) -> str:
         """What the release is called."""
-        return self.matched.given.settings.name
+        return self.matched.given.name
 
     @property
     def descriptor(self) -> str:
@@ -271,7 +271,7 @@ def documents(subject: _Subject) -> dict[str, Any]:
     given = subject.matched.given
     settings = given.settings
     units = units_in_words([given])
-    cells = [settings.name, settings.population, units, str(settings.promise)]
+    cells = [given.name, settings.population, units, str(settings.promise)]
     path = subject.document
     line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
     heads = ["Release", "Population", f"{settings.unit.capitalize()}s", "Promise"]

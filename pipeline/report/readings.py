@@ -12,6 +12,7 @@ from pipeline.inference import (
     ConfidenceRegion,
     Verdict,
     is_usable,
+    night_refusal,
     region,
     region_refusal,
     size_in_words,
@@ -229,9 +230,7 @@ def certainty_refusal(row: ClassEntry) -> str:
     """
     if isinstance(row, ClassPart):
         return region_refusal(row.noisy_moments)
-    opened = "the mean of its opening was too noisy for one"
-    offered = row.certainty is not None and row.certainty.offered
-    return "" if offered else f"{opened}, and so are all that lean on it"
+    return night_refusal(row)
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:

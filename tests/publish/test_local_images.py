@@ -6,6 +6,9 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 import csv
 import json
 import stat
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,6 +20,7 @@ from PIL import Image
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
 from sample_nights import Ward as Nights
 
+import pipeline
 from pipeline import open_dataset
 from pipeline.arrays import ImageArray
 from pipeline.cli import main
@@ -130,6 +134,77 @@ def test_images_of_one_population_match(ward: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out.splitlines()
     assert said[0] == AS_PRIVATE
     assert said[1].startswith("No difference is found (p = ")
+
+
+TRACE = """
+import json, os, sys
+opened = {"reads": set(), "writes": set(), "talks": set()}
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod"}
+TALKS = ("socket.", "subprocess.", "os.fork", "os.exec", "os.posix_spawn", "os.system")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+def watch(event, values):
+    paths = [os.path.realpath(os.fsdecode(x)) for x in values if isinstance(x, (str, bytes))]
+    if event == "open" and isinstance(values[0], (str, bytes)):
+        opened["writes" if values[2] & WRITES else "reads"].add(paths[0])
+    elif event in CHANGES:
+        opened["writes"].update(paths)
+    elif event.startswith(TALKS):
+        opened["talks"].add(event)
+sys.addaudithook(watch)
+code = 0
+try:
+    from pipeline.cli import main
+    exec(sys.argv[1])
+    code = main(sys.argv[2:])
+except SystemExit as end:
+    code = end.code
+print(json.dumps({"code": code} | {name: sorted(found) for name, found in opened.items()}))
+"""
+
+
+def traced(code: str, *tokens: str) -> dict[str, Any]:
+    """Return which files a command of a new process reads and writes, and whom it talks to.
+
+    Python tells all that it opens itself, from its start on; `code` is done before the command.
+    """
+    whole = [sys.executable, "-c", TRACE, code, *tokens]
+    done = subprocess.run(whole, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def of_programs(path: str) -> bool:
+    """Tell whether a file is of Python, of this program or of the system."""
+    own = {Path(pipeline.__file__).parents[1], *map(Path, sysconfig.get_paths().values())}
+    system = {Path(name) for name in ("/etc", "/proc", "/sys", "/dev", "/usr")}
+    return any(Path(path).is_relative_to(Path(one).resolve()) for one in own | system)
+
+
+def test_a_match_reads_what_it_is_given_and_writes_where_it_is_told(ward: Path) -> None:
+    """No socket, no process; of files the document, the card and the images, and none but `out`.
+
+    The same trace of a program that also reads, writes and connects elsewhere has each of these.
+    """
+    (ward / "partner-2.json").write_bytes((ward / "partner.json").read_bytes())
+    (ward / "ward.csv").write_text("other data beside the images")
+    matched("--quiet")  # what is compiled once is written now
+    given = {*inside(ward / "ward"), ward / "partner.json", ward / "ward.toml"}
+    given = {path.resolve() for path in given if path.is_file()}
+    tokens = "match", "partner.json", "--dataset", "ward.toml", "--quiet"
+    for more in ((), ("--out", "out")):
+        found = traced("", *tokens, *more)
+        assert found["code"] == 0
+        assert found["talks"] == []
+        out = (ward / "out").resolve()
+        reads = {Path(path) for path in found["reads"] if not of_programs(path)}
+        assert {path for path in reads if not path.is_relative_to(out)} == given
+        writes = [path for path in found["writes"] if path != "/dev/null"]
+        assert bool(writes) == bool(more)
+        assert all(Path(path).is_relative_to(out) for path in writes)
+    spy = "import socket; open('ward.csv').close(); open('copy', 'w').close(); socket.socket()"
+    found = traced(spy, *tokens)
+    assert str((ward / "ward.csv").resolve()) in found["reads"]
+    assert str((ward / "copy").resolve()) in found["writes"]
+    assert found["talks"] == ["socket.__new__"]
 
 
 def test_what_differs_ends_with_3(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:

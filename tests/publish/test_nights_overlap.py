@@ -202,11 +202,11 @@ def check(ledger: Ledger, folder: Path) -> None:
     documents = [json.loads(night.result) for night in stored_nights(ledger, stream)]
     assert [document["night"] for document in documents] == list(range(1, stream.nights + 1))
     assert stream.unfinished is None
-    lying, entered = units_of(ledger, stream, folder)
+    present, entered = units_of(ledger, stream, folder)
     assert None not in entered
-    assert len(lying.units) == len(list(folder.glob("ward/*/*.png")))
+    assert len(present.units) == len(list(folder.glob("ward/*/*.png")))
     for found, points, owner in zip(
-        read_histories(documents_of(documents)), lying.points, lying.owners, strict=True
+        read_histories(documents_of(documents)), present.points, present.owners, strict=True
     ):
         on, ground = np.array([entered[one] for one in owner]), found.stream
         history, private = list[Night](), empty_state(ground.space.dim)
@@ -229,8 +229,8 @@ def units_of(
     source = open_fetched(find_card(config.dataset), folder / "ward", ledger.person_key())
     plan = make_plan(source, None, descriptor=config.descriptor, eta=config.eta)
     stored = fill(plan, find_place(folder / "store"), shown=False).stored
-    lying = arrivals(source, plan, stored, public_of(config, source, None).form)
-    return lying, entered_on(ledger, stream, lying.units)
+    present = arrivals(source, plan, stored, public_of(config, source, None).form)
+    return present, entered_on(ledger, stream, present.units)
 
 
 def assert_same(mine: Night, theirs: Night) -> None:

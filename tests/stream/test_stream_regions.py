@@ -137,9 +137,7 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     }  # its point is not read
     withheld = regions_of([night_class_of(loud)], "image")
     assert withheld is not None
-    assert withheld["lines"][0][1].startswith(
-        "Not available: the mean of its opening was too noisy"
-    )
+    assert withheld["lines"][0][1].startswith("Not available: its document offers no region")
     with pytest.raises(ConfigError, match="before the opening of its class nothing is released"):
         region(row(stream, history[:1]))
 

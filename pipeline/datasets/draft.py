@@ -164,7 +164,7 @@ def _dicom(file: Path) -> FileSummary:
             deep,
             header.person,
             text(header.elements, "SOPInstanceUID"),
-            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID')}",
+            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID') or file.name}",
             header.frames,
         )
 
@@ -429,12 +429,12 @@ def add_depths(
     """Say how many slices volumes have: NIfTI files, or series of DICOM if each may be one.
 
     Where there are more files than are looked at, all DICOM files of a folder are taken for one
-    series.
+    series, if two of those looked at are of one. Radiographs are not: each is a series of its own.
     """
     depths = Counter[str]()
     for look in looks:
         depths[look.series] += look.slices
-    if len(looks) < len(names) and max(look.slices for look in looks) == 1:
+    if len(looks) < len(names) and max(look.slices for look in looks) == 1 < max(depths.values()):
         depths = Counter(name.rpartition("/")[0] for name in names)
     counts = [look.sides[2] for look in looks] if kind == "nifti" else [*depths.values()]
     fewest, most = min(counts), max(counts)

@@ -15,6 +15,7 @@ from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, open_dataset
+from pipeline.datasets import draft as draft_module
 from pipeline.datasets.draft import Draft, draft_card
 from pipeline.errors import DatasetError
 
@@ -285,6 +286,27 @@ def test_series_are_drafted(tmp_path: Path) -> None:
     assert "volumes have 3 to 4 slices: with volumes = true" in draft.open[0]
     volumes = drafted(tmp_path / "ward", "volumes = true\nslices = [3, 4]\n")[2]
     assert (volumes.shape, volumes.counts()) == ((4, 6, 5), (2, 2))
+
+
+@pytest.mark.parametrize("own", [{}, {"SeriesInstanceUID": True}])
+def test_radiographs_are_no_volumes(
+    own: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many files in a folder are not the slices of one volume, if no two are of one series."""
+    monkeypatch.setattr(draft_module, "SAMPLE", 3)
+    for label, number in itertools.product("ab", range(6)):
+        uid = f"1.{'ab'.index(label)}.{number}"
+        write_dicom(
+            tmp_path / "ward" / label / f"{number}.dcm",
+            np.full((6, 5), number, np.uint8),
+            SOPInstanceUID=uid,
+            PatientID=f"{label}{number}",
+            **dict.fromkeys(own, uid),
+            **FLAT,
+        )
+    _, draft, _ = drafted(tmp_path / "ward")
+    assert "volumes" not in draft.card
+    assert not draft.open
 
 
 def test_segmentations_are_drafted(tmp_path: Path) -> None:

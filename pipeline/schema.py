@@ -294,9 +294,7 @@ class CertaintyPart(BaseModel):
     offered: Flag
     clipping: Size
     sample: Triangle
-    population: Triangle | None = Field(
-        description="null where nothing was released of how wide the records lie"
-    )
+    population: Triangle | None = Field(description="null where no second moment was released")
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
 
 

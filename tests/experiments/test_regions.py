@@ -163,7 +163,7 @@ def test_claims_are_of_some_sizes() -> None:
     rows = rows_of([0.5] * 30)
     assert judge(claim("radius", 2.2, least=501.0), rows)[2].endswith(NONE)
     assert judge(claim("radius", 2.2, most=499.0), rows)[2].endswith(NONE)
-    with pytest.raises(ValidationError, match="above 0, but for the column offered"):
+    with pytest.raises(ValidationError, match="above 0, but for the column `offered`"):
         claim("coverage", 0.0)
 
 

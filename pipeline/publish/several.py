@@ -165,17 +165,34 @@ def read_several(
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for one in given:
             check_sides(one.path, one.document, kind.k)
+    classes, waiting = _common_classes(given)
+    return Several(given, _names(given), classes, waiting)
+
+
+def _common_classes(
+    given: Sequence[Given],
+) -> tuple[dict[str, list[ClassEntry | NightClassPart]], tuple[str, ...]]:
+    """Return the classes with a mean in all documents, and those that some have no mean of."""
     rows = [{row.class_name: row for row in one.document.classes} for one in given]
     both = [name for name in rows[0] if all(name in one for one in rows)]
     names = [name for name in both if all(one[name].coordinates is not None for one in rows)]
-    if not names:
-        what = "has a mean" if both else "stands"
+    if not both:
         raise ConfigError(
-            f"no class {what} in all documents: {', '.join(map(repr, rows[0]))} in {first.path}"
+            f"no class stands in all documents: {', '.join(map(repr, rows[0]))} in "
+            f"{given[0].path}; give releases of the same classes"
+        )
+    if not names:
+        empty = [
+            str(one.path)
+            for one, row in zip(given, rows, strict=True)
+            if any(row[name].coordinates is None for name in both)
+        ]
+        raise ConfigError(
+            f"no class has a mean in all documents: {', '.join(empty)} has none of "
+            f"{', '.join(map(repr, both))}; give a later night, or a release of more images"
         )
     waiting = tuple(name for name in both if name not in names)
-    classes = {name: [one[name] for one in rows] for name in names}
-    return Several(given, _names(given), classes, waiting)
+    return {name: [one[name] for one in rows] for name in names}, waiting
 
 
 def read_given(path: Path, window: int | None) -> Given:

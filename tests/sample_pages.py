@@ -21,6 +21,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 from pipeline.cli import main
 from pipeline.config import ClaimConfig
 from pipeline.report import build_history, build_release_report, build_report
+from pipeline.report.templates import templates
 from pipeline.results import read_record, write_record
 from tests.publish.test_local_images import document, put
 
@@ -109,7 +110,7 @@ def at_home(folder: Path) -> Iterator[Path]:
         patch.setenv("COLUMNS", "1000")  # no sentence is broken
         patch.setenv("COVDP_DATA", str(folder))
         patch.setenv("COVDP_LEDGER", str(folder / "ledger.sqlite"))
-        patch.setattr("pipeline.report.templates.javascript", lambda: "")  # is not read
+        patch.setitem(templates().globals, "library", lambda: "")  # is not read
         os.chdir(folder)
         try:
             yield folder

@@ -14,6 +14,7 @@ from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.registry import check
 from pipeline.report import FinishedRun, build_report, load_run, verdicts
 from pipeline.report.run_tables import passes
+from pipeline.report.templates import templates
 from pipeline.results import read_rows
 
 
@@ -60,9 +61,7 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     assert lines is not None
     (line,) = (dict(zip(lines["heads"], line, strict=True)) for line in lines["lines"])
     assert line["Images/s"] == f"{40 / np.median(rows['seconds']):,.0f}"
-    monkeypatch.setattr(
-        "pipeline.report.templates.javascript", lambda: ""
-    )  # 1.5 s, for charts alone
+    monkeypatch.setitem(templates().globals, "library", lambda: "")  # 1.5 s, for charts alone
     page = build_report(run.out).read_text(encoding="utf-8")
     assert f">{line['Images/s']}<" in page
     assert "descriptor oct5;" in page  # in the caption, and no manifold, as there is none

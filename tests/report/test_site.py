@@ -14,6 +14,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 from pipeline.config import ClaimConfig, PublishedConfig
 from pipeline.errors import OutputError
 from pipeline.report import build_report, load_runs, verdicts
+from pipeline.report.templates import templates
 from pipeline.results import read_record, read_rows, write_record, write_rows
 
 PAPER_NAME = "“A paper on means”, Figure 3"
@@ -36,7 +37,7 @@ def change(out: Path, run: str, *, config: dict[str, Any], **fields: Any) -> Non
 def plain() -> Iterator[None]:
     """Spare the library of charts, which takes seconds; tests in a browser have it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.report.templates.javascript", lambda: "")
+        patch.setitem(templates().globals, "library", lambda: "")
         yield
 
 

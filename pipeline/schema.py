@@ -606,7 +606,7 @@ def _is_symmetric(matrix: FloatArray, side: int) -> bool:
 
 
 def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> bool:
-    """Tell whether the point, which is shown, is that of the coordinates, which are counted.
+    """Tell whether the point, which is shown, is that of the coordinates, which are used.
 
     As near as doubles hold it; where this version does not know the manifold nothing is.
     """

@@ -5,7 +5,7 @@ the result. Out: two neighbouring data sets, and a score. On either data set the
 given the steps before, is normal around the vector that this data set gives when those steps are
 replayed: the log-likelihood ratio of a transcript is exact (``bounds.py``).
 
-One record is replaced: a record, all images of a person, or a record of one night. It moves between
+One record is replaced: an image, all images of a person, or a record of one night. It moves between
 two ends (`ENDS`), on opposite sides of all others.
 """
 

@@ -425,7 +425,7 @@ def short_chain(case: Case) -> Mechanism:
 class ProductLaplace:
     """Independent Laplace noise of scale σ = Δ/ε in each coordinate, Δ the L2 sensitivity.
 
-    PrivateSums at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
+    Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
     large; the noise is ε√d-DP.
     """
 

@@ -331,7 +331,7 @@ MANY = 200
 
 
 def rare_images(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> ImageArray:
-    """Return `MANY` rare images of a kind, (MANY, *shape); in colour all channels are similar."""
+    """Return `MANY` rare images of a kind, (MANY, *shape); in colour all channels are equal."""
     images = _bytes(RARE[kind](shape[0], shape[1], MANY, rng))
     if len(shape) == 3:
         images = np.repeat(images[..., np.newaxis], shape[2], axis=-1)

@@ -11,7 +11,7 @@ What only some manifolds offer is a capability: an attribute that others lack. W
 for it and raises where it is absent; nothing compares names.
 
 ======================  ===========================================================================
-``area``                size of geodesic spheres, where all directions are similar: a `SphereArea`
+``area``                size of geodesic spheres, where all directions are equal: a `SphereArea`
 ``spectral_order``      k, where volume depends on the eigenvalues of a tangent matrix of order k
 ``of_shape``            makes the one whose points are arrays of a shape
 ``of_dimension``        makes one of a given dimension, where experiments simulate records

@@ -30,8 +30,8 @@ enough (`NOISY`), which is public, and there is a second moment.
 **Ellipsoid of a known noise and of a bias of which only a bound is known.** The error of a
 mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its place v₀ along
 the line and v₁ off it. Clipping moves the mean by at most the mean length that it cuts off
-(`NoisyMoments.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, whichever way the records
-are that are clipped.
+(`NoisyMoments.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, in whichever direction the
+clipped records are.
 
 **Law.** With g = u₀/√V₀₀ and h = uᵀV⁻¹u − g², the region is {u : ω·g² + h ≤ q}, ω = 1 if V alone
 shapes it. For u = b + x, g and h are independent, g² ~ χ'²₁(b₀²/V₀₀) and

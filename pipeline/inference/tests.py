@@ -181,7 +181,7 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
-    """Return the coordinate along which brightness is; None of descriptors without means."""
+    """Return the coordinate of brightness; None for descriptors without means."""
     known = covariances_of(manifold)
     space = chart_of(manifold)
     return None if known is None else known.brightness(space.log(space.origin, place))

@@ -227,7 +227,7 @@ def restored_fault(database: Database, path: Path, marker: Marker | None, journa
 
 
 def move_marker(path: Path, end: Marker, *, back: bool = False) -> None:
-    """Write the end of a journal that was kept; never back, by default.
+    """Write where a journal ends, into its marker; never an earlier end, unless `back`.
 
     Raises
     ------

@@ -164,7 +164,7 @@ class NoisyMoments(NamedTuple):
 
     @property
     def limits(self) -> FloatArray:
-        """The largest mean overshoots that are counted, (1 + 2·lines,), as `overshoots`.
+        """The largest mean overshoots that bounds allow for, (1 + 2·lines,), as `overshoots`.
 
         No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
         deviations and no more, wherever they are. Infinite where none were released.

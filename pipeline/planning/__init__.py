@@ -2,9 +2,9 @@
 
     curves, of public pictures ─► error, radius, price, nights by budget, all in ``forecast.py``
 
-How far a private mean errs depends on how its records are, which is private, and on n·μ, which is
-not. So the very same procedure is run on public pictures that come with scikit-image, and what they
-err by, widened, is the range. It is an estimate; the guarantee does not rest on it.
+The error of a private mean depends on how widely its records spread, which is private, and on n·μ,
+which is not. So the same procedure is run on public pictures that come with scikit-image. Their
+error, widened, is the range. It is an estimate; the guarantee does not rest on it.
 """
 
 from pipeline.planning.forecast import BudgetPrice as BudgetPrice

@@ -416,7 +416,7 @@ class Expected:
     low, high : float or None
         Range of the expected distance to the mean of the class; None before a stream opens.
     radius : float or None
-        Within which 95 of 100 releases are, where the error is in the range.
+        95 of 100 releases have an error of at most this, where the error is in the range.
     """
 
     n: int

@@ -231,7 +231,7 @@ def read_past(
 def _none_missing(
     ledger: Ledger, status: StreamStatus, present: Arrivals, entered: Sequence[int | None]
 ) -> bool:
-    """Tell whether no unit of a settled night is missing, nor in a class it did not enter in.
+    """Tell whether all records of committed nights are there, each in the class it came in.
 
     One that is in another class now would be paid for once more, as of that.
     """

@@ -207,7 +207,7 @@ def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArra
     of it counts in each direction, in the shape that `axes`, (d, d), the line first, give noise.
     Spread evenly over directions, as regions have it, it is too little for one term: bands from
     the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200 and μ = 1, that of
-    one term held in 39 of 60 draws, all of which available a region, where these held in 56.
+    one term held in 39 of 60 draws, all of which have a region, where these held in 56.
     """
     first, others = axes[:lines], axes[lines:]
     along = first.T @ first / max(float(np.sum(first**2)), 1e-300)

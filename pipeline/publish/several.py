@@ -182,14 +182,14 @@ def _common_classes(
             f"{given[0].path}; give releases of the same classes"
         )
     if not names:
-        empty = [
-            str(one.path)
+        without = [
+            f"{one.path} has none of {', '.join(map(repr, missing))}"
             for one, row in zip(given, rows, strict=True)
-            if any(row[name].coordinates is None for name in both)
+            if (missing := [name for name in both if row[name].coordinates is None])
         ]
         raise ConfigError(
-            f"no class has a mean in all documents: {', '.join(empty)} has none of "
-            f"{', '.join(map(repr, both))}; give a later night, or a release of more images"
+            f"no class has a mean in all documents: {'; '.join(without)}; give a later night, or a "
+            "release of more images"
         )
     waiting = tuple(name for name in both if name not in names)
     return {name: [one[name] for one in rows] for name in names}, waiting

@@ -75,7 +75,7 @@ class WindowMean:
     covariance : array, shape (d, d)
         Of that noise, exactly where labels are public; what clipping did is not in it.
     rows : tuple of array
-        For each epoch, by how much each night's noise counts in each record of w.
+        For each epoch, the weight of each night's noise in each entry of w.
     ways : tuple of array, shape (d,)
         Where labels are secret, for each epoch, by how much one record too many in it moves the
         sum.
@@ -119,7 +119,7 @@ def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeM
 
 
 def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
-    """Return what the mean of all records so far is made of, and how records are thought to be.
+    """Return the parts of the mean of all records so far, and the covariance of single records.
 
     Openings come first, then every epoch that has records; None before the opening.
     """

@@ -177,7 +177,7 @@ def mask_reader(
 
 
 def _join(source: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
-    """Let the slices of a volume be one: what has nothing is in a file of the others.
+    """Join the slices of a volume: a slice without a mask gets a file of the other slices.
 
     Return what is wrong with their masks, "" if nothing is.
     """
@@ -606,7 +606,7 @@ def _pose(file: Path) -> _Pose:
     Raises
     ------
     ImageError
-        When its header does not say it, says it twice and not alike, or lets them are in a plane.
+        When its header does not say it, says two different things, or puts all voxels in one plane.
     """
     volume, affines = read_volume(file), read_affines(file)
     if not affines:

@@ -91,7 +91,7 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
 
 
 def _of_count(release: Release, n: int) -> float:
-    """Return how likely a released count is to be as far from n as it does; NaN where n is public.
+    """Return how likely a released count is to be as far from n as it is; NaN where n is public.
 
     A count is shown as a whole number, between 0 and N: that makes large deviations no likelier.
     """

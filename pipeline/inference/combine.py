@@ -39,6 +39,7 @@ from pipeline.inference.released import (
     Released,
     chart_jacobian,
     common_coordinates,
+    mean_covariance,
 )
 from pipeline.mean.noisy_moments import Part, pool, pooled_clipping
 
@@ -97,7 +98,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     if not 0.0 < level < 1.0:
         raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
     manifold, base, hospitals = common_coordinates(released, least=2)
-    spread, sizes = _spread(hospitals), np.array([float(one.n) for one in hospitals])
+    spread, sizes = mean_covariance(hospitals), np.array([float(one.n) for one in hospitals])
     gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
     parts = [Part(one.n, one.unshrunk, one.noise + one.bias) for one in hospitals]
     statistic, freedom = _heterogeneity(hospitals, parts, spread)
@@ -153,18 +154,6 @@ def _weighed(
     clipping = pooled_clipping([seen for _, seen in parts], [share for share, _ in parts])
     first = next(one for one in hospitals if one.single is not None)
     return mean, error + first.there(clipping)
-
-
-def _spread(hospitals: Sequence[ClassCoordinates]) -> FloatArray:
-    """Return the covariance of single records, over all hospitals that say one."""
-    spreads = [one.single for one in hospitals if one.single is not None]
-    if not spreads:
-        raise ConfigError(
-            "releases are combined by the spread of their records, and none holds a second moment: "
-            "n·μ is too small; release with a larger budget, or more records"
-        )
-    sizes = [one.n for one in hospitals if one.single is not None]
-    return np.average(spreads, axis=0, weights=sizes)
 
 
 def _region(

@@ -42,7 +42,12 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import AffineMap, Manifold
-from pipeline.inference.released import ClassCoordinates, Released, common_coordinates
+from pipeline.inference.released import (
+    ClassCoordinates,
+    Released,
+    common_coordinates,
+    mean_covariance,
+)
 from pipeline.mean.noisy_moments import noise_edge
 
 SPREAD_EDGE = 1.0
@@ -148,7 +153,7 @@ def harmonise(released: Mapping[str, Sequence[Released]]) -> Harmonisation:
     keep = np.flatnonzero((means != means[0]).any(axis=0))
     if not len(keep):
         raise ConfigError("the means of all sites are the same; there is nothing to harmonise")
-    inner, means = _within(found, keep), means.reshape(len(sites), many, -1)
+    inner, means = mean_covariance(found)[np.ix_(keep, keep)], means.reshape(len(sites), many, -1)
     weights, errors = _weigh(sites, sizes, inner, keep)
     common = np.einsum("s,c,sci->i", shares, weights, means)
     away = (np.einsum("c,sci->si", weights, means) - common)[:, keep]
@@ -207,19 +212,6 @@ def _refuse_noise(sites: Mapping[str, HarmonisedSite]) -> None:
         f"error: the surest is {name}, by {site.effect:.3g}, with a standard error of "
         f"{site.error:.3g}; leave them as they are, or release with a larger budget"
     )
-
-
-def _within(found: Sequence[ClassCoordinates], keep: NDArray[np.int64]) -> FloatArray:
-    """Return W, of the classes that hold a second moment, by size."""
-    wide = [one for one in found if one.single is not None]
-    if not wide:
-        raise ConfigError(
-            "sites are harmonised by the spread of their records, and none holds a second moment: "
-            "n·μ is too small; release with a larger budget, or more records"
-        )
-    singles = np.array([one.single for one in wide])
-    whole = np.average(singles, axis=0, weights=[one.n for one in wide])
-    return np.asarray(whole[np.ix_(keep, keep)])
 
 
 def _weigh(

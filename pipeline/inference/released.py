@@ -223,6 +223,27 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     )
 
 
+def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
+    """Return the covariance of single records, (d, d): the mean by size over all that say one.
+
+    Raises
+    ------
+    ConfigError
+        When none does: nothing else tells how much of a difference is chance.
+    """
+    wide = [one for one in classes if one.single is not None]
+    if not wide:
+        least = min((one.moments for one in classes), key=lambda moments: moments.sigma)
+        reason = region_refusal(least).removeprefix("no second moment: ")
+        raise ConfigError(
+            "means are combined, and put on one scale, by the spread of records, and none holds a "
+            f"second moment: {reason}. Release with a larger budget or more records; of a stream, "
+            "give a night after it has opened again"
+        )
+    singles = np.array([one.single for one in wide])
+    return np.asarray(np.average(singles, axis=0, weights=[one.n for one in wide]))
+
+
 def raw_covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
     return in_coordinates(_nearest_semidefinite(noisy_covariance(observed)), observed)
@@ -263,15 +284,18 @@ def is_offered(observed: NoisyMoments) -> bool:
 
 def region_refusal(observed: NoisyMoments) -> str:
     """Return why no region is available, in words; "" where one is."""
-    if observed.moment is None and observed.sigma > NOISY:
-        return "no second moment: the noise covers the whole region, n·μ is too small"
+    times = observed.sigma / NOISY
+    if observed.moment is None and times > 1.0:
+        return (
+            "no second moment: the noise covers the whole region, n·μ is too small; it is "
+            f"{times:.2g} times too wide"
+        )
     if observed.moment is None:
         return (
             "no second moment: some records seemed to be outliers, so the noise covers the whole "
             "region; n·μ is not too small, and in rare releases noise alone is the cause"
         )
-    if observed.sigma > NOISY:
-        times = observed.sigma / NOISY
+    if times > 1.0:
         return f"the noise is {times:.2g} times too wide to bound the error of clipping"
     return ""
 

@@ -50,18 +50,16 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
     """Return what the bands of terms leave out: the most that clipping may have moved each mean.
 
     It is a bound, which outliers may reach; bands have the error of clipping that is predicted.
+    Where there is none, the note says why.
     """
     notes = []
     for row in rows:
-        if not (says_region(row) and is_usable(row)):
+        if not says_region(row):
             continue
-        where = region(row, LEVEL)
-        if not where.offered:
-            notes.append(
-                f"The noise is too wide to bound the error of clipping of {row.class_name}: the "
-                "95 % of the bands do not include it."
-            )
-        elif where.clipping > 0.0:
+        if reason := certainty_refusal(row):
+            bands = " The 95 % of the bands do not include the error of clipping." * is_usable(row)
+            notes.append(f"No region is available for {row.class_name}: {reason}.{bands}")
+        elif is_usable(row) and (where := region(row, LEVEL)).clipping > 0.0:
             notes.append(
                 f"The mean of {row.class_name} may be off by up to {where.clipping:.2g} if a few "
                 f"{unit}s are very unlike the others: this is not in the 95 % of the bands, but "

@@ -235,7 +235,14 @@ def test_first_looks_among_themselves(
     tries = [("match", early, *beside)]
     words = ["until the stream opens again with more; n·μ of 500 is needed"]
     if name == "whole":
-        tries, words = [*tries, ("combine", early, other)], [*words, "none holds a second moment"]
+        tries += [
+            ("combine", early, other),
+            ("harmonise", early, other),
+        ]
+        words += [
+            "none holds a second moment: the noise covers the whole region",
+            "give a night after it has opened again",
+        ]
     for tokens, line in zip(tries, words, strict=True):
         assert run(*tokens, "--out", out) == 2
         said = capsys.readouterr()
@@ -247,7 +254,10 @@ def test_first_looks_among_themselves(
     assert f"; in other {LOOK}" in text_of(out / "compare.html")
     book = "--ledger", wards / name / "ledger.sqlite"
     assert run("history", "--out", tmp_path / "history", *book) == 0
-    assert "Region of 95 % radius not available" in text_of(tmp_path / "history" / "index.html")
+    page = text_of(tmp_path / "history" / "index.html")
+    assert "Region of 95 % radius not available" in page
+    for label in ("well", "ill"):
+        assert f"No region is available for {label}: {LOOK}4 times too wide" in page
 
 
 def part(document: dict[str, Any]) -> Any:

@@ -82,9 +82,10 @@ def test_a_region_that_is_not_offered_says_why(field: str, value: float | None, 
 def test_noise_is_blamed_only_where_it_is_wide() -> None:
     """Without a second moment: n·μ is too small, or far records were seen, and not both."""
     row = row_of("tissue", releases("tissue")[0])
-    row["observed"] |= {"moment": None, "sigma": 1.01 * NOISY}
+    row["observed"] |= {"moment": None, "sigma": 1.5 * NOISY}
     assert radius_of(class_of(row)) == (
-        "Not available: no second moment: the noise covers the whole region, n·μ is too small.",
+        "Not available: no second moment: the noise covers the whole region, n·μ is too small; "
+        "it is 1.5 times too wide.",
         None,
     )
     row["observed"] |= {"sigma": 0.99 * NOISY}
@@ -110,8 +111,11 @@ def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
     assert f"may be off by up to {region(row).clipping:.2g} if a few images" in note
     row["observed"] |= {"sigma": 0.05}
     (note,) = clipping_notes([class_of(row)], "image")
-    assert "too wide to bound the error of clipping of tissue" in note
-    assert clipping_notes([class_of(row | {"predicted_error": 9.0})], "image") == []  # not usable
+    reason = "for tissue: the noise is 2.5 times too wide to bound the error of clipping."
+    assert note.startswith(f"No region is available {reason}")
+    assert "The 95 % of the bands do not include the error" in note
+    (note,) = clipping_notes([class_of(row | {"predicted_error": 9.0})], "image")  # not usable
+    assert note == f"No region is available {reason}"
 
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:

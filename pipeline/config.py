@@ -42,7 +42,8 @@ class ClaimConfig(Record):
     ``radius`` at most that many times the error, ``price`` the same, which is measured and shown
     and no promise, and ``offered`` the share that is available, none for 0. Of tests, ``false``
     says that p-values of `factor` or less are no more frequent than that, ``alarms`` that those of
-    0.05 or less are, ``power`` that p-values of 0.05 or less are at least so frequent. Of
+    0.05 or less are, ``power`` that p-values of 0.05 or less are at least so frequent. Of local
+    records, ``flags`` says that the share outside is at least so often in the range stated. Of
     classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
     series `right`, by the same releases; of sites ``told`` says that at most `factor` of the images
     are. `left` then is the series it is said of, with all that continue its name after a comma; all
@@ -73,6 +74,7 @@ class ClaimConfig(Record):
         "offered",
         "false",
         "power",
+        "flags",
         "auc",
         "behind",
         "told",

@@ -127,10 +127,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         whole += one.noise + sampling
         apart += one.noise + one.bias + sampling
     along, line, least = both[0].line, math.nan, math.nan
-    directions = [] if along is None else [along]
-    brightness = [brightness_direction(manifold, read_released(one).place) for one in (a, b)]
-    if brightness[0] is not None and brightness[1] is not None:
-        directions.append(brightness[0])
+    directions = _directions(along, manifold, read_released(a).place)
     statistic, p = _tests(delta, whole, directions)
     if along is not None:
         deviation = math.sqrt(along @ whole @ along)
@@ -185,6 +182,12 @@ def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
     known = covariances_of(manifold)
     space = chart_of(manifold)
     return None if known is None else known.brightness(space.log(space.origin, place))
+
+
+def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
+    """Return along which directions a difference is tested by itself: contrast, brightness."""
+    both = line, brightness_direction(manifold, place)
+    return [one for one in both if one is not None]
 
 
 def _tests(
@@ -316,10 +319,8 @@ def window_test(
     whole = late.covariance + early.covariance - both - both.T
     whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
-    directions = [stream.frame.from_axes[0]] if stream.frame.lines else []
-    brightness = brightness_direction(stream.manifold, stream.centre)
-    if brightness is not None:
-        directions.append(brightness)
+    along = stream.frame.from_axes[0] if stream.frame.lines else None
+    directions = _directions(along, stream.manifold, stream.centre)
     _, p = _tests(delta, whole, directions)
     return WindowTest(last, since, *sizes, p)
 

@@ -84,15 +84,10 @@ def write_maps(several: Several, found: Harmonisation, path: Path) -> Path:
     first = several.given[0].settings
     sites = [
         SitePart.model_construct(
+            **{**site._asdict(), "matrix": site.matrix if site.spread else None},
             name=name,
             digest=given.digest,
-            shift=site.shift,
-            effect=site.effect,
             standard_error=site.error,
-            apart=site.apart,
-            left=site.left,
-            matrix=site.matrix if site.spread else None,
-            reason=site.reason,
         )
         for (name, site), given in zip(found.sites.items(), several.given, strict=True)
     ]

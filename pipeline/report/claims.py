@@ -6,10 +6,12 @@ what `evidence` decides counts, for a statement or against it.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.arrays import FloatArray
 from pipeline.figures import DEFINITIONS, letter, listing, number
 from pipeline.report.evidence import (
     STATED,
@@ -265,6 +267,10 @@ class CellVerdict(NamedTuple):
     chance: float = 0.0
 
 
+Judge: TypeAlias = Callable[[float, Table], CellVerdict | None]
+"""What a claim of some size comes to in a cell; None where too little was offered."""
+
+
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     """Yield the cells that a claim is about, named: one class, series, budget and night each."""
     information, left = rows["n"] * rows["budget"], claim["left"]
@@ -272,12 +278,11 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     for label, series, budget, night in dict.fromkeys(
         zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
     ):
-        if claim["nights"] is not None and night not in claim["nights"]:
-            continue
         meant = not left or series == left or series.startswith(f"{left},")
-        if not meant or not claim["above"] <= budget <= claim["below"]:
-            continue
-        if claim["labels"] is not None and label not in claim["labels"]:
+        meant &= claim["above"] <= budget <= claim["below"]
+        meant &= claim["nights"] is None or night in claim["nights"]
+        meant &= claim["labels"] is None or label in claim["labels"]
+        if not meant:
             continue
         chosen = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
         chosen &= nights == night
@@ -295,21 +300,29 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
             yield name + (f", night {night}" if night else ""), cell
 
 
-def _covers(level: float, cell: Table) -> CellVerdict | None:
-    return _covers_at_least(level, cell, level)
-
-
 def _covers_at_least(least: float, cell: Table, level: float = CONFIDENCE) -> CellVerdict | None:
     """Say whether regions of a level hold the mean at least as often as `least`."""
+    reach = cell["reach"][cell["offered"] > 0]
+    return None if len(reach) < FEWEST else _is_often(reach <= level, least)
+
+
+def _is_often(held: NDArray[np.bool_], least: float) -> CellVerdict:
+    """Say whether something holds at least as often as `least`, but for chance."""
     from scipy.stats import binom
 
-    reach = cell["reach"][cell["offered"] > 0]
-    if len(reach) < FEWEST:
+    share = float(held.mean())
+    holds = bool(binom.cdf(int(held.sum()), len(held), least) > RARE)
+    return CellVerdict(holds, f"{number(100 * share)} % of {len(held)}", share, RARE)
+
+
+def _flags(least: float, cell: Table) -> CellVerdict | None:
+    """Say whether the share of local records outside is in its range as often as `least`."""
+    stated = cell["as_stated"][np.isfinite(cell["as_stated"])]
+    if not len(stated):
         return None
-    inside = int((reach <= level).sum())
-    share = inside / len(reach)
-    holds = bool(binom.cdf(inside, len(reach), least) > RARE)
-    return CellVerdict(holds, f"{number(100 * share)} % of {len(reach)}", share, RARE)
+    verdict = _is_often(stated > 0, least)
+    share = number(100 * float(np.nanmean(cell["outside"])))
+    return verdict._replace(value=f"{share} % outside, as stated in {verdict.value}")
 
 
 def _is_tight(most: float, cell: Table) -> CellVerdict | None:
@@ -323,10 +336,6 @@ def _is_tight(most: float, cell: Table) -> CellVerdict | None:
 def _offers(share: float, cell: Table) -> CellVerdict:
     rate = float(cell["offered"].mean())
     return CellVerdict(rate >= share if share else rate == 0.0, f"{number(100 * rate)} %", rate)
-
-
-def _is_seldom_false(level: float, cell: Table) -> CellVerdict | None:
-    return _is_seldom_alarmed(level, cell, level)
 
 
 def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> CellVerdict | None:
@@ -348,46 +357,39 @@ def _finds(share: float, cell: Table) -> CellVerdict:
     return CellVerdict(rate >= share, f"{number(100 * rate)} %", rate)
 
 
-def _ranks(least: float, cell: Table) -> CellVerdict | None:
-    if not np.isfinite(cell["auc"]).any():
-        return None
-    mean = float(np.nanmean(cell["auc"]))
-    return CellVerdict(mean >= least, number(mean), mean)
+def _mean_of(values: Callable[[Table], FloatArray], sign: float = 1.0) -> Judge:
+    """Return what says whether a mean is at most a number, or with a `sign` of −1 at least."""
+
+    def judge_mean(limit: float, cell: Table) -> CellVerdict | None:
+        found = values(cell)
+        if not np.isfinite(found).any():
+            return None
+        mean = float(np.nanmean(found))
+        return CellVerdict(sign * mean <= sign * limit, number(mean), mean)
+
+    return judge_mean
 
 
-def _is_near(most: float, cell: Table) -> CellVerdict | None:
-    """Say whether a series is at most so far below the one it is compared with."""
-    far = cell["right"] - cell["auc"]
-    if not np.isfinite(far).any():
-        return None
-    gap = float(np.nanmean(far))
-    return CellVerdict(gap <= most, number(gap), gap)
-
-
-def _tells(most: float, cell: Table) -> CellVerdict:
-    """Say whether the site of an image is told in no more than a share of them."""
-    mean = float(np.mean(cell["balanced"]))
-    return CellVerdict(mean <= most, number(mean), mean)
-
-
-JUDGED: Mapping[str, Callable[[float, Table], CellVerdict | None]] = {
-    "coverage": _covers,
+JUDGED: Mapping[str, Judge] = {
+    "coverage": lambda level, cell: _covers_at_least(level, cell, level),
     "held": _covers_at_least,
     "alarms": _is_seldom_alarmed,
     "radius": _is_tight,
     "price": lambda _, cell: _is_tight(math.inf, cell),
     "offered": _offers,
-    "false": _is_seldom_false,
+    "false": lambda level, cell: _is_seldom_alarmed(level, cell, level),
     "power": _finds,
-    "auc": _ranks,
-    "behind": _is_near,
-    "told": _tells,
+    "flags": _flags,
+    "auc": _mean_of(lambda cell: cell["auc"], -1.0),
+    "behind": _mean_of(lambda cell: cell["right"] - cell["auc"]),
+    "told": _mean_of(lambda cell: cell["balanced"]),
 }
-"""Column of a claim → what it says of a cell; None where too little was offered."""
+"""Column of a claim → what judges it."""
 NEEDED = {
     "false": "p_value",
     "alarms": "p_value",
     "power": "p_value",
+    "flags": "outside",
     "auc": "auc",
     "behind": "auc",
     "told": "balanced",

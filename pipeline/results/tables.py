@@ -87,6 +87,8 @@ SCHEMA: Mapping[str, Field] = {
     ),
     "p_value": Field("float64", "", "p-value of the test of two releases", True),
     "rejected": Field("float64", "", "1 where it is 0.05 or less, 0 where it is not", True),
+    "outside": Field("float64", "", "nonprivate: share of local records that are outside", True),
+    "as_stated": Field("float64", "", "1 where it is in the range stated, 0 where not", True),
     "auc": Field("float64", "", "nonprivate: area under the ROC curve, mean of all classes", True),
     "balanced": Field("float64", "", "nonprivate: mean of the shares of each class found", True),
     "auc_plain": Field("float64", "", "nonprivate: area of the same classifier, no noise", True),

@@ -6,6 +6,7 @@ replacement, so the classes are the populations, and released; the test sees the
 kind matches the second are not released: they are local records, in the clear (`match`).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from time import perf_counter
@@ -13,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
 from pipeline.experiments.driver import (
     Cell,
@@ -53,11 +53,6 @@ class Populations(NamedTuple):
         return self.data.name
 
 
-def changed(series: SeriesConfig) -> tuple[str, float]:
-    """Return what a series compares with: the change and its amount."""
-    return series.change, series.amount
-
-
 def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
     """Return a class and all that it is compared with, as records in the chart."""
     setting = image_setting(run)
@@ -68,7 +63,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
         return place(records_of(mine, "persons", setting.manifold), setting)
 
     others = dict[tuple[str, float], Point]()
-    for kind, amount in dict.fromkeys(map(changed, run.config.mechanisms)):
+    for kind, amount in dict.fromkeys((one.change, one.amount) for one in run.config.mechanisms):
         if kind == SAME:
             continue
         if kind == OTHER:
@@ -101,16 +96,21 @@ def run_comparisons(
 
     for cell in pending:
         series = cell.series
-        pair = of((SAME, 0.0), series.rare), of(changed(series), series.rare)
+        pair = of((SAME, 0.0), series.rare), of((series.change, series.amount), series.rare)
         yield cell, columns(populations.data, pair, cell, setting, is_local=is_local)
 
 
 class PairTest(NamedTuple):
-    """A test of a repetition: how far means are apart, its p-value, and whether it is sound."""
+    """A test of a repetition: how far means are apart, its p-value, and whether it is sound.
+
+    Of local records also the share outside, and whether it is in the range that is stated.
+    """
 
     distance: float
     p_value: float
     offered: bool
+    outside: float = math.nan
+    as_stated: float = math.nan
 
 
 def columns(
@@ -143,13 +143,15 @@ def columns(
         else:
             tests = (two_sample(*both) for both in zip(*released, strict=True))
             found += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
-    p = np.array([test.p_value for test in found])
+    error, p, offered, outside, as_stated = np.array(found, dtype=np.float64).T
     return known | {
         "status": "ok",
-        "error": np.array([test.distance for test in found]),
+        "error": error,
         "p_value": p,
         "rejected": (p <= LEVEL).astype(np.float64),
-        "offered": np.array([test.offered for test in found], dtype=np.float64),
+        "offered": offered,
+        "outside": outside,
+        "as_stated": as_stated,
         "acceptance": 1.0,
         "seconds": (perf_counter() - started) / times,
     }
@@ -160,7 +162,9 @@ def _match(release: Release, points: Point) -> PairTest:
     distance = float(np.linalg.norm(release.space.log(release.place, points).mean(axis=0)))
     if match_refusal(release):
         return PairTest(distance, 1.0, False)
-    return PairTest(distance, match(release, points).p_value, True)
+    result = match(release, points)
+    low, high = result.expected_range
+    return PairTest(distance, result.p_value, True, result.outside, low <= result.outside <= high)
 
 
 COMPARING = ExperimentKind(

@@ -127,14 +127,6 @@ def _released(
     )
 
 
-def _as_they_are(division: Division, series: SeriesConfig) -> FloatArray:
-    return division.coordinates
-
-
-def _of_all(division: Division, series: SeriesConfig) -> FloatArray:
-    return _released(division, series, [[rows] for rows in division.rows])
-
-
 def _of_classes(division: Division, series: SeriesConfig) -> FloatArray:
     truth = division.sites.truth
     classes = range(int(truth.max()) + 1)
@@ -155,8 +147,10 @@ def without_noise(division: Division) -> FloatArray:
 
 
 SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
-    "as they are": _as_they_are,
-    "all images": _of_all,
+    "as they are": lambda division, _: division.coordinates,
+    "all images": lambda division, series: _released(
+        division, series, [[x] for x in division.rows]
+    ),
     "each class": _of_classes,
 }
 """What `scaling` of a series may be: images of all sites on one scale, (s, n, d)."""

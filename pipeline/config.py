@@ -235,7 +235,6 @@ class FigureConfig(Record):
 
     x: Literal["budget", "n", "dim", "k", "night"] = Field("budget", description="k of SPD(k)")
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
-    band: Literal["se", "2se", "2sd"] = "se"
     value: Literal["error", "seconds", "rejected", "auc"] = "error"
 
 

@@ -22,13 +22,18 @@ function labels(spec, field, letters) {
 }
 
 function fit(spec, width) {
-  // On a narrow screen: one panel below the other, as wide as the screen allows.
-  if (!narrow.matches || spec.facet?.row) return spec;  // a grid of pictures keeps its shape
+  // As many panels side by side as there is room for; on a narrow screen one, as wide as that.
+  if (spec.facet?.row) return spec;  // a grid of pictures keeps its shape
   const out = structuredClone(spec);
   const layers = (out.spec ?? out).layer;
   const squares = layers.some((layer) => layer.mark.type === "rect");
   const named = !squares && layers.some((layer) => layer.encoding.y?.type === "nominal");
   const room = width - (named ? 185 : 80);  // for the labels on the left, and numbers at bars' ends
+  if (!narrow.matches) {
+    if (out.facet) out.columns = Math.max(1, Math.min(out.columns, Math.floor(width / (out.spec.width + (squares ? 50 : 45)))));
+    else out.width = Math.min(out.width, room);
+    return out;
+  }
   if (named) out.config.axis.labelLimit = 125;
   if (out.facet) {
     out.columns = 1;
@@ -68,7 +73,7 @@ async function draw(figure) {
   const spec = chosen(JSON.parse(figure.querySelector("script").textContent), choice(figure));
   const live = figure.querySelector(".live");
   live.hidden = false;
-  const width = Math.max(live.clientWidth, 280);
+  const width = Math.max(figure.clientWidth - 2 * parseFloat(getComputedStyle(figure).paddingLeft), 280);
   spec.config.font = getComputedStyle(live).fontFamily; // as wide as it is measured
   try {
     await window.vegaEmbed(live, fit(spec, width), {

@@ -7,24 +7,30 @@ Bars, one number for each of a few things; printed numbers beside ours, two mark
 """
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from pipeline.figures.style import (
+    COLUMNS,
+    CONFIDENCE,
     DEFINITIONS,
+    FADED,
     INK,
     PALETTE,
+    WIDTH,
     Axis,
     Figure,
     alt,
     broken,
+    budget_column,
     finish,
+    half_width,
     header,
     in_order,
     layout,
@@ -37,7 +43,6 @@ from pipeline.figures.style import (
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
-Band = Literal["se", "2se", "2sd"]
 SIZES: Mapping[str, Axis] = {
     "n": Axis("number of records n"),
     "dim": Axis("dimension d", linear=True),
@@ -54,15 +59,11 @@ MEASURED: Mapping[str, Axis] = {
 """What may go up, beside the error."""
 NAMED, SHOWN = ("panel:N", "series:N"), ("mean", "low", "high", "expected")
 """What a tooltip tells of a mark: whose it is, and numbers."""
-BANDS: Mapping[str, str] = {
-    "se": "one standard error",
-    "2se": "two standard errors",
-    "2sd": "two standard deviations",
-}
 GROWING = ("n", "night")
 """Where they lie along x, the number of records is another at each point."""
 FOOT = 1 / 20
 """A band ends at this share of its mean: a logarithmic axis has no zero."""
+CUT = "; it is cut at a twentieth of the mean"
 
 
 def curves(
@@ -70,7 +71,6 @@ def curves(
     *,
     x: str = "budget",
     panels: Sequence[str] = ("class",),
-    band: Band = "se",
     value: str = "error",
     panel_of: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure | None:
@@ -84,8 +84,6 @@ def curves(
         The column along x; k is the size of matrices of dimension d = k(k + 1)/2.
     panels : sequence of {"class", "panel", "budget"}
         What tells one panel from another; empty for a single panel.
-    band : {"se", "2se", "2sd"}
-        Half-width of the band.
     value : {"error", "seconds", "rejected", "auc"}
         The column that goes up.
     panel_of : mapping of str to str
@@ -103,7 +101,7 @@ def curves(
     table["k"] = (np.sqrt(8 * table["dim"] + 1) - 1) / 2
     if value != "error":
         table["expected_error"] = np.full(len(table["count"]), np.nan)
-    table["low"], table["high"] = _band(table, band)
+    table["low"], table["high"] = band(table, value)
     table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
     measured, names = _measure(table, value), unique(rows["series"])[0]
     if is_alone(table, x):
@@ -119,25 +117,18 @@ def curves(
         title=title,
         alt=f"{title}{f', in {count} panels' if count > 1 else ''}, for "
         f"{listing(unique(table['series'])[0], '; ')}.",
-        caption=caption(table, band=band, x=x, panels=tuple(panels), value=value),
+        caption=caption(table, x=x, panels=tuple(panels), value=value),
         legend=names,
     )
-    return replace(figure, columns=_columns(table, x=x, value=value, band=band))
+    return replace(figure, columns=_columns(table, x=x, value=value))
 
 
-def _columns(table: Table, *, x: str, value: str, band: str) -> dict[str, str]:
-    """Return what the columns of the file of numbers are called, each by what it is of.
-
-    A budget has the name of its letter, ``budget_mu``; of several letters it has none.
-    """
-    symbols = set(map(letter, table["definition"]))
-    names = {f"budget_{unicodedata.name(symbol).split()[-1].lower()}" for symbol in symbols}
-    budget = names.pop() if len(names) == 1 else "budget"
+def _columns(table: Table, *, x: str, value: str) -> dict[str, str]:
+    """Return what the columns of the file of numbers are called, each by what it is of."""
     return {
-        "x": budget if x == "budget" else x,
+        "x": budget_column(table["definition"]) if x == "budget" else x,
         "mean": f"mean_{value}",
-        "low": f"low_{band}",
-        "high": f"high_{band}",
+        **COLUMNS,
         "count": "repetitions",
         "expected": "expected_error",
     }
@@ -153,11 +144,22 @@ def _measure(table: Table, value: str) -> Axis:
     )
 
 
-def _band(table: Table, band: Band) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the band's edges; its foot stays above zero, so that it can be drawn on a log axis."""
-    half = {"se": table["se"], "2se": 2 * table["se"], "2sd": 2 * table["sd"]}[band]
-    half = np.where(np.isfinite(half), half, 0.0)
-    return np.maximum(table["mean"] - half, table["mean"] * FOOT), table["mean"] + half
+def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends of the intervals of 95 % for the means of a table.
+
+    Student's t, and of shares of tests Wilson's score, which has a width at 0 and at 1 too. None
+    reaches beyond what a value can be: 1 of a share or an area, and of a distance or a time,
+    whose axis may be logarithmic, a twentieth of its mean. A single draw has none.
+    """
+    count, mean = table["count"], table["mean"]
+    if value == "rejected":
+        square = special.ndtri((1.0 + CONFIDENCE) / 2.0) ** 2 / count
+        half = np.sqrt(square * (mean * (1.0 - mean) + square / 4.0))
+        middle = mean + square / 2.0
+        return (middle - half) / (1.0 + square), (middle + half) / (1.0 + square)
+    half = half_width(table["se"], count)
+    high = np.minimum(mean + half, 1.0) if value == "auc" else mean + half
+    return np.maximum(mean - half, mean * FOOT), high
 
 
 def _lines(
@@ -173,17 +175,19 @@ def _lines(
     drawn = set(table["series"])
     color, shape = look("series", in_order(names), [name for name in names if name in drawn])
     up = position(measured, span, along=False)
-    area = base.mark_area(fillOpacity=0.18, clip=True).encode(
-        alt.Y("low:Q", title=up["title"]), alt.Y2("high"), color
-    )
+    ends = alt.Y("low:Q", title=up["title"]), alt.Y2("high"), color
+    area = base.mark_area(fillOpacity=0.18, clip=True).encode(*ends)
+    stroke = base.mark_rule(strokeWidth=2, clip=True).encode(*ends)
     line = base.mark_line(strokeWidth=2, clip=True).encode(alt.Y("mean:Q", **up), color)
-    dots = base.mark_point(filled=True, size=42).encode(
+    dots = base.mark_point(filled=True, fillOpacity=FADED, size=42).encode(
         alt.Y("mean:Q", **up), color, shape, tooltip=[*NAMED, *tips("x", *SHOWN), "count:Q"]
     )
     theory = base.mark_line(
         strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=INK, clip=True
     ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
-    layers = alt.layer(area, line, theory.properties(name="theory"), dots.add_params(picked))
+    layers = alt.layer(
+        area, line, theory.properties(name="theory"), dots.add_params(picked), stroke
+    )
     columns, width = layout(len(set(table["panel"])), across)
     return _facets(layers.properties(width=width, height=230), table, table[x], columns, width)
 
@@ -202,11 +206,11 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=along["title"]), alt.X2("high"), color
     )
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(
+    dots = base.mark_point(filled=True, size=60, opacity=1, fillOpacity=FADED).encode(
         alt.X("mean:Q", **along), color, shape, tooltip=[*NAMED, *tips(*SHOWN), "count:Q"]
     )
     theory = base.mark_tick(color=INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
-    layers = alt.layer(stroke, theory.properties(name="theory"), dots)
+    layers = alt.layer(theory.properties(name="theory"), dots, stroke)
     columns, width = layout(len(set(table["panel"])))
     width -= 160 // columns  # room for the names of the series
     return _facets(
@@ -290,13 +294,13 @@ def class_titles(table: Table) -> NDArray[Any]:
     return np.array(titles, dtype=object)
 
 
-def caption(table: Table, *, band: str, x: str, panels: tuple[str, ...], value: str) -> str:
+def caption(table: Table, *, x: str, panels: tuple[str, ...], value: str) -> str:
     """Return the caption of a chart of `table`, which has the columns of `curves`."""
     alone = is_alone(table, x)
     spread = listing([number(count) for count in sorted(set(table["count"]))])
     sentences = [
         f"{'Mark' if alone else 'Curve'}: mean of {spread} repetitions.",
-        _band_words(table, band, "Line" if alone else "Band"),
+        _band_words(table, "Stroke" if alone else "Band and stroke"),
         _theory(table, "Upright stroke" if alone else "Thin dashes"),
         "" if alone or x == "budget" or "budget" in panels else f"Budget: {budgets(table)}.",
         _definitions(table),
@@ -322,11 +326,11 @@ def letters(table: Table) -> str:
     return " or ".join(dict.fromkeys(map(letter, table["definition"])))
 
 
-def _band_words(table: Table, band: str, mark: str) -> str:
+def _band_words(table: Table, mark: str) -> str:
     if not np.isfinite(table["se"]).any():
         return ""
-    cut = bool((table["low"] <= table["mean"] * FOOT).any())
-    return f"{mark}: ± {BANDS[band]}{', cut at a twentieth of the mean' if cut else ''}."
+    cut = bool((table["low"] == table["mean"] * FOOT).any())
+    return f"{mark}: holds the mean of all draws with 95 % confidence{CUT * cut}."
 
 
 def _theory(table: Table, mark: str) -> str:
@@ -386,6 +390,7 @@ def bars(
     texts: Sequence[str] | None = None,
     limits: Sequence[float] | None = None,
     caption: str = "",
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure | None:
     """Draw horizontal bars from zero; None when there is none.
 
@@ -403,12 +408,14 @@ def bars(
         A vertical stroke on each bar, for what the value must not exceed.
     caption : str
         What the marks stand for.
+    columns : mapping of str to str
+        What columns of the file of numbers are called.
     """
     if not len(labels):
         return None
     texts = [number(value) for value in values] if texts is None else texts
     records = [
-        {"label": label, "value": float(value), "text": text, "order": order}
+        {"label": label, "value": float(value), "text": text}
         | ({} if limits is None else {"limit": float(limits[order])})
         | {"end": float(value if limits is None else max(value, limits[order]))}
         for order, (label, value, text) in enumerate(zip(labels, values, texts, strict=True))
@@ -429,15 +436,16 @@ def bars(
     if limits is not None:
         stroke = base.mark_tick(color=PALETTE[1], thickness=3, height=22, opacity=1)
         layers.append(stroke.encode(alt.X("limit:Q")))
-    chart = alt.layer(*layers).properties(width=680, height={"step": 30})
+    chart = alt.layer(*layers).properties(width=WIDTH - 240, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
-    return finish(
+    found = finish(
         chart,
         name=name,
         title=title,
         alt=f"Bar chart, {axis if isinstance(axis, str) else ' '.join(axis)}: {pairs}.",
         caption=caption,
     )
+    return replace(found, columns={"end": "", "text": "", **columns})
 
 
 def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
@@ -456,6 +464,12 @@ def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
         limits=bound["radius"].tolist(),
         caption="Bar: the largest distance in the class, with its share of the bound. "
         "Stroke: the proven radius r, which holds for every possible image of this size.",
+        columns={
+            "label": "class",
+            "value": "largest_distance",
+            "limit": "proven_radius",
+            "text": "share_of_radius",
+        },
     )
 
 
@@ -469,6 +483,7 @@ def steps(record: RunRecord) -> Figure | None:
         axis="seconds",
         texts=[f"{number(seconds)} s" for _, seconds in record.steps],
         caption=f"Wall-clock time; {number(sum(s for _, s in record.steps))} s in all.",
+        columns={"label": "step", "value": "seconds"},
     )
 
 
@@ -515,11 +530,12 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
-    return finish(
-        chart.properties(width=560, height={"step": 38}),
+    found = finish(
+        chart.properties(width=WIDTH - 300, height={"step": 38}),
         name="printed",
         title="Printed numbers and ours",
         alt=f"Numbers that the paper prints and ours. {told}.",
         caption="Diamond: as printed in the paper. Dot: the same quantity here.",
         legend=(PAPER, OURS),
     )
+    return replace(found, columns={"value": "seconds"} if unit == "s" else {})

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.figures.style import (
     INK,
+    WIDTH,
     Figure,
     alt,
     broken,
     finish,
-    firm,
     house_style,
     listing,
     number,
@@ -26,7 +27,7 @@ BLUE_ORANGE = bytes.fromhex("134b852f78b35da2cb9dcae1d2e5eff2f0ebfce0bafbbf74e89
 """Vega's scheme of this name from −1 to 1: red, green and blue of eleven colours."""
 CELL = 44
 """Pixels of the square of one number in a matrix."""
-SPACING = 20
+SPACING = 16
 """Pixels between matrices."""
 ACROSS = 6
 """Outlines in a row."""
@@ -42,21 +43,21 @@ def matrices(
     """Draw one square a class: correlations as colour, standard deviations on the diagonal.
 
     `points` are their matrices, shape (c, k, k), symmetric positive definite; `across` of them
-    stand in a row if there is room, as many as there is room for by default.
+    belong together: whole groups of them stand in a row, if there is room for one.
     """
     records = _cells(names, points, features)
-    room = 3 if CELL * len(features) < 270 else 2
-    columns = min(across or room, room)
+    wide = _left(features) + CELL * len(features) + SPACING
+    room = max(1, (WIDTH + SPACING) // wide)
+    columns = room // across * across if 0 < across <= room else room
     return Figure(
         "matrices",
         "The released means",
         _static(records, names, features, columns),
         _specification(records, names, features, columns),
         f"Correlations of the features in the mean of {', '.join(names)}.",
-        firm(
-            "Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour. "
-            + _explained(features)
-        ),
+        "Diagonal: standard deviation of the feature. Elsewhere: correlation, as colour. "
+        + _explained(features),
+        {"row": "feature", "column": "other", "value": "correlation", "text": "correlation_or_sd"},
     )
 
 
@@ -131,6 +132,7 @@ def _specification(
         "datasets": {"cells": records},
         "facet": nominal("class", sort=names, title=None),
         "columns": columns,
+        "spacing": SPACING,
         "resolve": {"axis": {"x": "independent", "y": "independent"}},
         "spec": {"width": side, "height": side, "layer": [cells, words]},
     }
@@ -140,8 +142,8 @@ def _static(
     records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
 ) -> str:
     """Return the picture as Vega draws it, whose engine takes a second to start."""
-    k, side, widest = len(features), CELL * len(features), 6 * max(map(len, features))
-    left, top, below = widest + 2, 28, 10 + round(0.64 * widest)  # labels are turned by 40°
+    k, side, left = len(features), CELL * len(features), _left(features)
+    top, below = 28, 10 + round(0.64 * (left - 2))  # labels are turned by 40°
     wide, high = left + side + SPACING, top + side + below + SPACING
     lines = list[str]()
     for number_, name in enumerate(names):
@@ -168,6 +170,11 @@ def _static(
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" class="marks" {size}>{body}</svg>'
     )
+
+
+def _left(features: Sequence[str]) -> int:
+    """Return the pixels of the names beside a matrix."""
+    return 6 * max(map(len, features)) + 2
 
 
 _ROUNDED = "h40a2,2 0 0 1 2,2v40a2,2 0 0 1 -2,2h-40a2,2 0 0 1 -2,-2v-40a2,2 0 0 1 2,-2Z"
@@ -244,7 +251,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
             spacing={"row": 6, "column": 10},
         )
     )
-    return finish(
+    found = finish(
         chart,
         name="outlines",
         title="Private outlines",
@@ -252,6 +259,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         caption="At most six of each, turned onto the true mean and scaled to one width: a shape "
         "has neither place nor angle nor size. Records and true mean are not private.",
     )
+    return replace(found, columns={"line": "row", "place": "outline", "order": "landmark"})
 
 
 def _scaled(outline: Sequence[Sequence[float]]) -> list[list[float]]:

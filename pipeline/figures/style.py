@@ -13,6 +13,7 @@ import json
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,9 +26,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import lazy_loader
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import make_folder, write_whole
+from pipeline.privacy import letter
 
 if TYPE_CHECKING:
     import altair
@@ -61,10 +64,20 @@ DEFINITIONS: Mapping[str, str] = {
 """Each definition in words."""
 
 
+WIDTH = 1060
+"""Pixels that a picture may take on a wide screen, its labels included."""
+CONFIDENCE = 0.95
+"""Of every band that is drawn."""
+COLUMNS = {"low": "low95", "high": "high95"}
+"""What the ends of a band are called in a file of numbers."""
+FADED = 0.45
+"""How opaque a mark is under its band, which may be shorter than the mark."""
 MARGIN = 20
 """Room around a picture that is taken away: fonts elsewhere are wider."""
 ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">')
 """How the first tag of a picture ends."""
+TIED = re.compile(r" (?=[=≈±×] ?[\d(]|[%°])|(?<=[=≈±×]) (?=[\d(])|(?<=\d) (?=(µs|ms|s|MB|GiB)\b)")
+"""Blanks at which no line is to break."""
 NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 
 
@@ -85,7 +98,8 @@ class Figure:
     caption : str
         What its marks stand for.
     columns : mapping of str to str
-        What columns of its file of numbers are called, where not as in the specification.
+        What columns of its file of numbers are called, where not as in the specification; "" of
+        those that it does not have.
     """
 
     id: str
@@ -103,9 +117,10 @@ class Figure:
         Names may come from elsewhere: one that a spreadsheet would run gets an apostrophe before.
         """
         rows = [row for rows in self.spec["datasets"].values() for row in rows if row]
-        names = dict.fromkeys(name for row in rows for name in row)
+        every = dict.fromkeys(name for row in rows for name in row)
+        names = [name for name in every if self.columns.get(name, name)]
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(names), lineterminator="\n")
+        writer = csv.DictWriter(text, names, lineterminator="\n", extrasaction="ignore")
         writer.writerow({name: self.columns.get(name, name) for name in names})
         writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
@@ -151,7 +166,7 @@ def finish(
     The names in `legend` decide how many of them fit side by side.
     """
     spec = specification(chart, legend)
-    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, firm(caption))
+    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, caption)
 
 
 def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
@@ -215,9 +230,13 @@ def listing(words: Iterable[str], separator: str = ", ") -> str:
     return separator.join(words[:-1]) + (" and " if len(words) > 1 else "") + last
 
 
-def firm(text: str) -> str:
-    """Return `text` with equations that no line break parts: no-break spaces around "="."""
-    return text.replace(" = ", "\u00a0=\u00a0")
+def firm(value: Any) -> Any:
+    """Return a text in which no line break parts an equation, a product, or a share from its sign.
+
+    No-break spaces stand in place of blanks there, and between a number and what it counts in.
+    What is not plain text stays as it is.
+    """
+    return TIED.sub("\u00a0", value) if type(value) is str else value
 
 
 def is_log(values: Sequence[float]) -> bool:
@@ -401,6 +420,19 @@ def in_order(names: Sequence[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
+def budget_column(definitions: Iterable[str]) -> str:
+    """Return what a column of budgets is called: ``budget_mu``; of several letters ``budget``."""
+    symbols = set(map(letter, definitions))
+    names = {unicodedata.name(symbol).split()[-1].lower() for symbol in symbols}
+    return f"budget_{names.pop()}" if len(names) == 1 else "budget"
+
+
+def half_width(se: Any, count: Any) -> NDArray[np.float64]:
+    """Return half an interval of 95 % for means of `count` draws (Student's t); 0 of one draw."""
+    half = special.stdtrit(np.maximum(count - 1, 1), (1.0 + CONFIDENCE) / 2.0) * se
+    return np.where(np.isfinite(half), half, 0.0)
+
+
 def tips(*names: str) -> list[Any]:
     """Return the tooltips of some numbers."""
     return [alt.Tooltip(f"{name}:Q", format=".3~g") for name in names]
@@ -409,7 +441,7 @@ def tips(*names: str) -> list[Any]:
 def layout(count: int, across: int = 0) -> tuple[int, int]:
     """Return panels in a row, and the width of one in pixels."""
     across = min(across or (2 if count in (2, 4) else 3), count)
-    return across, {1: 640, 2: 390, 3: 245}.get(across, 172)
+    return across, (WIDTH - 90) // across - 20
 
 
 def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:

@@ -11,10 +11,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipeline.figures.style import (
+    COLUMNS,
+    FADED,
     INK,
+    WIDTH,
     Figure,
     along_runs,
     alt,
+    budget_column,
     finish,
     header,
     in_order,
@@ -25,11 +29,10 @@ from pipeline.figures.style import (
     specification,
     tips,
 )
+from pipeline.privacy import letter
 
 Record = Mapping[str, Any]
 NUMBERS = ("value", "low", "high")
-COLUMNS = {"low": "low95", "high": "high95"}
-"""What the ends of a band are called in a file of numbers."""
 MANY = 45
 """Runs above which points are small."""
 
@@ -102,7 +105,8 @@ def timeline(
         legend=classes,
     )
     every = _layers(records, scale, classes, _up(shown, scale))
-    return replace(found, spec=specification(every, classes), columns=COLUMNS)
+    columns = {**COLUMNS, "value": name.replace("-", "_"), "span": "mean_of", "stretch": ""}
+    return replace(found, spec=specification(every, classes), columns=columns)
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -146,10 +150,12 @@ def _layers(
         whole, band = base.encode(alt.Detail("stretch:N")), (alt.Y("low:Q", **up), alt.Y2("high"))
         layers.append(whole.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
         layers.append(whole.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
-    layers.append(_strokes(base.mark_rule(strokeWidth=2), up))
-    dots = base.mark_point(filled=True, opacity=1, size=14 if len(runs) > MANY else 44)
+    size, width = (14, 1) if len(runs) > MANY else (44, 2)
+    dots = base.mark_point(filled=True, opacity=1, fillOpacity=FADED, size=size)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
-    return alt.layer(*layers).properties(width=800, height=240)
+    stroke = base.mark_rule(strokeWidth=width, strokeOpacity=FADED)
+    layers.append(stroke.encode(alt.Y("low:Q", **up), alt.Y2("high"), tooltip=_told("run")))
+    return alt.layer(*layers).properties(width=WIDTH - 90, height=240)
 
 
 def comparison(
@@ -192,7 +198,7 @@ def comparison(
         caption=caption,
         legend=classes,
     )
-    return replace(found, columns=COLUMNS)
+    return replace(found, columns={**COLUMNS, "same": "value_if_equal", "of": "difference"})
 
 
 def _panels(
@@ -203,7 +209,7 @@ def _panels(
     classes: Sequence[str],
 ) -> Any:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
-    columns, width = 2, 350
+    columns, width = 3, (WIDTH - 150) // 3 - 20
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
     down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
@@ -215,14 +221,14 @@ def _panels(
         same = alt.Chart().mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1)
         layers.append(same.encode(alt.X("same:Q", title=None, scale=scale)))
     stroke = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5)), alt.X2("high")
+        alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=4)), alt.X2("high")
     )
-    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
+    dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=FADED).encode(
         alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_told(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
-        alt.layer(*layers, stroke, dots)
+        alt.layer(*layers, dots, stroke)
         .properties(width=width, height=height)
         .facet(
             facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),
@@ -260,20 +266,6 @@ def _middle(value: float) -> Any:
     return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
 
 
-def _strokes(mark: Any, up: Mapping[str, Any]) -> Any:
-    """Return the bands of runs alone in their stretch, which no area shows; of no length elsewhere.
-
-    Were the others left out, an axis of no numbers would warn in the console of whoever reads.
-    """
-    found = mark.transform_joinaggregate(
-        many="count()", groupby=["class", "span", "stretch"]
-    ).transform_calculate(
-        bottom="datum.many > 1 ? datum.value : datum.low",
-        top="datum.many > 1 ? datum.value : datum.high",
-    )
-    return found.encode(alt.Y("bottom:Q", **up), alt.Y2("top"))
-
-
 def _told(first: str) -> list[Any]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
     sizes = alt.Tooltip("n:Q", format=","), alt.Tooltip("n_sd:Q", format=".2~g")
@@ -285,7 +277,7 @@ def accuracies(
     *,
     colours: Mapping[str, int],
     levels: Mapping[str, float],
-    along: str,
+    definition: str,
     caption: str,
 ) -> Figure:
     """Draw the mean share that each series classifies correctly, with a band, against the budget.
@@ -298,40 +290,42 @@ def accuracies(
         Each series' place in the palette.
     levels : mapping of str to float
         What to compare with: name and share, a dashed line each.
-    along : str
-        Title of the axis of budgets.
+    definition : str
+        That of the budgets.
     caption : str
         What the marks stand for.
     """
     budgets = sorted({record["budget"] for record in records})
     colour, shape = look("series", colours, list(colours) if len(colours) > 1 else ())
     spread, ticks = _spread(budgets[0], budgets[-1])
-    across = alt.X("budget:Q", title=along, scale=spread, axis=alt.Axis(**ticks, grid=False))
+    title, axis = f"budget {letter(definition)}", alt.Axis(**ticks, grid=False)
+    across = alt.X("budget:Q", title=title, scale=spread, axis=axis)
     base = alt.Chart(alt.InlineData(values=list(records))).encode(across, colour)
-    up = {
-        "title": "classified correctly",
-        "scale": alt.Scale(zero=False),
-        "axis": alt.Axis(format=".0%"),
-    }
+    percent, scale = alt.Axis(format=".1~%"), alt.Scale(zero=False)
+    up = {"title": "classified correctly", "scale": scale, "axis": percent}
+    ends = alt.Y("low:Q", **up), alt.Y2("high")
     shown = ["series:N", *(alt.Tooltip(f"{x}:Q", format=".4~g") for x in ("budget", "value"))]
     rows = [{"level": x, "value": y, "budget": budgets[-1]} for x, y in levels.items()]
     flat = alt.Chart(alt.InlineData(values=rows)).encode(alt.Y("value:Q"))
     layers = [
-        base.mark_area(fillOpacity=0.16, line=False).encode(alt.Y("low:Q", **up), alt.Y2("high")),
+        base.mark_area(fillOpacity=0.16, line=False).encode(*ends),
         flat.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1),
         flat.mark_text(align="right", dy=-14, color=INK, fontSize=11).encode(
             across, alt.Text("level:N")
         ),
         base.mark_line(strokeWidth=1.8).encode(alt.Y("value:Q", **up)),
-        base.mark_point(filled=True, opacity=1, size=44).encode(
+        base.mark_point(filled=True, opacity=1, fillOpacity=FADED, size=44).encode(
             alt.Y("value:Q", **up), shape, tooltip=shown
         ),
+        base.mark_rule(strokeWidth=2).encode(*ends),
     ]
-    return finish(
-        alt.layer(*layers).properties(width=800, height=260),
+    found = finish(
+        alt.layer(*layers).properties(width=WIDTH - 90, height=260),
         name="accuracies",
         title="Classified correctly",
         alt=f"Share classified correctly by budget, {listing(colours)}, beside {listing(levels)}.",
         caption=caption,
         legend=list(colours),
     )
+    names = {"value": "classified_correctly", "budget": budget_column([definition])}
+    return replace(found, columns={**COLUMNS, **names})

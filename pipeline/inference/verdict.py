@@ -182,9 +182,7 @@ def _reasons(
     """Return how large the error is beside a usual difference, and what would be enough."""
     worst = max(rows, key=lambda row: row.share or 0.0)
     share = worst.share or 0.0
-    size = (
-        f"{100.0 * share:.{0 if share > 0.1 else 1}f}\u00a0% of" if share < 0.9 else "as large as"
-    )
+    size = f"{100.0 * share:.{0 if share > 0.1 else 1}f} % of" if share < 0.9 else "as large as"
     size = size if share < 1.5 else f"{share:.2g} times"
     noise = f"With {size_in_words(worst.n, worst.n_sd)} {unit}s the noise is {size} a usual "
     lines = [f"{noise}difference between classes."]

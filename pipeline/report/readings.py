@@ -157,7 +157,7 @@ def percent(share: float) -> str:
     """Return a share in percent, from twice on as a factor."""
     if share >= 2.0:
         return f"{share:.2g} times"
-    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.2g'}}\u00a0%"
+    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.2g'}} %"
 
 
 def says_region(row: ClassEntry) -> bool:
@@ -216,7 +216,7 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
 def larger(gain: float) -> str:
     """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
     if gain < 1.995:
-        return f"{100.0 * (gain - 1.0):.2g}\u00a0% larger"
+        return f"{100.0 * (gain - 1.0):.2g} % larger"
     return f"{number(gain)} times as large"
 
 

@@ -145,8 +145,8 @@ def attack_numbers(document: Document) -> list[tuple[str, str]]:
     here, together = (best_test(cost, settings.is_safe) for cost in (settings.promise, spent))
     on_paper = "" if settings.is_safe else ", on paper only"
     return [
-        (f"{here}\u00a0%", f"success of an attacker, at most{on_paper}; guessing has 50 %"),
-        (f"{together}\u00a0%", f"with all that this account paid for{on_paper}"),
+        (f"{here} %", f"success of an attacker, at most{on_paper}; guessing has 50 %"),
+        (f"{together} %", f"with all that this account paid for{on_paper}"),
     ]
 
 
@@ -189,7 +189,7 @@ def _of_patient(settings: SettingsPart) -> list[str]:
     if images is None:
         return ["no figure: their number has no limit"] * 2
     together = best_test(for_group(settings.promise, images), settings.is_safe)
-    return [f"{together}\u00a0%", "see the sentences above"]
+    return [f"{together} %", "see the sentences above"]
 
 
 def meaning(document: Document) -> list[str]:

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from pipeline.config import ClaimConfig
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, accuracies, digits, letter, listing, matrices, number
+from pipeline.figures import (
+    Figure,
+    accuracies,
+    digits,
+    half_width,
+    letter,
+    listing,
+    matrices,
+    number,
+)
 from pipeline.report.claims import cells
 from pipeline.report.page import table
 from pipeline.report.readings import signed
@@ -256,8 +265,9 @@ def kept(run: FinishedRun) -> Figure | None:
     records = []
     for point in use["kept"]:
         shares = np.array(point["kept"])
-        middle, spread = float(shares.mean()), float(shares.std())
-        ends = {"low": max(middle - spread, 0.0), "high": min(middle + spread, 1.0)}
+        middle, count = float(shares.mean()), len(shares)
+        half = float(half_width(np.std(shares, ddof=min(count - 1, 1)) / np.sqrt(count), count))
+        ends = {"low": max(middle - half, 0.0), "high": min(middle + half, 1.0)}
         numbers = {"value": middle, **ends}
         rounded = {name: float(f"{value:.5g}") for name, value in numbers.items()}
         records.append({"series": point["series"], "budget": point["budget"], **rounded})
@@ -272,10 +282,10 @@ def kept(run: FinishedRun) -> Figure | None:
         records,
         colours=colours,
         levels=levels,
-        along=f"budget {letter(run.record.config['definition'])}",
-        caption=f"Curve: mean of {draws} draws of all classes. Band: ± one standard deviation of "
-        "them. Classified correctly: the share of a class that is nearest to its own mean, "
-        f"averaged over classes; guessing has {100 * guess:.3g} %.",
+        definition=run.record.config["definition"],
+        caption=f"Curve: mean of {draws} draws of all classes. Band and stroke: hold the mean of "
+        "all draws with 95 % confidence. Classified correctly: the share of a class that is "
+        f"nearest to its own mean, averaged over classes; guessing has {100 * guess:.3g} %.",
     )
 
 

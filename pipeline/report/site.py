@@ -45,20 +45,14 @@ MARKS: Mapping[str, str] = {
 """What may become of a statement → how it is marked."""
 
 
-class Badge(NamedTuple):
-    """What became of a statement in one run, and where the run stands."""
-
-    word: str
-    mark: str
-    where: str
-    href: str
-
-
 class Statement(NamedTuple):
-    """One statement: in its words, what became of it in each run, and why where it is not held."""
+    """One statement: in its words, what became of it in each run, and why where it is not held.
+
+    Of `verdicts` each word has the runs that it is true of: dataset, and where its page has it.
+    """
 
     says: str
-    badges: Sequence[Badge]
+    verdicts: Mapping[str, Sequence[tuple[str, str]]]
     why: Sequence[str]
 
 
@@ -74,6 +68,7 @@ class IndexEntry(NamedTuple):
     paper: str
     where: str
     own: bool
+    held: str
     told: Sequence[str]
     warnings: Sequence[str]
     runs: Sequence[Mapping[str, Any]]
@@ -136,7 +131,7 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         texts,
     )
     entries = [entry for group in groups for entry in group.entries]
-    title = {"pages_title": texts["pages_title"]}
+    title = {name: texts[name] for name in ("pages_title", "footnotes")}
     links = [_link(entry, quote(f"{entry.id}.html")) for entry in entries]
     for place, entry in enumerate(entries):
         bar = {
@@ -181,6 +176,7 @@ def index_page(
         methods=methods_of_site(runs, texts),
         texts={
             "groups": groups,
+            "marks": MARKS,
             "lead": lead(groups),
             "legend": legend(entries, texts["meaning"]),
         },
@@ -211,7 +207,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
     paper, _, figures = str(first.config.get("paper", "")).partition("”")
     shown = [one.text for items in found.values() for one in items if one.warning]
     gone = [run.record for run in runs if run.record.status != "ok"]
-    words = {badge.word for line in stated for badge in line.badges}
+    words = _words(stated)
     return IndexEntry(
         id=name,
         title=first.title,
@@ -219,6 +215,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
         paper=paper.strip("“ "),
         where=", ".join(filter(None, (name, figures.strip(", ")))),
         own=not paper,
+        held=_held(words, several=len(runs) > 1),
         told=[items[0].text for items in found.values() if not says and not items[0].warning],
         warnings=list(dict.fromkeys(shown)),
         runs=[
@@ -232,7 +229,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
         ],
         statements=stated,
         missing=[(record.dataset.title, record.command) for record in gone],
-        mark=_worst({MARKS[word] for word in words}, warned=bool(shown)),
+        mark=_worst(set(map(MARKS.__getitem__, words)), warned=bool(shown)),
     )
 
 
@@ -249,16 +246,16 @@ def _statement(
     says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]], href: str
 ) -> Statement:
     """Return one statement, what became of it in each run, and the reasons, each told once."""
-    badges, why = [], dict[str, list[str]]()
+    found, why = dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
     for run in runs:
         for item in judged[run.id]:
             if item.says != says:
                 continue
-            badges.append(Badge(item.word, MARKS[item.word], _where(run), f"{href}#{run.id}"))
+            found.setdefault(item.word, []).append((_where(run), f"{href}#{run.id}"))
             if reason := _reason(item):
                 why.setdefault(reason, []).append(_where(run))
     told = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
-    return Statement(says, badges, [text.removeprefix(": ") for text in told])
+    return Statement(says, found, [text.removeprefix(": ") for text in told])
 
 
 def _where(run: FinishedRun) -> str:
@@ -305,8 +302,13 @@ def lead(groups: Sequence[Group]) -> list[str]:
     """Return the first sentences of the index: how many statements hold, theirs and ours."""
     out = []
     for own, name in ((False, "the papers' statements"), (True, "our own claims")):
-        chosen = [entry for group in groups if group.own is own for entry in group.entries]
-        words = _words(chosen)
+        words = [
+            word
+            for group in groups
+            for entry in group.entries
+            if group.own is own
+            for word in _words(entry.statements)
+        ]
         decided = [word for word in words if word in (AGREES, PART, AGAINST)]
         if words:
             text = f"Of {name} that these rows decide, {decided.count(AGREES)} of {len(decided)}"
@@ -319,19 +321,34 @@ def lead(groups: Sequence[Group]) -> list[str]:
 
 def legend(entries: Sequence[IndexEntry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what each word means, how often it stands and where, for the words that occur."""
-    words = _words(entries)
+    words = {entry.id: _words(entry.statements) for entry in entries}
     return [
         {
             "word": word,
             "mark": MARKS[word],
-            "count": words.count(word),
+            "count": sum(found.count(word) for found in words.values()),
             "meaning": text,
-            "entries": [entry.id for entry in entries if word in _words([entry])],
+            "entries": [name for name, found in words.items() if word in found],
         }
         for word, text in meaning.items()
-        if word in words
+        if any(word in found for found in words.values())
     ]
 
 
-def _words(entries: Sequence[IndexEntry]) -> list[str]:
-    return [badge.word for entry in entries for line in entry.statements for badge in line.badges]
+def _words(statements: Sequence[Statement]) -> list[str]:
+    """Return what became of statements, a word a statement and run."""
+    return [word for line in statements for word, places in line.verdicts.items() for _ in places]
+
+
+def _held(words: Sequence[str], *, several: bool) -> str:
+    """Return how many statements hold, counted in each dataset where there are several."""
+    decided = [word for word in words if word in (AGREES, PART, AGAINST)]
+    left, parts = len(words) - len(decided) - words.count(NO_DATA), []
+    if decided:
+        plural = ("statement", "holds") if len(decided) == 1 else ("statements", "hold")
+        parts = [f"{decided.count(AGREES)} of {len(decided)} {' '.join(plural)}"]
+    if left:
+        nouns = "" if parts else f" statement{'s' * (left > 1)}"
+        parts.append(f"{left}{nouns} {'is' if left == 1 else 'are'} not decided")
+    counted = "; counted in each dataset" if several and parts else ""
+    return f"{', '.join(parts)}{counted}." if parts else ""

@@ -4,7 +4,7 @@ import base64
 from functools import cache
 from typing import Any
 
-from pipeline.figures import PALETTE, digits, javascript, number, own_ids
+from pipeline.figures import PALETTE, digits, firm, javascript, number, own_ids
 from pipeline.files import resource
 
 
@@ -23,6 +23,7 @@ def templates() -> Any:
         loader=jinja2.FileSystemLoader(resource("reports", "templates")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=firm,  # every text that a template shows; what has passed | e stays as it is
         trim_blocks=True,
         lstrip_blocks=True,
     )

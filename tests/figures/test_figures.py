@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sample_runs import OURS, PAPER, SERIES, write_sample
+from scipy import stats
 
 from pipeline.errors import DatasetError
 from pipeline.figures import (
@@ -23,6 +24,7 @@ from pipeline.figures import (
     bars,
     curves,
     digits,
+    firm,
     matrices,
     montage,
     number,
@@ -45,9 +47,9 @@ def rows(tmp_path: Path) -> Table:
     return read_rows(tmp_path / "results" / f"{record.run}.parquet")
 
 
-def error_figure(rows: Table, band: Any = "se") -> Figure:
+def error_figure(rows: Table) -> Figure:
     """Return error against budget, which must exist."""
-    figure = curves(rows, band=band)
+    figure = curves(rows)
     assert figure is not None
     return figure
 
@@ -99,12 +101,11 @@ def test_summary_without_values(rows: Table) -> None:
     assert table["status"][1] == "undefined"
 
 
-@pytest.mark.parametrize("band", ["se", "2sd"])
-def test_error_figure_draws_the_summary(rows: Table, band: Any) -> None:
-    """Each class, series and budget is one point at its mean, with its band and expectation."""
+def test_error_figure_draws_the_summary(rows: Table) -> None:
+    """Each class, series and budget is one point at its mean, with its 95 % and expectation."""
     table = summarise(rows)
-    half = table["se"] if band == "se" else 2 * table["sd"]
-    drawn = records(error_figure(rows, band))
+    half = stats.t.ppf(0.975, 19) * table["se"]
+    drawn = records(error_figure(rows))
     assert len(drawn) == len(table["mean"])
     for index, point in enumerate(drawn):
         assert point["series"] == table["series"][index]
@@ -131,6 +132,43 @@ def test_band_stays_above_zero(rows: Table) -> None:
     assert all(0 < point["low"] < point["mean"] for point in records(error_figure(wild)))
 
 
+@pytest.mark.parametrize("found", [0, 3, 20])
+def test_bands_of_shares_are_those_of_the_score_test(rows: Table, found: int) -> None:
+    """Both ends of a band of 95 % are where the score test is at its limit, and within 0 and 1."""
+    share = found / 20
+    tested = {**rows, "rejected": 1.0 * (rows["repetition"] < found)}
+    point = records(curves(tested, value="rejected"))[0]
+    for end in {point["low"], point["high"]} - {0.0, 1.0}:
+        assert abs(share - end) == pytest.approx(1.96 * np.sqrt(end * (1 - end) / 20), rel=1e-4)
+    assert 0 <= point["low"] <= share <= point["high"] <= 1
+    assert point["high"] - point["low"] > 0.1
+
+
+def test_bands_are_over_the_marks(rows: Table) -> None:
+    """A stroke of 95 % stands over each mark, in the figures of curves and of one budget."""
+    one = {name: column[rows["budget"] == 0.1] for name, column in rows.items()}
+    for table in (rows, one):
+        kinds = [layer["mark"]["type"] for layer in error_figure(table).spec["spec"]["layer"]]
+        assert kinds[-1] == "rule"
+        assert "point" in kinds
+
+
+def test_no_line_break_parts_a_number_from_what_it_is_of() -> None:
+    """Equations, products, percent and seconds stay together; words and what is no text do not."""
+    text = firm("μ = 0.5, 697 ± 6.1 images, 62.4 % in 3 s; 28 × 28; a = b, as it is")
+    assert text.split(" ") == [
+        "μ\xa0=\xa00.5,",
+        "697\xa0±\xa06.1",
+        "images,",
+        "62.4\xa0%",
+        "in",
+        "3\xa0s;",
+        "28\xa0×\xa028;",
+        *["a", "=", "b,", "as", "it", "is"],
+    ]
+    assert firm(7) == 7
+
+
 def test_theory_is_drawn_only_where_it_exists(rows: Table) -> None:
     """The dashes and the words on them appear with an expectation and not without."""
     with_theory = error_figure(rows)
@@ -144,8 +182,8 @@ def test_theory_is_drawn_only_where_it_exists(rows: Table) -> None:
 
 def test_columns_of_the_file_of_numbers_say_what_they_are(rows: Table) -> None:
     """The budget by its letter, what is a mean and of what; of two letters a budget has none."""
-    names = error_figure(rows, "2se").csv.splitlines()[0].split(",")
-    assert {"series", "budget_mu", "mean_error", "low_2se", "high_2se", "repetitions"} <= set(names)
+    names = error_figure(rows).csv.splitlines()[0].split(",")
+    assert {"series", "budget_mu", "mean_error", "low95", "high95", "repetitions"} <= set(names)
     mixed = np.where(rows["series"] == rows["series"][0], "pure", "gdp").astype(object)
     figure = curves({**rows, "definition": mixed})
     assert figure is not None
@@ -279,7 +317,7 @@ def test_one_budget_has_no_axis_of_budgets(rows: Table) -> None:
     table = summarise(one)
     assert [point["mean"] for point in records(figure)] == pytest.approx(table["mean"], rel=1e-6)
     drawn = " ".join(re.findall(r">([^<>]+)<", figure.svg))  # long labels have two lines
-    assert all(name in drawn for name in SERIES)
+    assert all(name in drawn.replace("\xa0", " ") for name in SERIES)
 
 
 def test_distances_that_differ_are_told_apart(rows: Table) -> None:
@@ -305,7 +343,10 @@ def test_letters_of_budgets_are_said_in_words(rows: Table) -> None:
 @pytest.mark.parametrize("panels", [("class",), ("panel", "class"), ("panel", "class", "budget")])
 def test_titles_of_panels_fit(rows: Table, panels: tuple[str, ...]) -> None:
     """A title is on as many lines as it needs: none is wider than its panel, nothing is lost."""
-    name = {0: "choroidal neovascularisation", 1: "a rather long name of a class, as they come"}
+    name = {
+        0: "choroidal neovascularisation",
+        1: "a rather long name of a class, as hospitals give them",
+    }
     named = np.array([name[label] for label in rows["label"]], dtype=object)
     groups = {series: f"group of {series[:3]}" for series in SERIES}
     figure = curves({**rows, "class_name": named}, panels=panels, panel_of=groups)
@@ -326,7 +367,7 @@ def test_sizes_are_said_once(rows: Table) -> None:
     assert titles == set(named)
     same = error_figure({**rows, "n": np.full(len(rows["n"]), 40)})
     assert {point["panel"] for point in records(same)} == {"normal", "pneumonia"}
-    assert same.caption.endswith("n\xa0=\xa040.")
+    assert same.caption.endswith("n = 40.")
 
 
 def test_colours_are_those_of_the_table(rows: Table) -> None:
@@ -522,7 +563,7 @@ def test_printed_numbers_stand_on_a_line_with_ours() -> None:
     figure = printed_numbers(lines)
     assert figure is not None
     rows = list(csv.DictReader(figure.csv.splitlines()))
-    assert [(row["quantity"], row["whose"], float(row["value"])) for row in rows] == [
+    assert [(row["quantity"], row["whose"], float(row["seconds"])) for row in rows] == [
         ("chain", "Paper", 14.0),
         ("chain", "Ours", 0.02),
         ("exact", "Paper", 1e-3),

@@ -90,7 +90,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     lines = in_words(rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
         "Usable for comparisons and classifiers: ill.",
-        "With 1,000 images the noise is 10.0\u00a0% of a usual difference between classes.",
+        "With 1,000 images the noise is 10.0 % of a usual difference between classes.",
         "Not usable: normal.",
         "With 30 images the noise is as large as a usual difference between classes.",
         "For any use about 190 images a class, or μ = 3.2, are needed.",
@@ -100,6 +100,6 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
     secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
-    assert "With 17 ± 5.7 images the noise is 40\u00a0% of" in " ".join(
+    assert "With 17 ± 5.7 images the noise is 40 % of" in " ".join(
         in_words([secret], unit="image", definition="zcdp", budget=0.125)
     )

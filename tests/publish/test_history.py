@@ -21,7 +21,7 @@ from sample_nights import reserve
 from pipeline.cli import main
 from pipeline.errors import LedgerError
 from pipeline.figures import Figure, Scale, timeline
-from pipeline.figures.timelines import COLUMNS
+from pipeline.figures.style import COLUMNS
 from pipeline.ledger import (
     Ledger,
     Reservation,
@@ -161,14 +161,20 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     assert [name.removeprefix("series-1-") for name in found] == [
         f"{name}.csv" for name in ("contrast", "roughness", "upright", "edges", "corners", "means")
     ]
-    for rows, drawn in zip(found.values(), marks(page), strict=True):
+    matrix = {"row": "feature", "column": "other", "value": "correlation"}
+    matrix["text"] = "correlation_or_sd"
+    for (file, rows), drawn in zip(found.items(), marks(page), strict=True):
         assert len(rows) == len(drawn) > 0
+        name = file.removeprefix("series-1-").removesuffix(".csv")
+        term = {**COLUMNS, "value": name, "span": "mean_of", "stretch": ""}
+        columns = matrix if name == "means" else term
         for row, mark in zip(rows, drawn, strict=True):
-            assert {COLUMNS.get(key, key): str(value) for key, value in mark.items()} == row
+            named = {columns.get(key, key): str(value) for key, value in mark.items()}
+            assert {key: value for key, value in named.items() if key} == row
     contrast = found["series-1-contrast.csv"]
     assert [row["run"] for row in contrast[::2]] == DAYS
     assert {row["class"] for row in contrast} == set(CLASSES)
-    ends = [[float(row[key]) for key in ("low95", "value", "high95")] for row in contrast]
+    ends = [[float(row[key]) for key in ("low95", "contrast", "high95")] for row in contrast]
     assert all(low < value < high for low, value, high in ends)
 
 
@@ -318,7 +324,7 @@ def drawn(records: list[dict[str, Any]]) -> Figure | None:
 
 
 def test_nothing_is_drawn_where_no_band_is_known() -> None:
-    """No mark, no line across the gap, a stroke for a run alone, and words for what is drawn."""
+    """No mark, no line across the gap, a stroke over each mark, and words for what is drawn."""
     assert drawn([told("a", known=False), told("b", known=False)]) is None
     known = {"a": True, "b": True, "c": False, "d": True}
     found = drawn(
@@ -326,7 +332,9 @@ def test_nothing_is_drawn_where_no_band_is_known() -> None:
     )
     assert found
     rows = list(csv.DictReader(io.StringIO(found.csv)))
-    assert [(row["run"], row["stretch"]) for row in rows] == [("a", "1"), ("b", "1"), ("d", "2")]
+    assert [row["run"] for row in rows] == ["a", "b", "d"]
+    (data,) = found.spec["datasets"].values()
+    assert [row["stretch"] for row in data] == [1, 1, 2]
     assert found.alt == "X of well, 3 runs, a to d, with bands of 95 %."
     root = ElementTree.fromstring(found.svg)
     paths = [one for one in root.iter() if "mark-line" in one.get("class", "")]
@@ -335,7 +343,7 @@ def test_nothing_is_drawn_where_no_band_is_known() -> None:
     strokes = [
         line for one in root.iter() if "mark-rule role-mark" in one.get("class", "") for line in one
     ]
-    assert [float(line.get("y2", 0)) != 0.0 for line in strokes] == [False, False, True]
+    assert [float(line.get("y2", 0)) != 0.0 for line in strokes] == [True, True, True]
 
 
 def test_a_single_release_has_a_stroke_and_no_number_that_is_none() -> None:
@@ -361,4 +369,4 @@ def test_a_correlation_has_a_linear_axis_and_its_file_says_what_a_band_is() -> N
     )
     assert found is not None
     assert "NaN" not in found.svg
-    assert {"value", "low95", "high95"} <= set(found.csv.splitlines()[0].split(","))
+    assert {"x", "low95", "high95"} <= set(found.csv.splitlines()[0].split(","))

@@ -115,7 +115,7 @@ def test_a_class_is_left_out_by_keyboard(opened: Any) -> None:  # noqa: F811
 
 def test_other_nights_are_chosen_by_keyboard(opened: Any, report: Path) -> None:  # noqa: F811
     """An arrow key draws the means of the last thirty nights: as many marks as its rows."""
-    spans = [row["span"] for row in tables(report)["series-1-contrast.csv"]]
+    spans = [row["mean_of"] for row in tables(report)["series-1-contrast.csv"]]
     every, month = (spans.count(span) for span in ("all nights so far", "last 30 nights"))
     assert every + month == len(spans)
     assert every != month

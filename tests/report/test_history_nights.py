@@ -151,11 +151,11 @@ def test_marks_begin_with_the_opening(page: Path, series: Series) -> None:
     for rows, drawn in zip(tables(page).values(), marks(page), strict=True):
         assert len(rows) == len(drawn) > 0
     contrast = tables(page)["series-1-contrast.csv"]
-    every = [row for row in contrast if row["span"] == "all nights so far"]
+    every = [row for row in contrast if row["mean_of"] == "all nights so far"]
     assert [row["run"] for row in every[::2]] == DAYS[OPENING - 1 :]
     assert {row["class"] for row in contrast} == set(CLASSES)
     last = series.runs[-1].classes[0].readings[0]
-    assert float(every[-2]["value"]) == pytest.approx(last.value, rel=1e-5)
+    assert float(every[-2]["contrast"]) == pytest.approx(last.value, rel=1e-5)
 
 
 def test_nothing_is_drawn_of_which_no_band_is_known(tmp_path: Path) -> None:

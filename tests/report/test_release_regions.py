@@ -43,7 +43,7 @@ def test_the_page_has_the_regions_of_the_library() -> None:
         printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.clipping)]
         assert line[2:] == printed
         other = "cells" if row.class_name == "tissue" else "tissue"
-        share = f"{100 * here.radius / apart:.2g}\u00a0% of the distance to {other}"
+        share = f"{100 * here.radius / apart:.2g} % of the distance to {other}"
         assert share in line[1]
     assert regions_of([class_of({"class_name": "a"})], "image") is None
 
@@ -121,9 +121,9 @@ def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:
     """What doubles all deviations is a factor, what does less a percentage."""
     assert [larger(gain) for gain in (1.021, 1.14, 1.99, 2.2, 412.3)] == [
-        "2.1\u00a0% larger",
-        "14\u00a0% larger",
-        "99\u00a0% larger",
+        "2.1 % larger",
+        "14 % larger",
+        "99 % larger",
         "2.2 times as large",
         "412 times as large",
     ]

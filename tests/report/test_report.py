@@ -87,7 +87,8 @@ class Page(HTMLParser):
         self.heading = self.heading and not tag.startswith("h")
 
     def handle_data(self, data: str) -> None:
-        """Collect text."""
+        """Collect text; a blank at which no line breaks is a blank."""
+        data = data.replace("\xa0", " ")
         if self.heading:
             tag, text = self.headings[-1]
             self.headings[-1] = (tag, text + data)
@@ -143,7 +144,7 @@ def test_page_has_its_sections(sample: tuple[Path, RunRecord, str]) -> None:
     for text in (*record.privacy, *record.privacy.values(), record.command, "28 × 28 pixels"):
         assert text in page.text
     for name, version in record.versions.items():
-        assert f"{name}\xa0{version}" in page.text
+        assert f"{name}&nbsp;{version}" in html
 
 
 def test_times_and_machines_are_said_as_people_say_them(

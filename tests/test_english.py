@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from sample_pages import Texts, of_nights, of_plans, of_releases, of_runs, of_several
+from sample_pages import RELEASES, Texts, of_nights, of_plans, of_releases, of_runs, of_several
 
 from pipeline.cli import main
 from tests.cli.test_printing import LEAVES
@@ -30,8 +30,8 @@ PAGES = sorted(
         *ROOT.glob("pipeline/*/README.md"),
     ]
 )
-MEAN, MOST = 25, 40
-"""Words of a sentence: in the mean, and of the longest."""
+MEAN, MOST, MOST_OF_METHODS = 25, 40, 200
+"""Words of a sentence, in the mean and of the longest; and of a paragraph of Methods."""
 BANNED: Mapping[str, str] = {
     r"err(s|ed|ing)?": "the error is",
     r"reckon(s|ed|ing)?": "estimate",
@@ -246,3 +246,16 @@ def test_pages_are_plain(texts: Texts) -> None:
         except AssertionError as fault:
             faults.append(str(fault).partition("\nassert")[0])
     assert faults == [], "\n".join(faults)
+
+
+def test_paragraphs_of_methods_are_short(texts: Texts) -> None:
+    """At most 200 words as printed, and 15 for each release beyond the first, or for a history.
+
+    A word has a letter or a digit; what is cited counts.
+    """
+    found = [text for blocks in texts.values() for text in blocks if "Computed with covdp" in text]
+    assert len(found) >= len(RELEASES)
+    for text in found:
+        words = len(re.findall(r"\S*\w\S*", text))
+        releases = len(re.findall(r"[Rr]elease “|of \d+ releases", text))
+        assert words <= MOST_OF_METHODS + 15 * max(releases - 1, 0), text

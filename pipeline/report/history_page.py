@@ -113,14 +113,12 @@ def _methods(series: Sequence[Series]) -> Methods:
         last, count = documents[-1], len(documents)
         sentences = dict(of_release(last.settings, last.classes))
         if count > 1:
-            of_many = f"Of {count} releases the last is described. "
-            sentences["data"] = of_many + sentences["data"]
+            sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
     latest = series[0].runs[-1].document
     account, more = latest.account, word("analysis", "history")
     spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
-    more += ". Releases about the same people add up: all that this account had paid for by "
-    more += f"then is {spent}"
+    more += f". The account had then paid for {spent}"
     return methods(slots, more=more, version=latest.settings.version)
 
 

@@ -239,7 +239,9 @@ def _together(runs: Mapping[str, Sentences]) -> list[str]:
             lines.extend(owners)
             continue
         parts = [
-            f"for {' and '.join(names)}: {text}"
+            text
+            if [f"“{name}”" in text for name in names] == [True]
+            else f"for {' and '.join(names)}: {text}"
             if len(names) <= NAMED
             else f"for {len(names)} of {len(runs)} releases: {text}"
             for text, names in owners.items()

@@ -122,7 +122,7 @@ def test_the_promise_is_that_of_the_settings() -> None:
     found = of(RELEASE | {"images_per_person": 4})
     implied = convert(GDP(0.5), ApproxDP, delta=1e-5)
     assert "at μ = 0.5 for one image" in found
-    assert f"ε = {digits_up(implied.epsilon, 4)}, δ = 1·10⁻⁵" in found
+    assert f"ε = {digits_up(implied.epsilon, 4)} at δ = 1·10⁻⁵" in found
     assert "for all images of a person with at most 4 of them μ = 2" in found
     assert "on paper" not in found.lower()
     assert "on paper the release" in of(RELEASE | {"noise": "float"}).lower()
@@ -369,7 +369,7 @@ def test_a_night_has_the_size_of_its_mean() -> None:
         {"class_name": "ill", "n": 3, "n_tonight": 3, "point": None},
     ]
     found = text(methods({"a": of_release(settings_of(night), list(map(night_class_of, rows)))}))
-    assert "well n = 70 so far, 10 of them new on this night" in found
+    assert "population ward, well n = 70 (10 new)" in found
     assert "n = 10" not in found
     assert "No mean is released yet of ill" in found
     assert "adaptive mean" in found

@@ -109,7 +109,7 @@ picture = comparison(
     along="side",
     lines=list(means),
     classes=["retina"],
-    caption="Value and band that holds it without noise in about 9 of 10 releases.",
+    caption="Values with their bands of 95 %.",
 )
 assert picture is not None
 picture.save(Path("match_my_model.svg"))

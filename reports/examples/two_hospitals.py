@@ -70,6 +70,6 @@ picture = comparison(
     along="hospital",
     lines=list(released),
     classes=["retina"],
-    caption="Value and band that holds it without noise in about 9 of 10 releases.",
+    caption="Values with their bands of 95 %.",
 )
 picture.save(Path("two_hospitals.svg"))

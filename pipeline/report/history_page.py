@@ -21,7 +21,7 @@ from pipeline.publish.history import (
     read_history,
 )
 from pipeline.publish.readings import Reading
-from pipeline.report.methods import Methods, methods, of_release, word
+from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import (
     Block,
     Declaration,
@@ -36,6 +36,7 @@ from pipeline.report.page import (
 )
 from pipeline.report.readings import numbers_of, radius_line, readings
 from pipeline.report.release_page import page_name, promise_of, verdict
+from pipeline.report.templates import word
 from pipeline.schema import Document, NightDocument
 
 ALL = "all nights so far"

@@ -27,7 +27,7 @@ from pipeline.publish.readings import (
     read_differences,
     read_terms,
 )
-from pipeline.report.methods import methods, of_release, word
+from pipeline.report.methods import methods, of_release
 from pipeline.report.page import (
     Declaration,
     Finding,
@@ -46,6 +46,7 @@ from pipeline.report.several_page import (
     size_together,
     units_in_words,
 )
+from pipeline.report.templates import word
 
 LOCAL = "local images"
 ORDER = "local images to release"

@@ -7,9 +7,7 @@ experiment, so it is true for every run that has them. What it says stands in
 depends on is in a sentence: a test changes each and sees the text change.
 """
 
-import pkgutil
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
@@ -28,7 +26,7 @@ from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
 from pipeline.privacy import for_group_as_written, main_parameter
 from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
-from pipeline.report.templates import templates
+from pipeline.report.templates import templates, word, words
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 
 NAMED = 3
@@ -124,33 +122,6 @@ class Methods(NamedTuple):
     def bibtex(self) -> str:
         """The references as BibTeX."""
         return "\n\n".join(entry.bibtex for entry in self.references)
-
-
-@cache
-def words() -> Mapping[str, Mapping[str, str]]:
-    """Return the words for each name, by the table of the setting that has it."""
-    with resource("reports", "methods.toml").open("rb") as stream:
-        tables: Mapping[str, Mapping[str, str]] = tomllib.load(stream)
-    return tables
-
-
-MEMBERS: Mapping[str, str] = {
-    "descriptor": "pipeline.descriptors:DESCRIPTORS",
-    "manifold": "pipeline.geometry:MANIFOLDS",
-    "mechanism": "pipeline.mechanisms:MECHANISMS",
-    "kind": "pipeline.experiments:EXPERIMENT_KINDS",
-}
-"""Settings whose names are members of a registry, which say themselves what a paper says of them;
-registries are read when they are asked for, as that of experiments takes long to import."""
-
-
-def word(table: str, name: str) -> str:
-    """Return the words for a name; one that is not known stands for itself."""
-    known = words().get(table, {}).get(name)
-    if known is None and table in MEMBERS:
-        members = pkgutil.resolve_name(MEMBERS[table])
-        known = members[name].in_words if name in members else None
-    return f"“{name}”" if known is None else known  # "" says nothing of a default
 
 
 def methods(

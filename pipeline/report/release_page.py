@@ -29,7 +29,7 @@ from pipeline.privacy import (
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.privacy.statement import class_sentence, plainly
 from pipeline.publish.history import read_alone
-from pipeline.report.methods import Methods, methods, of_release, word
+from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import (
     Declaration,
     Finding,
@@ -40,6 +40,7 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import ERRORS, errors_in_words, readings, regions_of
+from pipeline.report.templates import word
 from pipeline.schema import (
     AccountPart,
     ClassEntry,

@@ -23,7 +23,7 @@ from pipeline.inference import (
 from pipeline.publish.document import write_document
 from pipeline.publish.readings import Reading, differences, forest
 from pipeline.publish.several import Given, Several
-from pipeline.report.methods import methods, of_release, word
+from pipeline.report.methods import methods, of_release
 from pipeline.report.page import (
     Declaration,
     Finding,
@@ -34,6 +34,7 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
+from pipeline.report.templates import word
 from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"

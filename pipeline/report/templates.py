@@ -1,6 +1,9 @@
-"""Templates of ``reports/templates``: what they know besides their values."""
+"""Templates of ``reports/templates``: what they know besides their values, and words for names."""
 
 import base64
+import pkgutil
+import tomllib
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -41,3 +44,30 @@ def _link(text: str, kind: str) -> str:
     """Return a text as an address that needs no file; tables have the mark of spreadsheets."""
     mark = "\ufeff" if kind == "text/csv" else ""
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
+
+
+@cache
+def words() -> Mapping[str, Mapping[str, str]]:
+    """Return the words for each name, by the table of the setting that has it."""
+    with resource("reports", "methods.toml").open("rb") as stream:
+        tables: Mapping[str, Mapping[str, str]] = tomllib.load(stream)
+    return tables
+
+
+MEMBERS: Mapping[str, str] = {
+    "descriptor": "pipeline.descriptors:DESCRIPTORS",
+    "manifold": "pipeline.geometry:MANIFOLDS",
+    "mechanism": "pipeline.mechanisms:MECHANISMS",
+    "kind": "pipeline.experiments:EXPERIMENT_KINDS",
+}
+"""Settings whose names are members of a registry, which say themselves what a paper says of them;
+registries are read when they are asked for, as that of experiments takes long to import."""
+
+
+def word(table: str, name: str) -> str:
+    """Return the words for a name; one that is not known stands for itself."""
+    known = words().get(table, {}).get(name)
+    if known is None and table in MEMBERS:
+        members = pkgutil.resolve_name(MEMBERS[table])
+        known = members[name].in_words if name in members else None
+    return f"“{name}”" if known is None else known  # "" says nothing of a default

@@ -31,10 +31,9 @@ from pipeline.report.methods import (
     reference,
     references,
     series_of_experiment,
-    word,
-    words,
 )
 from pipeline.report.run_page import methods_of_runs
+from pipeline.report.templates import word, words
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE: Mapping[str, Any] = {

@@ -28,9 +28,12 @@ function fit(spec, width) {
   const layers = (out.spec ?? out).layer;
   const squares = layers.some((layer) => layer.mark.type === "rect");
   const named = !squares && layers.some((layer) => layer.encoding.y?.type === "nominal");
-  const room = width - (named ? 185 : 80);  // for the labels on the left, and numbers at bars' ends
+  const names = named ? Object.values(out.datasets)[0].map((row) => `${row[layers.at(-1).encoding.y.field] ?? ""}`.length) : [];
+  const room = width - 80 - (named ? Math.min(105, 7 * Math.max(...names)) : 0);  // for the labels on the left, and numbers at bars' ends
   if (!narrow.matches) {
-    if (out.facet) out.columns = Math.max(1, Math.min(out.columns, Math.floor(width / (out.spec.width + (squares ? 50 : 45)))));
+    const wide = (out.spec?.width ?? 0) + (squares ? 48 : 45);
+    while (out.facet && out.columns > 1 && out.columns * wide > width + 16) out.columns -= squares && out.columns % 2 === 0 ? 2 : 1;
+    if (out.facet) out.columns = Math.max(1, out.columns);
     else out.width = Math.min(out.width, room);
     return out;
   }

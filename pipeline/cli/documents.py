@@ -134,7 +134,7 @@ def compare(
         ]
         print_json({"p_value": whole, "classes": rows, **_written(page)})
         return
-    table = new_table("class", "p-value", "distance", "95 % radius", "sound")
+    table = new_table("class", "p-value", "distance", "95 % radius", "regions known")
     for name, one in found.items():
         cells = (f"{one.distance:.3g}", _known(one.radius))
         table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
@@ -179,7 +179,7 @@ def combine(
         print_json({"classes": classes, **_written(page)})
         return
     table = new_table(
-        "class", "n", "radius, mean of all", "common mean", "one population: p", "sound"
+        "class", "n", "radius, mean of all", "common mean", "one population: p", "regions known"
     )
     for name, one in found.items():
         radii = (f"{where.radius:.3g}" for where in (one.all, one.common))

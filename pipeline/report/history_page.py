@@ -94,8 +94,10 @@ def history_page(history: History, texts: Declaration) -> PageFrame:
     unsafe = {"warning": texts["unsafe"]} if any(map(_is_float, history.series)) else {}
     shared = [shared_statement(series).items() for series in history.series]
     names = [section.subtitle for section in sections]
+    keys = {run.place: run.key for series in history.series for run in series.runs}
+    dates = " to ".join(dict.fromkeys([keys[min(keys)], keys[max(keys)]]))
     return PageFrame(
-        title=f"{history.population}: history of releases",
+        title=f"{history.population}, {dates}: history of releases",
         sections=sections,
         privacy=statement_of(list(zip(names, shared, strict=True))),
         methods=_methods(history.series),

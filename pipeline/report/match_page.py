@@ -126,7 +126,8 @@ def match_page(subject: _Subject, texts: Declaration) -> PageFrame:
         classes=tuple(matched.classes),
     )
     return PageFrame(
-        title=f"{texts['headline']}: {matched.dataset} against {subject.name}",
+        title=f"{texts['headline']}: {matched.dataset} against {given.settings.population} "
+        f"({given.settings.run_key})",
         sections=[section],
         privacy=statement_of([(subject.name, given.document.statement)]),
         methods=methods(

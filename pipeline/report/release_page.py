@@ -130,11 +130,10 @@ def release_numbers(document: Document) -> list[tuple[str, str]]:
     settings, rows, unit = document.settings, document.classes, document.settings.unit
     count = document.account.releases_left
     return [
-        (settings.run_key, "run"),
-        (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
-        (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
         *attack_numbers(document),
         (promise_of(settings), f"for one {unit}"),
+        (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
+        (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
         (f"{count:,}", f"more release{'s' * (count != 1)} like this"),
     ]
 
@@ -179,7 +178,7 @@ def attacks(document: Document) -> dict[str, Any] | None:
         ["time, memory and disk of a run", "anything", *none, "side channels are not covered"],
     ]
     heads = ["Attacker knows", "Wants to know", "Gains at most", "With the account", "Not covered"]
-    return table(heads, lines, text=len(heads), wrap=True)
+    return table(heads, lines, text=len(heads), wrap=True, lead=_unprotected(document))
 
 
 def _of_patient(settings: SettingsPart) -> list[str]:
@@ -190,7 +189,7 @@ def _of_patient(settings: SettingsPart) -> list[str]:
     if images is None:
         return ["no figure: their number has no limit"] * 2
     together = best_test(for_group(settings.promise, images), settings.is_safe)
-    return [f"{together} %", "see the sentences above"]
+    return [f"{together} %", "see below"]
 
 
 def meaning(document: Document) -> list[str]:
@@ -198,7 +197,6 @@ def meaning(document: Document) -> list[str]:
     settings = document.settings
     cost, classes = settings.promise, settings.classes_per_person
     lines = [
-        *_unprotected(document),
         _plain_sentence(cost, 1 if classes is None else None, "this release", settings),
         *_of_class(settings),
     ]
@@ -236,7 +234,7 @@ def _account_sentence(account: AccountPart, settings: SettingsPart) -> str:
     """
     spent = budget_from(account.definition, account.spent)
     counted = account.images_per_person
-    shown = "this release and all before it from this account"
+    shown = "all that this account paid for so far"
     text = _plain_sentence(spent, counted, shown, settings)
     if settings.is_safe:
         text += " That counts on hardened noise in all of them."
@@ -421,12 +419,12 @@ def night_numbers(document: NightDocument) -> list[tuple[str, str]]:
     settings, unit = document.settings, document.settings.unit
     left = document.horizon - document.night
     return [
-        (f"{document.night:,}", f"nights so far, this one of {settings.run_key}"),
+        *attack_numbers(document),
+        (promise_of(settings), f"for one {unit}, for ever"),
+        (f"{document.night:,}", f"night{'s' * (document.night != 1)} so far"),
         (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
         (f"{document.units_tonight:,}", f"{unit}s tonight"),
         (f"{document.units_so_far:,}", f"{unit}s so far"),
-        *attack_numbers(document),
-        (promise_of(settings), f"for one {unit}, for ever"),
     ]
 
 
@@ -435,9 +433,8 @@ def night_meaning(document: NightDocument) -> list[str]:
     settings, account = document.settings, document.account
     cost, unit = settings.promise, settings.unit
     spent = budget_from(account.definition, account.spent)
-    shown = "this stream, all else that this account had paid for"
+    shown = "this stream, all else that this account paid for"
     return [
-        *_unprotected(document),
         _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),
         *_of_class(settings),
         f"Each {unit} enters on one night, and pays for that night and all to come at once.",

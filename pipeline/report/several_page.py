@@ -149,7 +149,7 @@ def frame_of(several: Several, section: Section, texts: Declaration) -> PageFram
     is_float = not all(given.settings.is_safe for given in several.given)
     statements = [given.document.statement for given in several.given]
     return PageFrame(
-        title=f"{texts['headline']}: {listing(several.names)}",
+        title=f"{texts['headline']}: {dated(several)}",
         sections=[section],
         privacy=statement_of(list(zip(several.names, statements, strict=True))),
         methods=methods(
@@ -161,6 +161,14 @@ def frame_of(several: Several, section: Section, texts: Declaration) -> PageFram
         ),
         texts={"warning": texts["unsafe"]} if is_float else {},
     )
+
+
+def dated(several: Several) -> str:
+    """Return populations with the run of each; names of releases where they share a population."""
+    populations = [given.settings.population for given in several.given]
+    names = several.names if len(set(populations)) < len(populations) else populations
+    pairs = zip(names, several.given, strict=True)
+    return listing(f"{name} ({given.settings.run_key})" for name, given in pairs)
 
 
 def verdict(together: Together) -> Finding:
@@ -187,7 +195,7 @@ def verdict(together: Together) -> Finding:
     else:
         text = f"No difference is found {found}. That is no proof that there is none. "
         text += _power(together)
-    text += "" if sound else " Not every test is sound: see what it rests on."
+    text += "" if sound else " Not every mean has a region: see what it rests on."
     text += f" Cannot be tested, too noisy: {_reasons(missing)}." if missing else ""
     bad = together.combined and p < ALPHA
     return Finding(text, warning=bad or not sound or bool(missing))
@@ -254,7 +262,7 @@ def compared(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return table([*heads, "Least contrast", "Sound"], lines)
+    return table([*heads, "Least contrast found", "Regions known"], lines)
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -283,7 +291,7 @@ def combined(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return table([*heads, "p-value", "Sound"], lines)
+    return table([*heads, "p-value", "Regions known"], lines)
 
 
 def basis(together: Together) -> list[Finding]:
@@ -304,7 +312,9 @@ def basis(together: Together) -> list[Finding]:
     for name, rows in several.classes.items():
         for title, row in zip(several.names, rows, strict=True):
             if reason := certainty_refusal(row):
-                doubts.append(f"Not sound for {name}, as in {title} {reason}.")
+                doubts.append(
+                    f"{title} has no region for {name}, as {reason}. P-values may be too small."
+                )
     return [
         Finding("Only released values were read: this page costs no privacy."),
         *(Finding(text, told=True) for text in texts),

@@ -241,8 +241,8 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     """The account after the latest release, and the bound on what all of them tell of one image."""
     said = words(page)
     assert "May be spent in all μ = 9" in said
-    assert "An attacker who knows this release and all before it from this account" in said
-    assert "ward: history of releases" in said
+    assert "An attacker who knows all that this account paid for so far and all other" in said
+    assert "ward, 2026-03-01 to 2026-03-06: history of releases" in said
 
 
 def test_names_are_no_markup(page: Path) -> None:
@@ -256,7 +256,7 @@ def test_noise_in_floats_is_warned_of(first: bytes, tmp_path: Path) -> None:
     """A history with one release that is not safe to publish says so on top."""
     both = [retold(first, DAYS[0], noise=noise, descriptor="x") for noise in ("hardened", "float")]
     assert words(build_history("ward", both, tmp_path)).startswith(
-        "ward: history of releases Not safe"
+        "ward, 2026-03-01: history of releases Not safe"
     )
 
 

@@ -137,7 +137,7 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
         1: "one particular image was",
         2: "the images of one particular person, at most 2, were",
     }
-    told = text.split("An attacker who knows this release and all before it from this account")[1]
+    told = text.split("An attacker who knows all that this account paid for so far and")[1]
     assert told.index(about[first]) < told.index(f"at most {best_test(row.spent, True)} % success")
     assert f"Not all of them counted more than {first} a person" in told
     assert "at most 3, were" not in told.split("Not all")[0]

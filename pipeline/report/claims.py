@@ -18,6 +18,7 @@ from pipeline.report.evidence import (
     Checked,
     check_cells,
     disagreement,
+    mean_errors,
     median_times,
     place,
     smaller,
@@ -25,7 +26,7 @@ from pipeline.report.evidence import (
 from pipeline.report.page import Finding
 from pipeline.report.reasons import REASONS, Claim, outrun, rows_of
 from pipeline.report.runs import FinishedRun
-from pipeline.results import Table, summarise
+from pipeline.results import Table
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
@@ -114,7 +115,7 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     if run.rows is None or run.record.status != "ok":
         return []
     columns = {claim["column"] for claim in stated}
-    summaries = {"error": summarise, "seconds": median_times}
+    summaries = {"error": mean_errors, "seconds": median_times}
     tables = {name: summaries[name](run.rows) for name in columns & summaries.keys()}
     out = []
     for claim in stated:

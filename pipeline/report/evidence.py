@@ -11,8 +11,10 @@ without a known law is compared with the exact draws of the same noise in the sa
 spread of the latter.
 
 **Two means.** Where both have such a law their ratio is held against F(2n·d, 2n'·d'), elsewhere it
-is Welch's t-test on the difference. Times have outliers without bound: their medians are shown,
-and ranks decide, by the exact test of Mann and Whitney. What is within the noise is not decided.
+is Welch's t-test on the difference. Cells of one seed had the same noise, repetition by repetition:
+there it is a t-test on the differences, in which what both have in common cancels. Times have
+outliers without bound: their medians are shown, and ranks decide, by the exact test of Mann and
+Whitney. What is within the noise is not decided.
 
 **Rates.** `RATE` bounds the probability of a wrong decision over all cells of a run, or over all
 comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-test on ten of them
@@ -95,19 +97,32 @@ def check_cells(table: Table) -> Checked:
     )
 
 
+def mean_errors(rows: Table) -> Table:
+    """Return the summary of errors, with the seed and all errors of each cell."""
+    table = summarise(rows)
+    errors, seeds = (_cells(rows, table, name) for name in ("error", "seed"))
+    return {**table, "errors": errors, "seed": np.array([int(values[0]) for values in seeds])}
+
+
 def median_times(rows: Table) -> Table:
     """Return the summary of seconds with medians for means, and all of each cell in `samples`."""
     table = summarise(rows, value="seconds")
+    samples = _cells(rows, table, "seconds")
+    samples[:] = [values[np.isfinite(values)] for values in samples]
+    medians = [np.median(values) if len(values) else np.nan for values in samples]
+    return {**table, "mean": np.array(medians), "samples": samples}
+
+
+def _cells(rows: Table, table: Table, value: str) -> NDArray[np.object_]:
+    """Return the values of a column in each cell of a summary, in the order of the rows."""
     by = [name for name in GROUP if name in rows]
     keys = list(zip(*(table[name].tolist() for name in by), strict=True))
     found: dict[tuple[object, ...], list[float]] = {key: [] for key in keys}
-    for *key, seconds in zip(*(rows[x].tolist() for x in (*by, "seconds")), strict=True):
-        if np.isfinite(seconds):
-            found[tuple(key)].append(seconds)
-    samples = np.empty(len(keys), dtype=object)
-    samples[:] = [np.array(found[key]) for key in keys]
-    medians = [np.median(values) if len(values) else np.nan for values in samples]
-    return {**table, "mean": np.array(medians), "samples": samples}
+    for *key, one in zip(*(rows[x].tolist() for x in (*by, value)), strict=True):
+        found[tuple(key)].append(one)
+    cells = np.empty(len(keys), dtype=object)
+    cells[:] = [np.array(found[key]) for key in keys]
+    return cells
 
 
 def smaller(
@@ -139,6 +154,13 @@ def smaller(
         forms = 2 * checked.shape[[a, b]]
         tail = special.fdtr(*forms, ratio), special.fdtrc(*forms, ratio)
         return int(np.sign(gap)) if min(tail) < RATE / (2 * tests) else 0
+    if "errors" in table and table["seed"][a] == table["seed"][b]:
+        pairs = zip(table["errors"][a], table["errors"][b], strict=False)  # the first of the longer
+        gaps = np.array([other - factor * one for one, other in pairs])
+        gaps = gaps[np.isfinite(gaps)]
+        gap, se = float(np.mean(gaps)), float(stats.sem(gaps))
+        limit = -special.stdtrit(len(gaps) - 1, NOMINAL / (2 * tests))
+        return int(np.sign(gap)) if abs(gap) > limit * se else 0
     parts = np.array([table["se"][b], factor * table["se"][a]]) ** 2
     freedom = np.array([table["count"][b], table["count"][a]]) - 1.0
     if not np.isfinite(parts).all():

@@ -33,7 +33,7 @@ from pipeline.stream.history import (
     split_epochs,
 )
 from pipeline.stream.mechanism import StreamMechanism
-from pipeline.stream.night import add_units, draw_night, release_night
+from pipeline.stream.night import add_placed, add_units, draw_night, release_night
 from pipeline.stream.plan import StreamPlan, later_openings
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "StreamMechanism",
     "StreamPlan",
     "WindowMean",
+    "add_placed",
     "add_units",
     "coefficients",
     "column_norm",

@@ -3,6 +3,10 @@
 The records of a class come in a random order, a random number of them each night; where a class is
 smaller than what comes, its records come again in another order, as records of their own. All
 series see the same nights, and spend the same budget on each record over the whole horizon.
+
+The standard normal numbers of a repetition's night are the same in all series too. Each series has
+its own law all the same, and what differs between two of them is the series: their errors are
+compared repetition by repetition, as their rows say by one seed (``report/evidence.py``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,10 +42,11 @@ from pipeline.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
+    add_placed,
     cumulative_mean,
+    draw_night,
     empty_state,
     later_openings,
-    release_night,
 )
 
 
@@ -52,16 +57,22 @@ class Nights(NamedTuple):
     stream: StreamMechanism
     budget: Budget
     batches: tuple[FloatArray, ...]
+    seed: int
+    repetition: int
+
+    def noise(self, night: int) -> FloatNoise:
+        """Return the source of a night's noise, which starts anew at each call."""
+        return FloatNoise(np.random.default_rng((self.seed, self.repetition, night)))
 
     def until(self, night: int) -> FloatArray:
         """Return all records up to a night, in the chart."""
         return np.concatenate(self.batches[:night])
 
-    def mean(self, records: FloatArray, budget: Budget, noise: FloatNoise) -> FloatArray:
-        """Return one adaptive mean."""
+    def mean(self, records: FloatArray, budget: Budget, night: int) -> FloatArray:
+        """Return one adaptive mean, with the noise of a night."""
         known, chart = self.stream.domain, flat_chart(self.stream.manifold)
         prepared = prepare(admit(records, domain=known, manifold=chart), AdaptivePlan(), rng=None)
-        return np.asarray(draw(prepared, budget, noise=noise)[0].outputs[0])
+        return np.asarray(draw(prepared, budget, noise=self.noise(night))[0].outputs[0])
 
 
 class Found(NamedTuple):
@@ -75,17 +86,17 @@ Means = Iterator[Found | None]
 """What is found at each night that is looked at, None where nothing is released yet."""
 
 
-def _stream(nights: Nights, noise: FloatNoise) -> Means:
-    history, private = list[Night](), empty_state(nights.stream.space.dim)
-    for batch in nights.batches:
+def _stream(nights: Nights) -> Means:
+    stream, history = nights.stream, list[Night]()
+    private = empty_state(stream.space.dim)
+    for number, batch in enumerate(nights.batches, start=1):
         # where labels are secret, as many units of other classes come as of this one
-        total = 2 * len(batch) if nights.stream.plan.secret else None
-        night, private = release_night(
-            nights.stream, history, private, batch, noise=noise, total=total
-        )
+        units = (2 if stream.plan.secret else 1) * len(batch)
+        private = add_placed(stream, history, private, batch)
+        night = draw_night(stream, history, private, units, noise=nights.noise(number))
         history.append(night)
         if night.night in nights.told.shown:
-            found = cumulative_mean(nights.stream, history)
+            found = cumulative_mean(stream, history)
             yield None if found is None else Found(found.offset, _region(nights, history, found))
 
 
@@ -99,28 +110,28 @@ def _region(
     return region(entry, LEVEL)
 
 
-def _one(nights: Nights, noise: FloatNoise) -> Means:
+def _one(nights: Nights) -> Means:
     for night in nights.told.shown:
-        yield Found(nights.mean(nights.until(night), nights.budget, noise))
+        yield Found(nights.mean(nights.until(night), nights.budget, night))
 
 
-def _anew(nights: Nights, noise: FloatNoise) -> Means:
+def _anew(nights: Nights) -> Means:
     share = 1.0 / nights.told.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
     for night in nights.told.shown:
-        yield Found(nights.mean(nights.until(night), budget, noise))
+        yield Found(nights.mean(nights.until(night), budget, night))
 
 
-def _average(nights: Nights, noise: FloatNoise) -> Means:
+def _average(nights: Nights) -> Means:
     total, n = np.zeros(nights.stream.space.dim), 0
     for night, batch in enumerate(nights.batches, start=1):
-        total += len(batch) * nights.mean(batch, nights.budget, noise)
+        total += len(batch) * nights.mean(batch, nights.budget, night)
         n += len(batch)
         if night in nights.told.shown:
             yield Found(total / n)
 
 
-SERIES: dict[str, Callable[[Nights, FloatNoise], Means]] = {
+SERIES: dict[str, Callable[[Nights], Means]] = {
     "stream": _stream,
     "stream of secret labels": _stream,
     "one release": _one,
@@ -153,7 +164,8 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
     """Return the rows of one cell: each night that is looked at, in each repetition."""
     config, config_nights = setting.config, nights_of(setting.config)
     known = describe_cell(data, len(placed), cell, setting)
-    rng, budget = np.random.default_rng(known["seed"]), config.budget(cell.value, cell.series)
+    seed = stream_seed(config, f"{data.label}/nights")
+    budget = config.budget(cell.value, cell.series)
     opening = cell.series.opening or config_nights.opening
     secret = cell.series.nights == "stream of secret labels"
     again = later_openings(opening)
@@ -163,10 +175,9 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
     rows: list[tuple[Any, ...]] = []
     started, times = perf_counter(), setting.repetitions(cell.series)
     for repetition in range(times):
-        seed = stream_seed(config, f"{data.label}/nights/{repetition}")
-        come = arrivals(placed, config_nights, np.random.default_rng(seed))
-        nights = Nights(config_nights, stream, budget, come)
-        means = SERIES[cell.series.nights](nights, FloatNoise(rng))
+        come = arrivals(placed, config_nights, np.random.default_rng((seed, repetition)))
+        nights = Nights(config_nights, stream, budget, come, seed, repetition)
+        means = SERIES[cell.series.nights](nights)
         for night, found in zip(config_nights.shown, means, strict=True):
             units = nights.until(night)
             told = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
@@ -174,7 +185,8 @@ def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -
             rows.append((repetition, night, len(units), status, *told))
     names = ("repetition", "night", "n", "status", "error", "radius", "reach", "offered")
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return known | table | {"acceptance": 1.0, "seconds": (perf_counter() - started) / times}
+    seconds = (perf_counter() - started) / times
+    return known | table | {"seed": seed, "acceptance": 1.0, "seconds": seconds}
 
 
 def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:

@@ -26,11 +26,11 @@ from pipeline.stream.history import (
     split_epochs,
 )
 from pipeline.stream.mechanism import StreamMechanism
-from pipeline.stream.plan import GROWTH
+from pipeline.stream.plan import AIM, GROWTH
 
 
 def epoch_due(past: EpochHistory) -> bool:
-    """Tell whether an epoch begins tonight: after an opening for good, or when N is tenfold."""
+    """Tell whether an epoch begins tonight: after an opening for good, or when N has grown."""
     if not past.segments:
         return not past.holds
     return past.n >= GROWTH * (past.n - past.segments[-1].n)
@@ -40,8 +40,8 @@ def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
     Its centre is the mean of all records so far, its clip the best for the noise that is expected
-    half way through it, when there are `GROWTH`/2 times as many records, which come at the rate of
-    so far. A clip of the whole region is not considered: at N·μ of an opening it is never the best.
+    when there are `AIM` times as many records, which come at the rate of so far. A clip of the
+    whole region is not considered: at N·μ of an opening it is never the best.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     survey = read_survey(shares, spread, stream.bins, slack)
     last = past.segments[-1] if past.segments and past.segments[-1].n else None
     around = past.opened.offset if last is None else last.epoch.centre
-    more, left = (GROWTH / 2.0 - 1.0) * found.n, stream.plan.horizon - len(history)
+    more, left = (AIM - 1.0) * found.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / found.n * len(history))))
     sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
     secret = stream.plan.secret

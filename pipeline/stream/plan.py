@@ -26,8 +26,16 @@ SERIES_NAMES, SERIES_SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
 COUNT_NAMES, COUNT_SHARES = ("count", "opening"), (0.05, 0.95)
 """What the budget of a unit is spent on that comes before the opening of a class, where labels are
 secret. A count of 300/μ is off by 24/μ then, over ten years; and the opening loses 2.5 %."""
-GROWTH = 10
-"""A new epoch begins when there are so many times as many units as at the last."""
+GROWTH, AIM = 30, 5
+"""A new epoch begins when there are so many times as many units as at the last; and for how many
+times as many the clip of an epoch is the best.
+
+A sum that begins anew has noise of its own, so the mean errs more for a while, and a clip that is
+kept biases it in the end. By hand, six streams of PneumoniaMNIST's normal class, μ = 0.5, opening
+300: with 30 in place of 10 the mean errs half as much on nights 400 and 600, as much on 900, and by
+a sixth more on 1,800 (one standard error: a quarter); without a second epoch 1.9 times as much
+there.
+"""
 MOST_UNITS = 2**27
 """Most units of one class in a stream."""
 

@@ -113,7 +113,7 @@ def leak(
 
 
 SIZES = (
-    (5, 3, 0, 40, *(2,) * 20),
+    (5, 3, 0, 250, *(2,) * 20),
     (1, 0, 2, 2, 1, *(1,) * 19),
     (0,) * 24,
 )
@@ -286,7 +286,7 @@ def test_counts_lie_within_their_deviations() -> None:
     would be rarer than 10⁻⁴ if they were independent.
     """
     of, off, rng = stream(budget=GDP(5.0), horizon=9), list[float](), np.random.default_rng(5)
-    sizes = np.array((8, 8, 10, 12, 16, 0, 24, 120, 12))
+    sizes = np.array((8, 8, 10, 12, 16, 0, 24, 700, 12))
     batches = [units(of, n, [place]) for place, n in enumerate(sizes)]
     for _ in range(200):
         history, private = list[Night](), empty_state(of.space.dim)

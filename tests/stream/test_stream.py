@@ -218,8 +218,8 @@ def test_the_margin_is_what_roundings_ask_for(horizon: int) -> None:
 
 # what one unit can move
 
-SIZES = (4, 3, 0, 5, 2, 3, *(1,) * 34)
-"""Forty nights: the opening on the first, one without units, a tenfold N on the last but one."""
+SIZES = (4, 3, 0, 5, 2, 3, *(1,) * 31, 73, 1, 1)
+"""Forty nights: the opening on the first, one without units, thirty times N on the last but one."""
 
 
 def ends() -> tuple[Any, Any]:
@@ -270,7 +270,7 @@ def test_a_wrong_horizon_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_unit_in_two_epochs_is_caught() -> None:
     """Control: a record that comes again after an epoch has begun anew."""
     of, (one, other) = stream(), ends()
-    sizes = (4, 1, 60, 1, 1, *(0,) * 20)
+    sizes = (4, 1, 120, 1, 1, *(0,) * 20)
     batches = nights(sizes)
     history, _ = run(of, batches, Recorded())
     assert [night.night for night in history if night.epoch] == [2, 4]
@@ -296,7 +296,7 @@ def told(history: Sequence[Night]) -> list[Any]:
 
 def replays(of: StreamMechanism) -> bool:
     """Whether other units, with the same vectors told, make the same transcript and points."""
-    sizes = (4, 3, 60, 2, 1)
+    sizes = (4, 3, 120, 2, 1)
     first = Recorded()
     one, _ = run(of, nights(sizes), first)
     other, _ = run(of, nights(sizes, seed=100), Replayed(told=first.gave))

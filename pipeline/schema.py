@@ -50,6 +50,7 @@ from pipeline.errors import ConfigError, ConvergenceError, DomainError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.privacy import Budget, budget_from, repeat
 from pipeline.stream import Epoch, OpeningRelease
@@ -563,9 +564,16 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
             yield f"certainty.{name} is no covariance of {d} coordinates"
     if not certainty.parts:
         yield "certainty.parts is empty"
-    for place, one in enumerate(certainty.parts):
-        faults = _misfits_observed(one.observed, one.observed.n, d)
-        yield from (f"certainty.parts.{place}.{fault}" for fault in faults)
+    faults = [
+        f"certainty.parts.{place}.{fault}"
+        for place, one in enumerate(certainty.parts)
+        for fault in _misfits_observed(one.observed, one.observed.n, d)
+    ]
+    yield from faults
+    if certainty.parts and not faults and len(certainty.sample) == d:
+        seen, shares = zip(*((one.observed, one.share) for one in certainty.parts), strict=True)
+        if np.linalg.eigvalsh(certainty.sample - pooled_clipping(seen, shares))[0] <= 0.0:
+            yield "certainty.sample is no more than what clipping may do, and holds no noise"
     for part in row.windows:
         if not len(part.coordinates) == len(part.variances) == d:
             yield f"the window of {part.nights} nights is not of {d} coordinates"

@@ -26,6 +26,7 @@ from pipeline.inference import (
     region,
     two_sample,
 )
+from pipeline.inference.confidence import ellipsoid
 from pipeline.inference.match import _vectors, clip_vectors
 from pipeline.inference.released import common_coordinates
 from pipeline.inference.tests import _clipping
@@ -97,7 +98,7 @@ def row(stream: StreamMechanism, history: list[Night]) -> dict[str, Any]:
 def test_regions_of_a_stream_hold_real_means(stream: StreamMechanism, tissue: np.ndarray) -> None:
     """Opening and six nights, 25 draws: coverage not below 95 %, of units and of the population.
 
-    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 12 times the
+    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 6 times the
     error in the median: rare images may move it so far unseen.
     """
     rng, held, sizes = np.random.default_rng(7), np.zeros(2), list[tuple[float, float]]()
@@ -113,21 +114,29 @@ def test_regions_of_a_stream_hold_real_means(stream: StreamMechanism, tissue: np
         sizes.append((of_units.radius, float(SPD.dist(of_units.centre, ends[0]))))
     assert (held >= binom.ppf(1e-4, DRAWS, 0.95)).all()
     radius, error = np.median(sizes, axis=0)
-    assert radius < 12.0 * error
+    assert radius < 6.0 * error
 
 
 def test_on_its_first_night_it_is_that_of_the_opening(
     stream: StreamMechanism, tissue: np.ndarray
 ) -> None:
-    """One part alone: noise and bias of its mean before it was shrunk; before it nothing."""
+    """One part alone: the region of its release; before it nothing."""
     history = nights_of(stream, [tissue[:100], tissue[100:300]], 1)
     told, seen = row(stream, history), history[-1].opened.observed  # type: ignore[union-attr]
     certain = told["certainty"]
     assert seen is not None
-    found = region(told)
-    np.testing.assert_allclose(found.covariance, seen.noise + seen.lost, rtol=1e-8)
-    wide = region(told, of="population").covariance
-    np.testing.assert_allclose(wide - found.covariance, covariance(seen) / seen.n, atol=1e-12)
+    found, stated = region(told), mean_certainty(stream, history)
+    assert stated is not None
+    assert stated.population is not None
+    np.testing.assert_allclose(stated.sample, seen.noise + seen.lost, rtol=1e-8)
+    scatter = covariance(seen) / seen.n
+    np.testing.assert_allclose(stated.population - stated.sample, scatter, atol=1e-12)
+    noise = np.diag((seen.sigma * seen.steps) ** 2)
+    for of, single in (("sample", None), ("population", scatter)):
+        shape, law = ellipsoid(seen, noise, seen.bounds, single, 0.95)
+        same = region(told, of=of)  # type: ignore[arg-type]
+        np.testing.assert_allclose(same.covariance, shape, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(same.law, law, rtol=1e-6)
     assert found.offered
     assert found.clipping == clipping_bound(seen)
     shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")
@@ -158,10 +167,11 @@ def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray
     expected = pooled_clipping(parts, [float(np.trace(gain)) / 15.0 for gain in gains])
     for gain, one in zip(gains, parts, strict=True):
         expected = expected + gain @ (one.noise + wide / one.n) @ gain.T
-    told = row(stream, history)
-    found = region(told, of="population").covariance
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(found - region(told).covariance, wide / 600, atol=1e-12)
+    found = mean_certainty(stream, history)
+    assert found is not None
+    assert found.population is not None
+    np.testing.assert_allclose(found.population, expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.population - found.sample, wide / 600, atol=1e-12)
 
 
 def test_streams_are_compared_and_combined_as_releases_are(

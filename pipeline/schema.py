@@ -564,6 +564,8 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
             yield f"certainty.{name} is no covariance of {d} coordinates"
     if not certainty.parts:
         yield "certainty.parts is empty"
+    elif all(one.observed.moment is None for one in certainty.parts) and certainty.offered:
+        yield "certainty.offered is true, and no part has a second moment"
     faults = [
         f"certainty.parts.{place}.{fault}"
         for place, one in enumerate(certainty.parts)

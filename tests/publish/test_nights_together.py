@@ -280,6 +280,10 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "a base far away": lambda one: part(one).update(base=[1e11] * 15),
     "no basis": lambda one: part(one).update(axes=[[0.0] * 15] * 15),
     "no parts": lambda one: one["classes"][0]["certainty"].update(parts=[]),
+    "a region of nothing": lambda one: [
+        row["observed"].update(moment=None, overshoots=None, reach=None)
+        for row in one["classes"][0]["certainty"]["parts"]
+    ],
     "a window that is none": lambda one: one["classes"][0]["windows"][0].update(
         variances=[float("nan")] * 15
     ),

@@ -129,8 +129,7 @@ def _released(
 
 def _of_classes(division: Division, series: SeriesConfig) -> FloatArray:
     truth = division.sites.truth
-    classes = range(int(truth.max()) + 1)
-    parts = [[rows[truth[rows] == one] for one in classes] for rows in division.rows]
+    parts = [[rows[truth[rows] == one] for one in np.unique(truth)] for rows in division.rows]
     return _released(division, series, parts)
 
 

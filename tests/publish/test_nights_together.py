@@ -210,7 +210,7 @@ def test_a_first_look_is_read_and_not_tested(
             assert look in test["untested"]
         text = text_of(tmp_path / f"{command}.html")
         assert f"Cannot be tested: too noisy. The reason: {look}" in text
-        assert f"Not sound for well, as {look}" in text
+        assert f"{name} has no region for well, as {LOOK}" in text
         assert run(command, *paths) == 0
         assert look in " ".join(capsys.readouterr().out.split())
 

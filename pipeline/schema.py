@@ -577,12 +577,18 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
         if np.linalg.eigvalsh(certainty.sample - pooled_clipping(seen, shares))[0] <= 0.0:
             yield "certainty.sample is no more than what clipping may do, and holds no noise"
     for part in row.windows:
-        if not len(part.coordinates) == len(part.variances) == d:
-            yield f"the window of {part.nights} nights is not of {d} coordinates"
-        elif (part.variances < 0.0).any():
-            yield f"the window of {part.nights} nights has a negative variance"
-        elif part.covariance is not None and not _is_covariance(part.covariance, d):
-            yield f"the window of {part.nights} nights has no covariance of {d} coordinates"
+        yield from _misfits_window(part, d)
+
+
+def _misfits_window(part: WindowPart, d: int) -> Iterator[str]:
+    """Yield what is wrong with the mean of the last nights, of dimension d."""
+    name = f"the window of {part.nights} nights"
+    if not len(part.coordinates) == len(part.variances) == d:
+        yield f"{name} is not of {d} coordinates"
+    elif (part.variances < 0.0).any():
+        yield f"{name} has a negative variance"
+    elif part.covariance is not None and not _is_covariance(part.covariance, d):
+        yield f"{name} has no covariance of {d} coordinates"
 
 
 def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:

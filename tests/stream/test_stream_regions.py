@@ -26,7 +26,6 @@ from pipeline.inference import (
     region,
     two_sample,
 )
-from pipeline.inference.confidence import ellipsoid
 from pipeline.inference.match import _vectors, clip_vectors
 from pipeline.inference.released import common_coordinates
 from pipeline.inference.tests import _clipping
@@ -98,7 +97,7 @@ def row(stream: StreamMechanism, history: list[Night]) -> dict[str, Any]:
 def test_regions_of_a_stream_hold_real_means(stream: StreamMechanism, tissue: np.ndarray) -> None:
     """Opening and six nights, 25 draws: coverage not below 95 %, of units and of the population.
 
-    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 6 times the
+    A region of exactly 95 % would fail for one seed in 10⁴. Their radius is below 12 times the
     error in the median: rare images may move it so far unseen.
     """
     rng, held, sizes = np.random.default_rng(7), np.zeros(2), list[tuple[float, float]]()
@@ -114,13 +113,13 @@ def test_regions_of_a_stream_hold_real_means(stream: StreamMechanism, tissue: np
         sizes.append((of_units.radius, float(SPD.dist(of_units.centre, ends[0]))))
     assert (held >= binom.ppf(1e-4, DRAWS, 0.95)).all()
     radius, error = np.median(sizes, axis=0)
-    assert radius < 6.0 * error
+    assert radius < 12.0 * error
 
 
 def test_on_its_first_night_it_is_that_of_the_opening(
     stream: StreamMechanism, tissue: np.ndarray
 ) -> None:
-    """One part alone: the region of its release; before it nothing."""
+    """One part alone: noise and bias of its mean before it was shrunk; before it nothing."""
     history = nights_of(stream, [tissue[:100], tissue[100:300]], 1)
     told, seen = row(stream, history), history[-1].opened.observed  # type: ignore[union-attr]
     certain = told["certainty"]
@@ -131,12 +130,9 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     np.testing.assert_allclose(stated.sample, seen.noise + seen.lost, rtol=1e-8)
     scatter = covariance(seen) / seen.n
     np.testing.assert_allclose(stated.population - stated.sample, scatter, atol=1e-12)
-    noise = np.diag((seen.sigma * seen.steps) ** 2)
-    for of, single in (("sample", None), ("population", scatter)):
-        shape, law = ellipsoid(seen, noise, seen.bounds, single, 0.95)
-        same = region(told, of=of)  # type: ignore[arg-type]
-        np.testing.assert_allclose(same.covariance, shape, rtol=1e-6, atol=1e-12)
-        np.testing.assert_allclose(same.law, law, rtol=1e-6)
+    wide = region(told, of="population").covariance
+    np.testing.assert_allclose(found.covariance, stated.sample, rtol=1e-12)
+    np.testing.assert_allclose(wide, stated.population, rtol=1e-12)
     assert found.offered
     assert found.clipping == clipping_bound(seen)
     shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")

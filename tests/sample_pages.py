@@ -41,6 +41,10 @@ Texts = Mapping[str, Sequence[str]]
 """What is read of each page, or of what a command prints, by its kind."""
 BLOCKS = re.compile(r"h\d|p|li|td|th|dt|dd|figcaption|caption|summary|text|title|desc|div|button|a")
 """Elements whose text is read by itself."""
+NO_NUMBER = "no number:"
+"""How a text begins that stands for an attribute of a picture which is none."""
+KINDS = ("rao-composition", "ew-timing")
+"""Experiments without images, of kinds that no made-up run is of."""
 UNREAD = {"script", "style", "pre", "ol.references"}
 """Elements whose text is not ours, or is for machines."""
 
@@ -56,6 +60,8 @@ class PageTexts(HTMLParser):
         """Begin a block, and read out its attributes."""
         given = dict(attrs)
         self.texts += [given[name] or "" for name in ("alt", "aria-label") if name in given]
+        wrong = [value for value in given.values() if value and re.search(r"NaN|Infinity", value)]
+        self.texts += [f"{NO_NUMBER} {value}" for value in wrong if not value.startswith("data:")]
         name = f"{tag}.{given.get('class')}"
         if name in UNREAD or tag in UNREAD:
             self.within.append(tag)
@@ -141,7 +147,12 @@ def of_runs(folder: Path) -> Texts:
         pages |= {
             f"run, {name}": folder / "report-pages" / f"{name}.html" for name in ("paper", "ours")
         }
-        return {kind: texts_of(page) for kind, page in pages.items()}
+        found: dict[str, Sequence[str]] = {}
+        for name in KINDS:
+            shown = printed("reproduce", name, "--repetitions", "2", "--out", name)
+            found[f"reproduce {name}, printed"] = shown
+            pages[f"reproduce {name}"] = Path(name) / "report.html"
+        return found | {kind: texts_of(page) for kind, page in pages.items()}
 
 
 def of_releases(folder: Path) -> Texts:
@@ -195,18 +206,23 @@ def of_nights(folder: Path) -> Texts:
             found[kind] = texts_of(build_release_report(content, folder / f"{place}.html"))
         found["history"] = texts_of(build_history("ward", nights, folder / "history"))
         secret = NIGHTLY.replace("labels_and_class_sizes_are_public = true\n", "")
-        for kind, card, config in (
-            ("night, secret labels", "", secret),
-            ("night, persons", PERSONS, NIGHTLY),
+        for kind, card, config, opening in (
+            ("night, secret labels", "", secret, 300.0),
+            ("night, persons", PERSONS, NIGHTLY, 300.0),
+            ("night, first look", "", NIGHTLY, 40.0),
         ):
             ward = Ward(folder / kind.partition(", ")[2].replace(" ", "-"))
-            ward.write(card, config, "[stream]\nhorizon = 40\nopening = 300.0\n")
+            ward.write(card, config, f"[stream]\nhorizon = 40\nopening = {opening}\n")
             ward.pay()
+            contents = list[bytes]()
             for day in (1, 2):
                 ward.put(well=20, ill=2)
-                (content,) = ward.settle(day)
-                page = build_release_report(document_of(content), ward.folder / f"{day}.html")
+                contents += ward.settle(day)
+                document = document_of(contents[-1])
+                page = build_release_report(document, ward.folder / f"{day}.html")
                 found[f"{kind} {day}"] = texts_of(page)
+            page = build_history("ward-7", contents, ward.folder / "history")
+            found[f"history of {kind}"] = texts_of(page)
     return found
 
 

@@ -14,7 +14,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from sample_pages import RELEASES, Texts, of_nights, of_plans, of_releases, of_runs, of_several
+from sample_pages import (
+    NO_NUMBER,
+    RELEASES,
+    Texts,
+    of_nights,
+    of_plans,
+    of_releases,
+    of_runs,
+    of_several,
+)
 
 from pipeline.cli import main
 from tests.cli.test_printing import LEAVES
@@ -259,3 +268,9 @@ def test_paragraphs_of_methods_are_short(texts: Texts) -> None:
         words = len(re.findall(r"\S*\w\S*", text))
         releases = len(re.findall(r"[Rr]elease “|of \d+ releases", text))
         assert words <= MOST_OF_METHODS + 15 * max(releases - 1, 0), text
+
+
+def test_pictures_of_all_pages_have_numbers(texts: Texts) -> None:
+    """No attribute of any picture is NaN or infinite, on every kind of page."""
+    wrong = [(kind, one) for kind, blocks in texts.items() for one in blocks if NO_NUMBER in one]
+    assert wrong == []

@@ -330,7 +330,7 @@ def _band_words(table: Table, mark: str) -> str:
     if not np.isfinite(table["se"]).any():
         return ""
     cut = bool((table["low"] == table["mean"] * FOOT).any())
-    return f"{mark}: holds the mean of all draws with 95 % confidence{CUT * cut}."
+    return f"{mark}: 95 % confidence for the mean of all draws{CUT * cut}."
 
 
 def _theory(table: Table, mark: str) -> str:

@@ -109,7 +109,7 @@ def _methods(series: Sequence[Series]) -> Methods:
     """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
     alike: dict[str, list[Document]] = {}
     for document in (run.document for item in series for run in item.runs):
-        key = document.settings.model_dump_json(exclude={"run_key", "classes"})
+        key = document.settings.model_dump_json(exclude={"run_key", "classes", "total"})
         alike.setdefault(key, []).append(document)
     slots = {}
     for place, documents in enumerate(alike.values(), 1):

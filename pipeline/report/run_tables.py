@@ -283,8 +283,8 @@ def kept(run: FinishedRun) -> Figure | None:
         colours=colours,
         levels=levels,
         definition=run.record.config["definition"],
-        caption=f"Curve: mean of {draws} draws of all classes. Band and stroke: hold the mean of "
-        "all draws with 95 % confidence. Classified correctly: the share of a class that is "
+        caption=f"Curve: mean of {draws} draws of all classes. Band and stroke: 95 % confidence "
+        "for the mean of all draws. Classified correctly: the share of a class that is "
         f"nearest to its own mean, averaged over classes; guessing has {100 * guess:.3g} %.",
     )
 

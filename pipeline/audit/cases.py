@@ -52,6 +52,7 @@ from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 from pipeline.stream import column_norm
 from pipeline.stream.epochs import begin_epoch
+from pipeline.stream.plan import GROWTH
 
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(2.0),
@@ -177,7 +178,7 @@ STREAMS = {
     "stream, first night": ((OPENING, 1, *(0,) * 10), 1, False, 0.035),
     "stream, last night": ((OPENING, 2, 2, 2, 2, 2), 5, False, SERIES_SHARE),
     "stream, opening": ((OPENING, 2, 2), 0, False, 0.004),
-    "stream, two epochs": ((OPENING, 1, 9 * OPENING, 1, 1, 1, 1), 1, False, 0.006),
+    "stream, two epochs": ((OPENING, 1, GROWTH * OPENING, 1, 1, 1, 1), 1, False, 0.006),
     "stream, person": ((OPENING, 2, 0, 2), 1, True, SERIES_SHARE),
     OVERLAPPING: ((1,) * 8, 0, False, 0.004),
 }

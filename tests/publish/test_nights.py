@@ -83,7 +83,7 @@ def simulated(nights: int) -> tuple[StreamMechanism, list[Night], list[dict[str,
     rng, history, private = np.random.default_rng(3), list[Night](), empty_state(15)
     documents = []
     for number in range(1, nights + 1):
-        walks = rng.normal(0.0, 20.0, (4 * number, 5, 40))
+        walks = rng.normal(0.0, 20.0, (4 * number**2, 5, 40))
         points = walks @ walks.swapaxes(1, 2) / 40
         night, private = next_night(stream, history, private, points, noise=FloatNoise(rng))
         history.append(night)

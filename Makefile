@@ -97,5 +97,6 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run  # by pip, which may have been told where a build of torch without CUDA is
+	@$(PIP) setuptools  # a peer of the tests is built here
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@

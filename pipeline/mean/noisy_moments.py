@@ -244,25 +244,16 @@ def _unit_length(axes: bytes, dim: int) -> float:
 
 
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
-    """Return the squares of `pooled_bounds` as a covariance, (d, d), that off the line is even."""
-    first, bounds = pooled_bounds(parts, shares)
-    return first.as_covariance(*bounds)
+    """Return, squared, how far clipping may move a mean of means with these shares, (d, d).
 
-
-def pooled_bounds(
-    parts: Sequence[NoisyMoments], shares: Sequence[float]
-) -> tuple[NoisyMoments, tuple[float, float]]:
-    """Return how far clipping may move a mean of means with these shares, as `bounds`, and of whom.
-
-    They are in units of the vectors of the part that is returned with them. Rare images may be
-    alike in all parts, so lengths add up, and their noise as variances do. A part that covers the
-    whole region clips nothing.
+    That is a covariance, even off the line. Rare images may be alike in all parts, so lengths add
+    up, and their noise as variances do. A part that covers the whole region clips nothing.
     """
     known = [
         (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
     ]
     if not known:
-        return parts[0], (0.0, 0.0)
+        return parts[0].as_covariance(0.0, 0.0)
     first = known[0][0]
     lengths, noises = np.zeros((2, 1 + 2 * first.lines))
     moved = bent = short_line = short_off = 0.0
@@ -282,7 +273,7 @@ def pooled_bounds(
     along, off = 0.0, float(limits[0]) + bent + short_off
     if first.lines:
         along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short_line
-    return first, (along / first.length, off / first.unit_length)
+    return first.as_covariance(along / first.length, off / first.unit_length)
 
 
 def region_moments(

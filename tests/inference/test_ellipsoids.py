@@ -48,11 +48,6 @@ def observed(**fields: Any) -> NoisyMoments:
     return NoisyMoments(**{**known, **fields})
 
 
-def unit_noise(seen: NoisyMoments) -> FloatArray:
-    """Return the covariance of the noise, in units of the vectors."""
-    return np.diag((seen.sigma * seen.steps) ** 2)
-
-
 def scattered(seen: NoisyMoments) -> FloatArray:
     """Return the covariance of the mean of a sample: uneven, and along the line and off it."""
     rough = np.random.default_rng(1).standard_normal((D, D)) * [3.0, 0.1, 0.1, 0.5, 1.0, 2.0]
@@ -71,7 +66,7 @@ def held(
     seen: NoisyMoments, scatter: FloatArray | None, bias: FloatArray, level: float, seed: int
 ) -> int:
     """Return how many of `DRAWS` errors with a bias are in the ellipsoid."""
-    shape, law = ellipsoid(seen, unit_noise(seen), seen.bounds, scatter, level)
+    shape, law = ellipsoid(seen, scatter, level)
     whole = seen.noise if scatter is None else seen.noise + scatter
     rng = np.random.default_rng(seed)
     errors = rng.standard_normal((DRAWS, D)) @ np.linalg.cholesky(whole).T + bias @ seen.axes
@@ -97,7 +92,7 @@ def test_of_the_records_it_is_exact_for_every_longest_bias(level: float) -> None
 def test_of_the_population_it_holds_whichever_way_the_bias_points(level: float) -> None:
     """Along each axis and others, where single records scatter unevenly: at least as often."""
     seen = observed()
-    shape, law = ellipsoid(seen, unit_noise(seen), seen.bounds, scattered(seen), level)
+    shape, law = ellipsoid(seen, scattered(seen), level)
     plain = seen.noise + scattered(seen)
     raised = np.linalg.eigvalsh(np.linalg.inv(shape) - np.linalg.inv(plain))
     assert law.weight > 1.0
@@ -110,7 +105,7 @@ def test_of_the_population_it_holds_whichever_way_the_bias_points(level: float) 
 def test_its_shape_is_smaller_than_that_of_the_noise() -> None:
     """Of least radius; along the line with the noise and at least half of the scatter."""
     seen = observed()
-    shape, law = ellipsoid(seen, unit_noise(seen), seen.bounds, scattered(seen), 0.95)
+    shape, law = ellipsoid(seen, scattered(seen), 0.95)
     alike = ErrorLaw(D, 1.0, law.line, law.rest)
     whole = seen.noise + scattered(seen)
     least = np.linalg.eigvalsh(np.linalg.inv(seen.axes).T @ whole @ np.linalg.inv(seen.axes))[0]

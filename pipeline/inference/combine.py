@@ -10,13 +10,11 @@ hospital saw little (``mean/noisy_moments.py``). Their errors are the sum of the
 clipping may do to all in the same way (`pooled_clipping`). Both are of released means, which are
 nearer than the u_i; their regions are as wide as of these, as that of one release is.
 
-**Heterogeneity**:
-Cochran's Q = Σ (u_i − m)ᵀ(V_i + Σ/n_i)⁻¹(u_i − m), V_i = S_i + B_i
-with `NoisyMoments.lost`, m their mean by precision, is χ² with d·(k − 1) degrees of
-freedom where the k hospitals are of one population; as V_i is on the safe side, Q is smaller. Where
-it is too large there is no common mean. Hospitals whose noise is too wide for a region (`NOISY`) do
-not enter Q, as what clipping did to them is not known: with fewer than two others nothing is found
-unlike.
+**Heterogeneity**: Cochran's Q of the u_i, with the allowance for clipping that two releases have
+when they are compared, and the same along contrast and brightness (``tests.py``). Where the p-value
+is small there is no common mean. Hospitals without a second moment, or whose noise is too wide for
+a region (`NOISY`), do not enter Q, as what clipping did to them is not known: with fewer than two
+others nothing is found unlike.
 
 It holds for releases of disjoint people. Who is in several hospitals pays in each: their budgets
 compose, √Σμ_i² in GDP, Σρ_i in zCDP.
@@ -28,7 +26,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -41,6 +38,7 @@ from pipeline.inference.released import (
     common_coordinates,
     mean_covariance,
 )
+from pipeline.inference.tests import one_population
 from pipeline.mean.noisy_moments import Part, pool, pooled_clipping
 
 
@@ -62,7 +60,8 @@ class CombinedMean:
         d·(k − 1) of the k hospitals in it, its degrees of freedom where they are of one population;
         0 of fewer than two.
     p_value : float
-        How likely they differ so much then.
+        How likely they differ so much then: of Q, and of the same along contrast and brightness,
+        together (Bonferroni). Of two it is that of `two_sample`.
     """
 
     n: int
@@ -100,35 +99,21 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     manifold, base, hospitals = common_coordinates(released, least=2)
     spread, sizes = mean_covariance(hospitals), np.array([float(one.n) for one in hospitals])
     gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
-    parts = [Part(one.n, one.unshrunk, one.noise + one.bias) for one in hospitals]
-    statistic, freedom = _heterogeneity(hospitals, parts, spread)
+    tested = [one for one in hospitals if one.single is not None and not one.wide]
+    statistic, p, freedom = 0.0, 1.0, manifold.dim * max(len(tested) - 1, 0)
+    if freedom:
+        statistic, p, _ = one_population(manifold, base, tested)
     known = level, all(one.offered for one in hospitals), max(one.clipping for one in hospitals)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     return CombinedMean(
-        n=sum(part.n for part in parts),
+        n=sum(one.n for one in hospitals),
         n_sd=math.hypot(*(one.n_sd for one in hospitals)),
         all=_region(manifold, base, _weighed(hospitals, shares, None), *known),
         common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
         statistic=statistic,
         freedom=freedom,
-        p_value=float(special.chdtrc(freedom, statistic)) if freedom else 1.0,
+        p_value=p,
     )
-
-
-def _heterogeneity(
-    hospitals: Sequence[ClassCoordinates], parts: Sequence[Part], spread: FloatArray
-) -> tuple[float, int]:
-    """Return Cochran's Q of the hospitals that can be told apart, and its degrees of freedom."""
-    told = [part for one, part in zip(hospitals, parts, strict=True) if not one.wide]
-    if len(told) < 2:
-        return 0.0, 0
-    mean = pool(told, spread).mean
-    statistic = sum(
-        float(away @ np.linalg.solve(part.covariance + spread / part.n, away))
-        for part in told
-        for away in (part.offset - mean,)
-    )
-    return statistic, len(spread) * (len(told) - 1)
 
 
 def _weighed(

@@ -21,6 +21,13 @@ of these bounds, those off the line spread over all directions: so the mean of �
 larger than without them. That
 axes differ, too, as each release has its own, is not in it.
 
+**Several releases.** δ stacks the differences of k releases from the largest, and Cochran's Q is
+δᵀV⁻¹δ against χ² with d·(k − 1) degrees of freedom: noise and scatter of the largest are in all
+blocks of V. As vvᵀ ≼ m·diag(v₁v₁ᵀ, …, v_mv_mᵀ) for a vector v of m blocks, B counts k − 1 times
+in each block of its own, and so in full whichever way the releases are clipped. Along each
+direction the same is χ² with k − 1 degrees. Of two releases this is the test above: `covdp
+compare` and `covdp combine` have one verdict.
+
 With records so few, or noise so wide, that there is no second moment, or that no region would be
 available (`NOISY`, which is public), nothing is found different: there what clipping did is not
 known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
@@ -46,7 +53,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, gammaincinv, ndtr, ndtri
+from scipy.linalg import block_diag
+from scipy.special import chdtrc, gammaincinv, ndtri
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, chart_of
@@ -115,24 +123,17 @@ def two_sample(a: Released, b: Released) -> Comparison:
     ConfigError
         When they are of different geometries, or no adaptive means.
     """
-    manifold, _, both = common_coordinates([a, b], least=2)
+    manifold, base, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
     if any(one.single is None for one in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
-    whole, apart = _clipping(manifold, *both), np.zeros((manifold.dim, manifold.dim))
-    for one in both:
-        assert one.single is not None
-        sampling = one.single / one.n
-        whole += one.noise + sampling
-        apart += one.noise + one.bias + sampling
-    along, line, least = both[0].line, math.nan, math.nan
-    directions = _directions(along, manifold, read_released(a).place)
-    statistic, p = _tests(delta, whole, directions)
+    statistic, p, whole = one_population(manifold, base, both)
+    along, line, least = _largest(both).line, math.nan, math.nan
     if along is not None:
         deviation = math.sqrt(along @ whole @ along)
         line = float(along @ delta) / deviation
-        sides = 2.0 * (1 + len(directions))  # both of each test
+        sides = 2.0 * (1 + len(_directions(along, manifold, base)))  # both of each test
         found = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
         least = float(found * deviation / np.linalg.norm(along))
     if any(one.wide for one in both):
@@ -143,7 +144,9 @@ def two_sample(a: Released, b: Released) -> Comparison:
         statistic=statistic,
         line=line,
         distance=distance,
-        radius=math.sqrt(quantile * np.trace(apart) / manifold.dim),
+        radius=math.sqrt(
+            quantile * sum(np.trace(_error(one) + one.bias) for one in both) / manifold.dim
+        ),
         least=least,
         offered=all(one.offered for one in both),
     )
@@ -184,6 +187,34 @@ def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
     return None if known is None else known.brightness(space.log(space.origin, place))
 
 
+def one_population(
+    manifold: Manifold, base: Point, releases: Sequence[ClassCoordinates]
+) -> tuple[float, float, FloatArray]:
+    """Return Cochran's Q of releases with second moments, the p-value of all tests, and V.
+
+    `base` is the point that their coordinates are at.
+    """
+    first = _largest(releases)
+    others = [one for one in releases if one is not first]
+    count = len(others)
+    delta = np.concatenate([one.unshrunk - first.unshrunk for one in others])
+    own = block_diag(*(_error(one) + count * _clipping(manifold, first, one) for one in others))
+    whole = own + np.kron(np.ones((count, count)), _error(first))
+    directions = _directions(first.line, manifold, base)
+    statistic, p = _tests(delta, whole, [block_diag(*[along] * count) for along in directions])
+    return statistic, p, whole
+
+
+def _largest(releases: Sequence[ClassCoordinates]) -> ClassCoordinates:
+    return max(releases, key=lambda one: one.n)
+
+
+def _error(one: ClassCoordinates) -> FloatArray:
+    """Return the covariance of noise and of the chance of a sample."""
+    assert one.single is not None
+    return one.noise + one.single / one.n
+
+
 def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
     """Return along which directions a difference is tested by itself: contrast, brightness."""
     both = line, brightness_direction(manifold, place)
@@ -194,12 +225,12 @@ def _tests(
     delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
 ) -> tuple[float, float]:
     """Return δᵀV⁻¹δ, and the p-value of it and of δ along some directions, of all together."""
-    statistic = float(delta @ np.linalg.solve(covariance, delta))
-    p_values = [float(chdtrc(len(delta), statistic))]
-    for along in directions:
-        deviations = float(along @ delta) / math.sqrt(along @ covariance @ along)
-        p_values.append(2.0 * float(ndtr(-abs(deviations))))
-    return statistic, bonferroni(p_values)
+    statistics, p_values = [], []
+    for rows in (np.eye(len(delta)), *map(np.atleast_2d, directions)):
+        part = rows @ delta
+        statistics.append(float(part @ np.linalg.solve(rows @ covariance @ rows.T, part)))
+        p_values.append(float(chdtrc(len(part), statistics[-1])))
+    return statistics[0], bonferroni(p_values)
 
 
 def bonferroni(p_values: Sequence[float]) -> float:

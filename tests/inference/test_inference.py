@@ -474,6 +474,28 @@ def test_hospitals_in_noise_too_wide_do_not_seem_unlike() -> None:
     assert (alone.statistic, alone.freedom, alone.p_value) == (0.0, 0, 1.0)
 
 
+@pytest.mark.parametrize("far", [0.0, 0.6])
+def test_compared_and_combined_have_one_verdict(far: float) -> None:
+    """Two releases have one p-value in both, whichever is first; and three have that verdict.
+
+    All are clipped, one much more. Of one population p is below 0.05 for one seed in 20 at most,
+    and of these seeds for none.
+    """
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        true = observed(clipped=0.05, clipped_noise=0.002)
+        rows = [
+            entry(noised(true._replace(n=n, middle=np.full(D, place)), rng))
+            for n, place in ((200, 0.0), (400, far), (300, 0.0))
+        ]
+        found = two_sample(*rows[:2])
+        for pair in (rows[:2], rows[1::-1]):
+            both = combine(pair)
+            assert both.p_value == pytest.approx(found.p_value, rel=1e-9)
+            assert both.statistic == pytest.approx(found.statistic, rel=1e-9)
+        assert {found.p_value < 0.05, combine(rows).p_value < 0.05} == {far > 0.0}
+
+
 def test_discriminants_are_fishers() -> None:
     """With little noise W is the pooled covariance; of two classes the score is one number."""
     one, two = observed(sigma=1e-6), observed(sigma=1e-6, n=600, middle=np.full(D, 0.1))
@@ -549,7 +571,7 @@ def test_hospitals_together_know_more() -> None:
     rng, variances = np.random.default_rng(10), np.array([0.001, *[0.002] * (D - 1)])
     true = observed(sigma=0.003, moment=np.diag(variances))
     root, sizes = np.diag(np.sqrt(variances)), (100, 100, 200, 400, 800)
-    statistics, held = list[float](), np.zeros(2)
+    statistics, held, alarms = list[float](), np.zeros(2), 0
     for _ in range(100):
         vectors = [root @ rng.standard_normal(D) / np.sqrt(n) for n in sizes]
         rows = [
@@ -564,6 +586,8 @@ def test_hospitals_together_know_more() -> None:
         )
         assert found.common.radius < min(region(row, of="population").radius for row in rows)
         statistics.append(found.statistic)
+        alarms += found.p_value < 0.05
+    assert alarms <= binom.ppf(1.0 - 1e-5, 100, 0.05)
     assert (found.n, found.freedom) == (sum(sizes), 4 * D)
     low, high = chi2.ppf([5e-6, 1 - 5e-6], 100 * 4 * D)
     assert low < np.sum(statistics) < high

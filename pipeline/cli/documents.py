@@ -229,13 +229,13 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
     sites = found.sites.items()
     if output.json:
-        keys = ("effect", "error", "apart", "left", "spread", "reason")
+        keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
         rows = [{"site": name, **{key: getattr(one, key) for key in keys}} for name, one in sites]
         print_json({"sites": rows, **paths})
         return
     table = new_table("site", "shift", "standard error", "apart", "expected after", "mapped")
     for name, one in sites:
-        numbers = (f"{x:.3g}" for x in (one.effect, one.error, one.apart, one.left))
+        numbers = (f"{x:.3g}" for x in (one.effect, one.standard_error, one.apart, one.left))
         mapped = one.reason or ("means and covariances" if one.spread else "means")
         table.add_row(escape(name), *numbers, mapped)
     show(table, output)

@@ -67,7 +67,7 @@ class HarmonisedSite(NamedTuple):
     ----------
     shift : array, shape (d,)
         δ_s; 0 where it would be noise.
-    effect, error : float
+    effect, standard_error : float
         ‖δ_s‖ and its standard error √tr P_s.
     matrix : array, shape (d, d)
         A of the map; the identity where the map is a shift.
@@ -82,7 +82,7 @@ class HarmonisedSite(NamedTuple):
 
     shift: FloatArray
     effect: float
-    error: float
+    standard_error: float
     matrix: FloatArray
     spread: bool
     apart: float
@@ -206,11 +206,11 @@ def _refuse_noise(sites: Mapping[str, HarmonisedSite]) -> None:
     """Raise `ConfigError` where all maps would be noise."""
     if not all(site.reason for site in sites.values()):
         return
-    name, site = max(sites.items(), key=lambda item: item[1].effect / item[1].error)
+    name, site = max(sites.items(), key=lambda item: item[1].effect / item[1].standard_error)
     raise ConfigError(
         "all maps would be noise, as no site differs from the others by more than its standard "
         f"error: the surest is {name}, by {site.effect:.3g}, with a standard error of "
-        f"{site.error:.3g}; leave them as they are, or release with a larger budget"
+        f"{site.standard_error:.3g}; leave them as they are, or release with a larger budget"
     )
 
 

@@ -103,7 +103,7 @@ class Comparison:
         How far apart along the line two populations must be for `POWER` of such comparisons to find
         them different at `ALPHA`; NaN where there is no line, or nothing is found different.
     offered : bool
-        Whether a region is available for both classes; where not, the p-value may be off.
+        Whether a region is available for both classes; where not, nothing is tested.
     """
 
     p_value: float

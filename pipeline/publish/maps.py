@@ -87,7 +87,6 @@ def write_maps(several: Several, found: Harmonisation, path: Path) -> Path:
             **{**site._asdict(), "matrix": site.matrix if site.spread else None},
             name=name,
             digest=given.digest,
-            standard_error=site.error,
         )
         for (name, site), given in zip(found.sites.items(), several.given, strict=True)
     ]

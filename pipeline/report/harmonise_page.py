@@ -96,7 +96,7 @@ def scales(sites: HarmonisedSites) -> dict[str, Any] | None:
         [
             name,
             size_together([rows[place] for rows in sites.several.classes.values()]),
-            f"{site.effect:.3g} ± {site.error:.2g}",
+            f"{site.effect:.3g} ± {site.standard_error:.2g}",
             finite(site.apart),
             finite(site.left),
             "as it is" if site.reason else "means, covariances" if site.spread else "means",

@@ -312,9 +312,7 @@ def basis(together: Together) -> list[Finding]:
     for name, rows in several.classes.items():
         for title, row in zip(several.names, rows, strict=True):
             if reason := certainty_refusal(row):
-                doubts.append(
-                    f"{title} has no region for {name}, as {reason}. P-values may be too small."
-                )
+                doubts.append(f"{title} has no region for {name}, as {reason}. It is not tested.")
     return [
         Finding("Only released values were read: this page costs no privacy."),
         *(Finding(text, told=True) for text in texts),

@@ -201,7 +201,7 @@ def test_a_document_from_elsewhere_is_not_trusted(
     assert "More than one of them is about the population a." in text
     refusal = "../../<i>up</i> has no region for cells, as the noise is 2.5 times too wide"
     assert refusal in text
-    assert "P-values may be too small." in text
+    assert "It is not tested." in text
     assert "has no region for <b>tissue" not in text
 
 

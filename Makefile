@@ -97,6 +97,6 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run  # by pip, which may have been told where a build of torch without CUDA is
-	@$(PIP) setuptools  # a peer of the tests is built here
+	@$(PIP) 'setuptools>=70.1'  # builds wheels itself; a peer of the tests is built here
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@

@@ -87,10 +87,12 @@ def start(
     if data_root is None and found.path and (card.parent / found.path).exists():
         data_root = card.parent  # the images lie beside their card
     fetch(found, data_root)  # says where they should be
-    missing = {"population": population, "budget": budget}
-    if population is None or _account(address, population) is None:
-        missing["total"] = total
-    _check_answers(card, data_root, [key for key, value in missing.items() if value is None])
+    given: dict[str, object] = {"population": population, "budget": budget, "total": total}
+    missing = [key for key, value in given.items() if value is None]
+    if population is not None and _account(address, population) is not None:
+        missing = [key for key in missing if key != "total"]
+    given |= {"data-root": data_root, "nights": nights, "out": out, "ledger": ledger}
+    _check_answers(card, given, missing)
     plain = _as_file(card.stem.removesuffix("-card"))
     name = population or _ask("name of the population whose account pays", plain, str)
     name = clean_name("population", name)
@@ -172,16 +174,17 @@ def _as_file(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "release"
 
 
-def _check_answers(card: Path, root: Path | None, missing: list[str]) -> None:
+def _check_answers(card: Path, given: Mapping[str, object], missing: list[str]) -> None:
     """Raise `ConfigError` where options are missing and there is no terminal to ask on."""
     if not missing or (sys.stdin and sys.stdin.isatty()):
         return
     values = {"population": "NAME", "total": f"{TOTAL:g}", "budget": f"{BUDGET:g}"}
-    given = ["covdp", "start", str(card), *(["--data-root", str(root)] if root else [])]
-    way = " ".join(f"--{key} {values[key]}" for key in missing)
+    words = {key: str(value) for key, value in given.items() if value is not None}
+    words |= {key: values[key] for key in missing}
+    options = [word for key, value in words.items() for word in (f"--{key}", value)]
     raise ConfigError(
         f"there is no terminal to ask on; give {', '.join(f'--{key}' for key in missing)}, as in "
-        f"`{shlex.join(given)} {way}`"
+        f"`{shlex.join(['covdp', 'start', str(card), *options])}`"
     )
 
 

@@ -228,6 +228,8 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
         one line naming file and key.
     """
     keys = read_toml(path, DatasetError, "card")
+    if not keys:
+        raise DatasetError(f"{path} is an empty card; write it with `covdp card FOLDER > {path}`")
     if "name" in keys:
         raise DatasetError(f"{path}: leave out key 'name': a card is named by its file")
     model = kinds.get(str(keys.get("kind")))

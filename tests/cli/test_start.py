@@ -73,6 +73,10 @@ def test_start_asks_on_a_terminal_and_never_without_one(
     assert start("--budget", "0.5") == 2
     said = capsys.readouterr()
     assert "give --population, --total, as in `covdp start" in said.err
+    assert start("--budget", "0.25", "--nights", "9", "--out", "a b.toml") == 2
+    command = capsys.readouterr().err.split("`")[1]
+    for words in ("--budget 0.25", "--nights 9", "--out 'a b.toml'", "--data-root images"):
+        assert words in command
     assert sorted(path.name for path in ward.iterdir()) == ["images", "ward-card.toml"]
     monkeypatch.setattr("sys.stdin", Terminal("\n3\n\n"))
     assert start() == 0
@@ -119,6 +123,18 @@ def test_a_file_of_another_kind_is_recognised(
     Path("mine.toml").write_text('title = "x"\n[[mechanisms]]\n')
     assert main(tokens) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n"])
+def test_an_empty_card_is_called_empty(
+    ward: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    """A card that a refused `covdp card` left empty is named so, by start and by release."""
+    assert start(*ANSWERS) == 0
+    Path("ward-card.toml").write_text(content)
+    for tokens in (["start", "ward-card.toml"], ["release", "--config", "ward-7.toml"]):
+        assert main(tokens) == 2
+        assert "is an empty card; write it with `covdp card" in capsys.readouterr().err
 
 
 def test_the_same_day_with_other_images_is_paid_again_only_when_told(

@@ -57,10 +57,7 @@ class ClaimConfig(Record):
     factor: Factor = 1.0
     within: float | None = Field(None, gt=1, description="in place of `factor`")
     ours: str = Field("", description="one sentence: what of this reading is not the paper's")
-    why: Literal["", "clock", "footpoint", "grid", "law", "limit", "parts", "scale"] = Field(
-        "", description="why our rows differ, where they do; see pipeline.report.reasons"
-    )
-    beside: str = Field("", description="series of ours that the reason compares with")
+    why: str = Field("", description="why our rows differ, stated where they do")
     column: Literal[
         "error",
         "seconds",

@@ -2,7 +2,7 @@
 
     page       a declared page, filled and drawn by templates into one file
     runs       what an experiment left on disk
-    evidence   what rows prove; reasons, why ours differ; claims, statements judged
+    evidence   what rows prove; claims, statements judged
     findings   what was found, in sentences
     run_page   of an experiment; run_tables are its blocks of numbers
     site       the page of one experiment, or an index and a page each

@@ -16,15 +16,16 @@ from pipeline.figures import DEFINITIONS, letter, listing, number
 from pipeline.report.evidence import (
     STATED,
     Checked,
+    Claim,
     check_cells,
     disagreement,
     mean_errors,
     median_times,
     place,
+    rows_of,
     smaller,
 )
 from pipeline.report.page import Finding
-from pipeline.report.reasons import REASONS, Claim, outrun, rows_of
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table
 
@@ -124,11 +125,41 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
         if judgement.word in (PART, AGAINST) and table is not None and outrun(run, claim):
             order = _judge({**claim, "factor": 1.0}, table).word
             judgement = judgement if order in (PART, AGAINST) else judgement._replace(word=RATIO)
-        if claim["why"] and judgement.word not in (OPEN, VOID, UNRUN):
-            reason = REASONS[claim["why"]](run, claim, {} if table is None else table)
-            judgement = judgement._replace(why=reason)
+        if judgement.word in (PART, AGAINST, RATIO):
+            judgement = judgement._replace(why=claim["why"])
         out.append(judgement)
     return out + _rules(run)
+
+
+def outrun(run: FinishedRun, claim: Claim) -> bool:
+    """Tell whether what a paper finds slow takes less time here than it prints, in every class.
+
+    A ratio of times that is smaller here then says that ours is faster, not that theirs is wrong.
+    """
+    found = [
+        (printed(item, run), item["value"])
+        for item in run.record.config.get("published", ())
+        if claim["column"] == item["column"] == "seconds" and item["series"] == claim["right"]
+        if None in (claim["labels"], item["label"]) or item["label"] in claim["labels"]
+    ]
+    return bool(found) and all(ours < theirs for ours, theirs in found)
+
+
+def printed(item: Claim, run: FinishedRun) -> float:
+    """Return our value of one number that the paper prints, NaN where it was not run."""
+    if item["column"] == "radius":
+        return float(run.bound["radius"].max()) if run.bound is not None else np.nan
+    if run.rows is None:
+        return np.nan
+    rows = run.rows
+    mine = np.ones(len(rows["n"]), dtype=bool)
+    if item["series"] is not None:
+        mine &= rows["series"] == item["series"]
+    if item["label"] is not None:
+        mine &= rows["label"] == item["label"]
+    values = np.asarray(rows[item["column"]][mine], dtype=np.float64)
+    values = values[np.isfinite(values)]
+    return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan
 
 
 def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:

@@ -21,7 +21,8 @@ comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-te
 errs up to a hundred times as often as it claims: it is made at `NOMINAL`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.results import Table, summarise
 from pipeline.results.tables import GROUP
 
+Claim = Mapping[str, Any]
+"""A statement of an experiment's TOML."""
 RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
 NOMINAL = RATE / 100
@@ -95,6 +98,28 @@ def check_cells(table: Table) -> Checked:
         score=np.where(known, score, np.nan),
         shape=np.where(radial & ~off, count * d, np.nan),
     )
+
+
+def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
+    """Return the rows of both series of a claim, in every class and budget it is about."""
+    out = []
+    night = table.get("night", np.zeros(len(table["label"]), dtype=np.int64))
+    for label, budget, when in dict.fromkeys(
+        zip(table["label"], table["budget"], night, strict=True)
+    ):
+        within = claim["above"] <= budget <= claim["below"]
+        if not within or (claim["labels"] is not None and label not in claim["labels"]):
+            continue
+        if claim.get("nights") is not None and when not in claim["nights"]:
+            continue
+        at = (table["label"] == label) & (table["budget"] == budget) & (night == when)
+        both = [
+            np.flatnonzero(at & (table["series"] == claim[side]) & (table["count"] > 0))
+            for side in ("left", "right")
+        ]
+        if all(len(rows) for rows in both):
+            out.append((int(both[0][0]), int(both[1][0])))
+    return out
 
 
 def mean_errors(rows: Table) -> Table:

@@ -7,9 +7,15 @@ from numpy.typing import NDArray
 
 from pipeline.figures import letter, listing, number
 from pipeline.report.claims import verdict
-from pipeline.report.evidence import NOMINAL, STATED, Checked, check_cells, disagreement
+from pipeline.report.evidence import (
+    NOMINAL,
+    STATED,
+    Checked,
+    check_cells,
+    disagreement,
+    rows_of,
+)
 from pipeline.report.page import Finding
-from pipeline.report.reasons import rows_of
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise, unique
 

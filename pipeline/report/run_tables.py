@@ -19,10 +19,9 @@ from pipeline.figures import (
     matrices,
     number,
 )
-from pipeline.report.claims import cells
+from pipeline.report.claims import cells, printed
 from pipeline.report.page import table
 from pipeline.report.readings import signed
-from pipeline.report.reasons import printed
 from pipeline.report.runs import FinishedRun
 from pipeline.results import Table, summarise, unique
 

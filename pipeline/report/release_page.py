@@ -5,7 +5,7 @@ A night has blocks of its own (the second half); what both promise, tell and cos
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,13 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.inference import NOTHING, in_words, is_usable, size_in_words, verdicts
 from pipeline.privacy import (
-    GDP,
     ZCDP,
-    Budget,
     best_test,
     budget_from,
-    certified,
-    for_group,
     main_parameter,
     repeat,
-    success,
 )
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.privacy.statement import class_sentence, plainly
+from pipeline.privacy.rounding import digits_up
 from pipeline.publish.history import read_alone
 from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import (
@@ -42,7 +36,6 @@ from pipeline.report.page import (
 from pipeline.report.readings import ERRORS, errors_in_words, readings, regions_of
 from pipeline.report.templates import word
 from pipeline.schema import (
-    AccountPart,
     ClassEntry,
     ClassPart,
     Document,
@@ -54,7 +47,6 @@ from pipeline.schema import (
 
 MOST_WINDOWS = 12
 """Most matrices of windows that are drawn; of more, those of the longest alone."""
-ALL_NIGHTS = "all nights of this stream, for ever,"
 
 
 def build_release_report(document: Document, target: Path) -> Path:
@@ -80,9 +72,7 @@ def release_page(document: Document, texts: Declaration) -> PageFrame:
         id=settings.name,
         title=document.title,
         subtitle=settings.population,
-        key_numbers=night_numbers(document)
-        if isinstance(document, NightDocument)
-        else release_numbers(document),
+        key_numbers=key_numbers(document),
         headline=verdict(document),
         subject=document,
     )
@@ -125,12 +115,27 @@ def promise_of(settings: SettingsPart) -> str:
     return f"{letter(settings.definition)} = {digits_up(main_parameter(settings.promise), 6)}"
 
 
-def release_numbers(document: Document) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a release."""
-    settings, rows, unit = document.settings, document.classes, document.settings.unit
+def key_numbers(document: Document) -> list[tuple[str, str]]:
+    """Return the numbers at the head of a release, or of a night."""
+    settings, unit, rows = document.settings, document.settings.unit, document.classes
+    shown, on_paper = promised(document), "" if settings.is_safe else ", on paper only"
+    numbers = [
+        (shown["here"], f"success of an attacker, at most{on_paper}; guessing has 50 %"),
+        (shown["together"], f"with all that this account paid for{on_paper}"),
+    ]
+    if isinstance(document, NightDocument):
+        left = document.horizon - document.night
+        return [
+            *numbers,
+            (promise_of(settings), f"for one {unit}, for ever"),
+            (f"{document.night:,}", f"night{'s' * (document.night != 1)} so far"),
+            (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
+            (f"{document.units_tonight:,}", f"{unit}s tonight"),
+            (f"{document.units_so_far:,}", f"{unit}s so far"),
+        ]
     count = document.account.releases_left
     return [
-        *attack_numbers(document),
+        *numbers,
         (promise_of(settings), f"for one {unit}"),
         (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
         (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
@@ -138,170 +143,22 @@ def release_numbers(document: Document) -> list[tuple[str, str]]:
     ]
 
 
-def attack_numbers(document: Document) -> list[tuple[str, str]]:
-    """Return how often the best attack succeeds at most: on this document, and on the account."""
+def promised(document: Document) -> dict[str, Any]:
+    """Return a document, and what its account and its source of noise come to.
+
+    ``here`` and ``together`` are how often the best attack succeeds at most, on this document and
+    on all that was ``spent``; ``rho`` is what the source certified for one record, None where a
+    class does not say.
+    """
     settings, account = document.settings, document.account
     spent = budget_from(account.definition, account.spent)
-    here, together = (best_test(cost, settings.is_safe) for cost in (settings.promise, spent))
-    on_paper = "" if settings.is_safe else ", on paper only"
-    return [
-        (f"{here} %", f"success of an attacker, at most{on_paper}; guessing has 50 %"),
-        (f"{together} %", f"with all that this account paid for{on_paper}"),
+    here, together = (f"{best_test(x, settings.is_safe)} %" for x in (settings.promise, spent))
+    rhos = [
+        row.rho for row in document.classes if isinstance(row, ClassPart) and row.rho is not None
     ]
-
-
-def attacks(document: Document) -> dict[str, Any] | None:
-    """Return a row per attack: what its attacker knows, wants and gains, and what is not covered.
-
-    Figures are those of `attack_numbers`. Where labels are secret, another class is one of the
-    changes that the guarantee covers, so one figure holds for an image and its class.
-    """
-    settings, unit = document.settings, document.settings.unit
-    figures = [text for text, _ in attack_numbers(document)]
-    others, public, none = f"all other {unit}s", ["all: it is public"] * 2, ["no figure"] * 2
-    two, labels = f"{others}, and two candidates for one", "names of classes are public"
-    lines = [[two, "which of the two was used", *figures, "people with access to the images"]]
-    if settings.secret:
-        total = f"the exact number of all {unit}s tells it"
-        lines += [
-            [two, f"the class of one {unit}, as a diagnosis", *figures, labels],
-            [others, f"whether there is one more {unit}", *public, total],
-        ]
-    else:
-        sizes = "classes and their sizes are exact and public"
-        lines.append([others, f"the class of one {unit}, as a diagnosis", *public, sizes])
-    if isinstance(document, NightDocument):
-        visit = f"how many {unit}s come on a night is exact"
-        lines.append([others, "the night of a visit", *public, visit])
-    lines += [
-        [two, "all images of one patient", *_of_patient(settings), "several names of one patient"],
-        ["time, memory and disk of a run", "anything", *none, "side channels are not covered"],
-    ]
-    heads = ["Attacker knows", "Wants to know", "Gains at most", "With the account", "Not covered"]
-    return table(heads, lines, text=len(heads), wrap=True, lead=_unprotected(document))
-
-
-def _of_patient(settings: SettingsPart) -> list[str]:
-    """Return what an attacker gains of all images of a patient: here, and with the account."""
-    images = settings.images_per_person
-    if settings.unit == "person":
-        return ["as one person, above"] * 2
-    if images is None:
-        return ["no figure: their number has no limit"] * 2
-    together = best_test(for_group(settings.promise, images), settings.is_safe)
-    return [f"{together} %", "see below"]
-
-
-def meaning(document: Document) -> list[str]:
-    """Return what the release means to one person: alone, with all before it, for many images."""
-    settings = document.settings
-    cost, classes = settings.promise, settings.classes_per_person
-    lines = [
-        _plain_sentence(cost, 1 if classes is None else None, "this release", settings),
-        *_of_class(settings),
-    ]
-    if (group := settings.images_per_person) and group > 1:
-        lines.append(_plain_sentence(for_group(cost, group), group, "this release", settings))
-    lines.append(_account_sentence(document.account, settings))
-    rhos = [row.rho for row in document.classes if row.rho is not None]
     known = rhos and len(rhos) == len(document.classes)
-    rho = repeat(ZCDP(max(rhos)), classes or 1).rho if known else None
-    return [*lines, *_basis(settings, rho=rho)]
-
-
-def _unprotected(document: Document) -> list[str]:
-    """Return what is exact and not protected, as the statement of the document says it."""
-    title = "Exact, not protected"
-    return [f"{title}: {text}." for label, text in document.statement if label == title]
-
-
-def _of_class(settings: SettingsPart) -> list[str]:
-    """Return in words that the figure before it holds for a class that is secret."""
-    return [f"{class_sentence(settings.unit)}."] if settings.secret else []
-
-
-def _plain_sentence(cost: Budget, group: int | None, shown: str, settings: SettingsPart) -> str:
-    """Return in words what an attacker gains of something that a budget protects."""
-    text = plainly(cost, group=group, seen=shown, hardened=settings.is_safe)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _account_sentence(account: AccountPart, settings: SettingsPart) -> str:
-    """Return what all releases of the account mean, this one and those before it.
-
-    Each was charged for the images of a person that it counted, or for whole persons. The total
-    bounds what all tell of as many images as the release that counted fewest, and no more.
-    """
-    spent = budget_from(account.definition, account.spent)
-    counted = account.images_per_person
-    shown = "all that this account paid for so far"
-    text = _plain_sentence(spent, counted, shown, settings)
-    if settings.is_safe:
-        text += " That counts on hardened noise in all of them."
-    images = math.inf if settings.unit == "person" else settings.images_per_person or 1
-    if counted is not None and images > counted:
-        text += (
-            f" Not all of them counted more than {counted} a person: of a person with more images "
-            "they tell more."
-        )
-    return text
-
-
-def _basis(settings: SettingsPart, *, rho: float | None) -> list[str]:
-    """Return what figures of success rest on: what the noise is certified for, or that it is not.
-
-    `rho` is what the source of noise certified, None where that is not known.
-    """
-    cost = settings.promise
-    if not settings.is_safe:
-        return ["All this holds on paper, for noise of real numbers: this noise was floats."]
-    if not isinstance(cost, GDP):
-        return []
-    drawn = "" if rho is None else f" The sampler certified ρ = {digits_up(rho, 6)}."
-    return [
-        f"These figures are what noise on a lattice is certified for, in zCDP: ρ = μ²/2.{drawn} "
-        f"Ideal noise of real numbers would allow at most {success(cost)} % for one "
-        f"{settings.unit}."
-    ]
-
-
-def account(document: Document) -> dict[str, Any]:
-    """Return the account as it stood when this release was paid."""
-    account, settings = document.account, document.settings
-    symbol = letter(account.definition)
-
-    def both(value: float, epsilon: float, rounding: Callable[[float, int], str]) -> str:
-        """Return a budget and the ε that goes with it."""
-        at = f"(ε = {rounding(epsilon, 4)} at δ = {account.delta:g})"
-        return f"{symbol} = {rounding(value, 6)} {at}" if value else "nothing"
-
-    left = account.releases_left or 0
-    lasts = f"for {left:,} more like this" if left > 1 else "for one more like this"
-    return pairs_of(
-        {
-            "May be spent in all": both(account.total, account.epsilon_total, digits_up),
-            "Paid for this release": f"{symbol} = {digits_up(account.charged, 6)}",
-            "Spent, this one included": both(account.spent, account.epsilon_spent, digits_up),
-            **_certified_total(account, settings),
-            "Left": both(account.left, account.epsilon_left, digits_down),
-            "Lasts": lasts if left >= 1 else "for no other release like this",
-        }
-    )
-
-
-def _certified_total(account: AccountPart, settings: SettingsPart) -> dict[str, str]:
-    """Return what all that was spent is certified for; nothing where this noise was floats."""
-    if not settings.is_safe:
-        return {}
-    spent = certified(budget_from(account.definition, account.spent))
-    rho = f"ρ = {digits_up(main_parameter(spent), 6)} in zCDP, if all noise was hardened"
-    return {"Certified of that": f"{rho}: at most {success(spent)} % for the best test"}
-
-
-def pairs_of(pairs: Mapping[str, str], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what the template of facts draws: pairs of label and text, and the settings."""
-    written = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) if config else ""
-    return {"pairs": pairs, "url": "", "classes": [], "series": [], "notes": [], "config": written}
+    rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if known else None
+    return {"document": document, "spent": spent, "rho": rho, "here": here, "together": together}
 
 
 def exact(
@@ -310,7 +167,7 @@ def exact(
     pairs: Mapping[str, str],
     besides: str = "",
     secret: Mapping[str, str] = {},
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Return what is noised, what follows from it, and what is exact.
 
     `besides` is what else is noised where the document says what it observed, and `secret` what is
@@ -319,31 +176,14 @@ def exact(
     first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
     if _is_observed(document):
         first = first[0], first[1] + besides
-    return pairs_of(dict([first, *others]))
+    return dict([first, *others])
 
 
 def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
-    """Return what was released, and how; `words` are those of mechanisms and noises."""
+    """Return the settings; `words` are those of mechanisms and noises."""
     settings = document.settings
-    sides = f"{settings.image_height} × {settings.image_width}"
-    classes, stream = settings.classes_per_person, settings.stream
-    where = "one class" if classes == 1 else f"each of at most {classes} classes"
-    person = f"a person: the mean of that person's images in {where}"
-    pairs = {
-        "Population": settings.population,
-        "One record is": "an image" if classes is None else person,
-        "Run": settings.run_key,
-        "Labels": "secret, and so is how many a class has" if settings.secret else "public",
-        "Image size": f"{sides} pixels",
-        "Descriptor": settings.descriptor,
-        "Manifold": settings.manifold,
-        "Mechanism": words.get(settings.mechanism, settings.mechanism),
-        "Noise": words[settings.noise],
-    }
-    if stream:
-        pairs["Horizon"] = f"{stream.horizon:,} nights"
-        pairs["Opening"] = f"when n·μ of a class reaches {stream.opening:g}"
-    return pairs_of(pairs, as_json(settings))
+    config = json.dumps(as_json(settings), indent=2, ensure_ascii=False, sort_keys=True)
+    return {"settings": settings, "words": words, "config": config}
 
 
 def means(document: Document) -> Figure | None:
@@ -414,35 +254,6 @@ def rounded(value: float | None, count: int, absent: str = "") -> str:
     return absent if value is None else f"{value:.{count}g}"
 
 
-def night_numbers(document: NightDocument) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a night."""
-    settings, unit = document.settings, document.settings.unit
-    left = document.horizon - document.night
-    return [
-        *attack_numbers(document),
-        (promise_of(settings), f"for one {unit}, for ever"),
-        (f"{document.night:,}", f"night{'s' * (document.night != 1)} so far"),
-        (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
-        (f"{document.units_tonight:,}", f"{unit}s tonight"),
-        (f"{document.units_so_far:,}", f"{unit}s so far"),
-    ]
-
-
-def night_meaning(document: NightDocument) -> list[str]:
-    """Return what the stream means to one person, this night and all to come included."""
-    settings, account = document.settings, document.account
-    cost, unit = settings.promise, settings.unit
-    spent = budget_from(account.definition, account.spent)
-    shown = "this stream, all else that this account paid for"
-    return [
-        _plain_sentence(cost, None if unit == "person" else 1, ALL_NIGHTS, settings),
-        *_of_class(settings),
-        f"Each {unit} enters on one night, and pays for that night and all to come at once.",
-        _plain_sentence(spent, account.images_per_person, shown, settings),
-        *_basis(settings, rho=None),
-    ]
-
-
 def tonight(document: NightDocument) -> dict[str, Any] | None:
     """Return a row per class: who came, how many so far, and how far the true mean may be."""
     rows = document.classes
@@ -505,22 +316,3 @@ def _windows(document: NightDocument) -> list[tuple[str, WindowPart]]:
 
 def _span(window: WindowPart) -> str:
     return "last night" if window.nights == 1 else f"last {window.nights} nights"
-
-
-def night_account(document: NightDocument) -> dict[str, Any]:
-    """Return the account as it stood when the stream was opened, and how long that lasts."""
-    account, stream = document.account, document.settings.stream
-    follows = stream.follows if stream else None
-    symbol, left = letter(account.definition), document.horizon - document.night
-    paid = f"{symbol} = {digits_up(account.charged, 6)}, once"
-    return pairs_of(
-        {
-            "Paid for all nights": f"by {follows}, which it follows: {paid}" if follows else paid,
-            "Paid for this night": "nothing more",
-            "Nights left": f"{left:,} of {document.horizon:,}, at no further cost",
-            "May be spent in all": f"{symbol} = {digits_up(account.total, 6)}",
-            "Spent when it was opened": f"{symbol} = {digits_up(account.spent, 6)}",
-            **_certified_total(account, document.settings),
-            "Left then": f"{symbol} = {digits_down(account.left, 6)}",
-        }
-    )

@@ -9,6 +9,9 @@ from typing import Any
 
 from pipeline.figures import PALETTE, digits, firm, javascript, number, own_ids
 from pipeline.files import resource
+from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
+from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.privacy.statement import class_sentence, plainly
 
 
 def draw(template: str, **values: Any) -> str:
@@ -30,7 +33,10 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "digits": digits, "own_ids": own_ids, "link": _link}
+    known = (number, digits, own_ids, letter, digits_up, digits_down)
+    environment.filters |= {"link": _link, **{one.__name__: one for one in known}}
+    promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
+    environment.globals |= {one.__name__: one for one in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
 

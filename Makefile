@@ -7,15 +7,15 @@ else
 PYTHON ?= python3
 BIN := $(VENV)/bin
 endif
-# --no-compile: what is imported compiles itself then, and most of what is installed never is;
-# --no-build-isolation, below, spares a second environment for the one package that builds this one
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
-  --constraint constraints.txt
+# all that covdp imports is compiled once, here: where PYTHONDONTWRITEBYTECODE is set, each command
+# would compile it again, for five seconds; --no-build-isolation, below, spares a second environment
+# for the one package that builds this one
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # uv unpacks in seconds what takes pip half a minute, but does not know what pip was told: where that
 # is an index, a proxy or none of either, and where uv fails, pip installs
 TOLD := $(BIN)/python -m pip config list | grep -Eq '[.](index-url|no-index|proxy)='
 UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
-  --python $(BIN)/python --constraint constraints.txt
+  --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
 # what the quick part is run with; what needs another component is skipped there, under CI too:
 # torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
@@ -94,9 +94,12 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@$(PIP) hatchling uv
 	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable .; } || \
 	  $(PIP) --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q pipeline flows
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run  # by pip, which may have been told where a build of torch without CUDA is
+# by pip, which may have been told where a build of torch without CUDA is; the tests compile what
+# they import, and most of torch they never do
+$(VENV)/.dev: $(VENV)/.run
 	@$(PIP) 'setuptools>=70.1'  # builds wheels itself; a peer of the tests is built here
-	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(PIP) --no-compile --no-build-isolation --editable '.[dev]'
 	@touch $@

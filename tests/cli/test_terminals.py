@@ -115,7 +115,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     card = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
     Path("ward.toml").write_text(card)
     few = re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8"))
-    Path("few.toml").write_text(few.replace("repetitions = 100", "repetitions = 2"))
+    Path("few.toml").write_text(few.replace("repetitions = 30", "repetitions = 2"))
     Path("nightly.toml").write_text(
         'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
         "labels_and_class_sizes_are_public = true\n"

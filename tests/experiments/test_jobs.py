@@ -134,7 +134,7 @@ def test_dask_gives_the_same_numbers_as_threads(
 ) -> None:
     """A run on a real Dask cluster of two workers writes the errors that threads wrote."""
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
-    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 20")
+    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 30", "repetitions = 20")
     few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]\nclasses = [0]", text)
     (tmp_path / "few.toml").write_text(few, encoding="utf-8")
     tokens = ["run", "--runner", "dask", "--config", tmp_path / "few.toml"]
@@ -173,7 +173,7 @@ def test_commands_start_nothing_that_listens_and_import_no_prefect(tmp_path: Pat
     once; what a library has of its own is looked for.
     """
     few = tmp_path / "few.toml"
-    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 100", "repetitions = 2")
+    text = MAIN.read_text(encoding="utf-8").replace("repetitions = 30", "repetitions = 2")
     few.write_text(re.sub(r"budgets = .*", "budgets = [1.0]\nclasses = [0]", text))
     (tmp_path / "ward").mkdir()
     ward = Ward(tmp_path / "ward")

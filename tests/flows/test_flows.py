@@ -40,7 +40,7 @@ def few(tmp_path: Path) -> Path:
     """Return the file of a small main job."""
     path = tmp_path / "few.toml"
     text = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", MAIN.read_text(encoding="utf-8"))
-    path.write_text(text.replace("repetitions = 100", "repetitions = 2"), encoding="utf-8")
+    path.write_text(text.replace("repetitions = 30", "repetitions = 2"), encoding="utf-8")
     return path
 
 

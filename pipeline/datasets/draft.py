@@ -60,8 +60,8 @@ class FileSummary:
         Whether its values need a window.
     person : str
         Whose it says it is, where such files do; as private as the file.
-    image, series : str
-        SOPInstanceUID of a DICOM file, and its folder and SeriesInstanceUID.
+    series : str
+        Folder and SeriesInstanceUID of a DICOM file.
     slices : int
         Frames of a DICOM file.
     name : str
@@ -72,7 +72,6 @@ class FileSummary:
     colour: bool
     deep: bool
     person: str = ""
-    image: str = ""
     series: str = ""
     slices: int = 1
     name: str = ""
@@ -163,7 +162,6 @@ def _dicom(file: Path) -> FileSummary:
             header.samples == 3,
             deep,
             header.person,
-            text(header.elements, "SOPInstanceUID"),
             f"{file.parent}/{text(header.elements, 'SeriesInstanceUID') or file.name}",
             header.frames,
         )
@@ -381,46 +379,13 @@ class Sketch:
     open: list[str]
 
 
-def add_segmentations(
-    sketch: Sketch, folder: Path, masks: Sequence[str], looks: Sequence[FileSummary]
-) -> None:
-    """Say where segmentations are, which segments they have, and which images they leave out.
-
-    Parameters
-    ----------
-    sketch : Sketch
-        To which it is added.
-    folder : Path
-    masks : sequence of str
-        Paths of segmentations in it.
-    looks : sequence of FileSummary
-        Some images.
-    """
-    from pipeline.datasets.dicom.masks import read_regions
-
+def add_segmentations(sketch: Sketch, masks: Sequence[str]) -> None:
+    """Say where segmentations are, by their paths, and what else a card may say of them."""
     above = os.path.commonpath([os.path.dirname(name) for name in masks])  # noqa: PTH120
     sketch.keys["masks"] = f"{above}/**/*" if above else "**/*"
+    sketch.lines.append('# segments = [1]  # or "all": which are inside, where there are several')
+    sketch.lines.append('# frames = "masked"  # leaves out images that no segmentation is of')
     sketch.open.append(f"masks: {len(masks)} file(s) are segmentations")
-    referenced, several = set[str](), False
-    for name in masks[:: max(1, len(masks) // SAMPLE)]:
-        try:
-            regions = read_regions(folder / name, "all")
-        except ImageError as error:
-            sketch.open.append(f"a segmentation cannot be read: {error}")
-            continue
-        if regions is not None:
-            referenced |= {frame_id.uid for frame_id in regions.frame_ids}
-            several |= regions.segments > 1
-    if several:
-        sketch.lines.append('# segments = [1]  # or "all": which of them are inside')
-        sketch.open.append("some have several segments: which of them are inside, say by segments")
-    missing = sum(look.image not in referenced for look in looks)
-    if missing and len(masks) <= SAMPLE:
-        sketch.keys["frames"] = "masked"
-        sketch.open.append(
-            f'{missing} of {len(looks)} images are in no segmentation, and frames = "masked" '
-            "passes them by"
-        )
 
 
 def add_depths(
@@ -706,8 +671,8 @@ def _of_folder(
     sketch.open.extend(layout.open)
     if kind == "nifti":
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
-    if kind == "dicom" and masks and looks:
-        add_segmentations(sketch, path, masks, looks)
+    if kind == "dicom" and masks:
+        add_segmentations(sketch, masks)
     if kind != "folder" and looks:
         add_depths(sketch, kind, images, looks)
     owners = layout.persons or (images if kind == "nifti" else None)

@@ -310,7 +310,7 @@ def test_radiographs_are_no_volumes(
 
 
 def test_segmentations_are_drafted(tmp_path: Path) -> None:
-    """Where they lie is said, the images that they leave out are told, and several segments."""
+    """Where they lie is said, and which keys say what is inside and which images are read."""
     ward_of_series(tmp_path / "ward", (3,))
     for label, beside in itertools.product("ab", ("", "masks/")):
         of = [(f"1.{'ab'.index(label)}.3.{number}", None) for number in range(3)]
@@ -328,10 +328,9 @@ def test_segmentations_are_drafted(tmp_path: Path) -> None:
     file = tmp_path / "ward/masks/a/P3/seg"
     write_segmentation(file, np.ones((2, 6, 5)), of, segments=[1, 4])
     file.rename(tmp_path / "ward/a/P3/seg")
-    keys, draft, source = drafted(tmp_path / "ward", "segments = [1]\n")
-    assert (keys["masks"], keys["frames"]) == ("**/*", "masked")
-    assert "2 of 6 images are in no segmentation" in draft.open[2]
-    assert "which of them are inside, say by segments" in draft.open[1]
+    keys, draft, source = drafted(tmp_path / "ward", 'segments = [1]\nframes = "masked"\n')
+    assert keys["masks"] == "**/*"
+    assert '\n# frames = "masked"' in draft.card
     assert "\n# segments = [1]" in draft.card
     assert source.counts() == (1, 3)
 

@@ -8,7 +8,7 @@ from pydantic import model_validator as check
 
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
-from pipeline.datasets.dicom.pixels import FrameId, Planes
+from pipeline.datasets.dicom.pixels import FrameId
 from pipeline.datasets.pictures import Window
 
 
@@ -111,9 +111,9 @@ FAULTY = -1
 
 
 class HeaderSummary(NamedTuple):
-    """What opening a dataset keeps of a file; of volumes also where frames are, and what window.
+    """What opening a dataset keeps of a file; of volumes also its series and window.
 
-    Where there are masks, also what each frame is known by. `file` says which it is.
+    Of volumes, and where there are masks, also where each frame is. `file` says which it is.
     """
 
     file: int
@@ -122,7 +122,7 @@ class HeaderSummary(NamedTuple):
     photometric: str = ""
     person: str = ""
     day: Any = None
-    planes: Planes | None = None
+    series: str = ""
     window: Window = None
     frame_ids: tuple[FrameId, ...] = ()
 

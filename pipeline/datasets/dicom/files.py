@@ -26,19 +26,15 @@ from pipeline.datasets.dicom.header import (
     readable,
     text,
 )
-from pipeline.datasets.dicom.masks import (
-    keep_masked,
-    mask_reader,
-    segmentation_masks,
-    sidecar_masks,
-)
+from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
 from pipeline.datasets.dicom.pixels import (
     ASK_WINDOW,
     WAY,
+    FrameId,
     check_frames,
+    check_slice,
     read_frame_id,
     read_frames,
-    read_planes,
     scaling,
     slice_order,
 )
@@ -70,9 +66,7 @@ def open_dicom(
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     named = files.people is None and card.unit == "person"
     summaries = _scan_headers(card, named, others, files, faults)
-    masks = segmentation_masks(card, path, summaries, faults) if card.objects else None
-    if files.masks is not None:
-        masks = sidecar_masks(files.masks)
+    masks = find_masks(card, files, path, summaries, faults)
     if masks and card.frames == "masked":
         summaries = keep_masked(masks, summaries)
     indices = [summary.file for summary in summaries]
@@ -95,7 +89,7 @@ def open_dicom(
     shape, read, file = (_volumes if card.volumes else _images)(
         card, named, files, summaries, faults
     )
-    regions = masks and mask_reader(card, files, summaries, shape, read, masks)
+    regions = masks and mask_reader(card, files, shape, read, masks)
     return make_source(card, files, path, shape, read, file, regions)
 
 
@@ -111,12 +105,12 @@ def _scan_headers(
     card: DicomCard, named: bool, others: bool, files: ClassedFiles, faults: Faults
 ) -> list[HeaderSummary]:
     """Return what the headers of images say; raise when none can be used."""
-    with_ids = card.objects is not None or any(map(is_nifti, files.masks or ()))
+    placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
     summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            summary = _scan_header(card, named, others, with_ids, index, Path(name))
+            summary = _scan_header(card, named, others, placed, index, Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
             summary = HeaderSummary(index, (FAULTY,), person=nobody)
@@ -128,11 +122,11 @@ def _scan_headers(
 
 
 def _scan_header(
-    card: DicomCard, named: bool, others: bool, with_ids: bool, index: int, file: Path
+    card: DicomCard, named: bool, others: bool, placed: bool, index: int, file: Path
 ) -> HeaderSummary | None:
     """Return what the header of one file says; None when it is none of the images.
 
-    Where they are `with_ids`, also what its frames are known by.
+    Where they must be `placed`, also what its frames are known by, and where they are.
     """
     with readable(file) as stream:
         header = read_header(stream, file)
@@ -141,15 +135,25 @@ def _scan_header(
         if card.objects and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
             return None
         header, frames = _checked(card, named, header, file)
-        person, sides = header.person if named else "", (header.rows, header.columns)
-        summary = HeaderSummary(index, frames, sides, header.photometric, person, header.day)
-        if with_ids:
-            frame_ids = tuple(read_frame_id(header, frame) for frame in frames)
-            summary = summary._replace(frame_ids=frame_ids)
-        if card.volumes:
-            window = _one_window(card, header, frames)
-            summary = summary._replace(window=window, planes=read_planes(header, frames))
-        return summary
+        return HeaderSummary(
+            index,
+            frames,
+            (header.rows, header.columns),
+            header.photometric,
+            header.person if named else "",
+            header.day,
+            text(header.elements, "SeriesInstanceUID"),
+            _one_window(card, header, frames) if card.volumes else None,
+            _placed(card, header, frames) if placed else (),
+        )
+
+
+def _placed(card: DicomCard, header: Header, frames: Sequence[int]) -> tuple[FrameId, ...]:
+    """Return where some frames of a file are; of a volume all must say it."""
+    frame_ids = tuple(read_frame_id(header, frame) for frame in frames)
+    for frame_id in frame_ids if card.volumes else ():
+        check_slice(header, frame_id)
+    return frame_ids
 
 
 def _checked(
@@ -234,8 +238,8 @@ def _volumes(
     for summary in summaries:
         name = files.names[summary.file]
         key = name, ""
-        if summary.planes is not None and len(summary.frames) == 1:
-            key = str(Path(name).parent), summary.planes.series
+        if not summary.faulty and len(summary.frames) == 1:
+            key = str(Path(name).parent), summary.series
         series.setdefault(key, []).append(summary)
     volumes: list[list[tuple[int, int]]] = []
     errors: dict[str, ImageError] = {}
@@ -287,7 +291,7 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         When they are no volume, or not of one class, person, meaning or window.
     """
     where = files.names[members[0].file]
-    if members[0].planes is None:  # the file itself says why
+    if members[0].faulty:  # the file itself says why
         return [(members[0].file, FAULTY)]
     assert files.people is not None
     for what, values in (
@@ -299,7 +303,7 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
     ):
         if any(value != values[0] for value in values):
             raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
-    order = slice_order([summary.planes for summary in members if summary.planes], where)
+    order = slice_order([frame for summary in members for frame in summary.frame_ids], where)
     frames = [(summary.file, frame) for summary in members for frame in summary.frames]
     return [frames[place] for place in order.tolist()]
 
@@ -323,7 +327,7 @@ def _decode(
         _check_alike(card, first, header)
         if card.volumes:
             _one_window(card, header, readable_frames)
-            read_planes(header, readable_frames)
+            _placed(card, header, readable_frames)
         if not set(frames.tolist()) <= set(readable_frames):
             raise changed(file)
         stored = read_frames(stream, header, frames.tolist())

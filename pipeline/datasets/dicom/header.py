@@ -271,15 +271,10 @@ class Header:
     signed: bool
 
     @property
-    def plain(self) -> bool:
-        """Whether the pixels are gray values, one after another, as this machine has them."""
-        return self.length >= 0 and self.syntax in (IMPLICIT, EXPLICIT) and self.samples == 1
-
-    @property
-    def frame_bytes(self) -> int:
-        """Bytes of a frame that is not compressed."""
+    def frame_bits(self) -> int:
+        """Bits of a frame that is not compressed."""
         halved = self.photometric == "YBR_FULL_422" and self.length >= 0
-        return self.rows * self.columns * (2 if halved else self.samples) * self.allocated // 8
+        return self.rows * self.columns * (2 if halved else self.samples) * self.allocated
 
     @cached_property
     def groups(self) -> tuple[list["Dataset"], list["Dataset"]]:

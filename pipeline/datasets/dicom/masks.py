@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -21,7 +22,14 @@ from numpy.typing import NDArray
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
-from pipeline.datasets.dicom.card import PICTURES, DicomCard, HeaderSummary, Segments, is_nifti
+from pipeline.datasets.dicom.card import (
+    FAULTY,
+    PICTURES,
+    DicomCard,
+    HeaderSummary,
+    Segments,
+    is_nifti,
+)
 from pipeline.datasets.dicom.header import (
     EXPLICIT,
     IMPLICIT,
@@ -34,7 +42,14 @@ from pipeline.datasets.dicom.header import (
     stored,
     text,
 )
-from pipeline.datasets.dicom.pixels import FLOOR, UNIT, FrameId, places, read_frame_id
+from pipeline.datasets.dicom.pixels import (
+    FLOOR,
+    UNIT,
+    FrameId,
+    check_size,
+    places,
+    read_frame_id,
+)
 from pipeline.datasets.listing import (
     Fault,
     Faults,
@@ -48,15 +63,7 @@ from pipeline.datasets.listing import (
 )
 from pipeline.datasets.nifti import VOXEL_TOLERANCE, Volume, read_affines, read_planes, read_volume
 from pipeline.datasets.pictures import fitted_mask, read_mask
-from pipeline.datasets.source import (
-    LARGEST,
-    FilesReader,
-    Reader,
-    Rows,
-    StacksReader,
-    changed,
-    file_state,
-)
+from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
 
 NOTHING, WRONG = -1, -2
@@ -64,6 +71,12 @@ NOTHING, WRONG = -1, -2
 
 MaskAddress: TypeAlias = tuple[int, int]
 """Where a mask is: in which file of masks, and where in it."""
+
+Find: TypeAlias = Callable[[HeaderSummary, FrameId | None], MaskAddress | str | None]
+"""Where the mask of an image is, by what its header says and what it is known by; what is wrong
+with one that does not fit; None where there is none."""
+
+_WAY = "draw it on the image, or leave the image out with exclude"
 
 
 class MaskSource(NamedTuple):
@@ -73,13 +86,9 @@ class MaskSource(NamedTuple):
     ----------
     names : Paths
         The files that they are in.
-    find : callable
-        ``find(summary, frame)``: where the mask of an image is, by what the header of its file
-        says, and which of its frames it is. None where there is none; where there is one
-        that does not fit, what is wrong with it.
-    whole : callable
-        ``whole(file, places)``: what is wrong with a file of masks when all slices of a volume have
-        theirs in it, at these places; "" if nothing is.
+    of : dict
+        Where the mask of each image is that has one, or what is wrong with it; images are known by
+        the number of their file, and which of its frames they are.
     read : callable
         ``read(file, places)``: some masks as they were drawn, each (h, w) of 0 and 1. It runs in
         threads, or elsewhere.
@@ -88,38 +97,69 @@ class MaskSource(NamedTuple):
     """
 
     names: Paths
-    find: Callable[[HeaderSummary, int], MaskAddress | str | None]
-    whole: Callable[[int, Sequence[int]], str]
+    of: dict[tuple[int, int], MaskAddress | str]
     read: Callable[[Path, Sequence[int]], list[ImageArray]]
     where: str
 
 
-def keep_masked(source: MaskSource, summaries: Sequence[HeaderSummary]) -> list[HeaderSummary]:
+def find_masks(
+    card: DicomCard,
+    files: ClassedFiles,
+    path: Path,
+    summaries: Sequence[HeaderSummary],
+    faults: Faults,
+) -> MaskSource | None:
+    """Return the masks of some images; None where the card names none.
+
+    They are in the segmentations at the card's `masks`, or beside the images: then one that cannot
+    be read is at fault where its images are, when it is their turn.
+
+    Raises
+    ------
+    ImageError
+        When there is no segmentation. One that cannot be read goes to `faults`.
+    """
+    find: Find
+    read: Callable[[Path, Sequence[int]], list[ImageArray]]
+    if card.objects:
+        index = _index_segmentations(card, path, summaries, faults)
+        names, find, read = packed(index.names), index.find, partial(_read_regions, card.segments)
+        none = f"no segmentation at '{card.masks}' is of it"
+    elif files.masks is not None:
+        names, find, read = files.masks, partial(_find_sidecar, files.masks, {}), _read_sidecar
+        none = "it has no mask"
+    else:
+        return None
+    of = {
+        (summary.file, number): address
+        for summary in summaries
+        if not summary.faulty
+        for number, frame_id in itertools.zip_longest(summary.frames, summary.frame_ids)
+        if (address := find(summary, frame_id)) is not None
+    }
+    return MaskSource(names, of, read, f": {none}; bring it, or leave the image out with exclude")
+
+
+def keep_masked(masks: MaskSource, summaries: Sequence[HeaderSummary]) -> list[HeaderSummary]:
     """Return the files with those of their frames that have a pixel inside a region.
 
     An image whose mask is at fault stays, and is refused when it is its turn.
     """
     masked = []
     for summary in summaries:
-        places = [
-            frame for frame in range(len(summary.frames)) if _has_some(source, summary, frame)
-        ]
-        if places:
-            frame_ids = tuple(summary.frame_ids[frame] for frame in places if summary.frame_ids)
-            frames = [summary.frames[frame] for frame in places]
-            masked.append(summary._replace(frames=frames, frame_ids=frame_ids))
+        frames = [frame for frame in summary.frames if _has_some(masks, (summary.file, frame))]
+        if frames:
+            masked.append(summary._replace(frames=frames))
     return masked
 
 
-def _has_some(source: MaskSource, summary: HeaderSummary, frame: int) -> bool:
+def _has_some(masks: MaskSource, image: tuple[int, int]) -> bool:
     """Return whether an image has a pixel inside its mask, or is at fault."""
-    if summary.faulty:
-        return True
-    address = source.find(summary, frame)
-    if address is None or isinstance(address, str):
-        return address is not None
+    address = masks.of.get(image)
+    if not isinstance(address, tuple):
+        return address is not None or image[1] == FAULTY
     try:
-        (mask,) = source.read(Path(source.names[address[0]]), [address[1]])
+        (mask,) = masks.read(Path(masks.names[address[0]]), [address[1]])
     except ImageError:
         return True
     return bool(mask.any())
@@ -128,65 +168,64 @@ def _has_some(source: MaskSource, summary: HeaderSummary, frame: int) -> bool:
 def mask_reader(
     card: DicomCard,
     files: ClassedFiles,
-    summaries: Sequence[HeaderSummary],
     shape: tuple[int, ...],
     read: FilesReader | StacksReader,
-    source: MaskSource,
+    masks: MaskSource,
 ) -> Reader:
     """Return the reader of the masks of some images, or of volumes; its rows are those of `read`.
 
-    Files are numbered as in `source`, after them come the images that are refused: those that have
-    no mask, or one that does not fit, when it is their turn.
+    Files are numbered as in `masks`. After them come the images: those that have no mask, or one
+    that does not fit, are refused when it is their turn.
     """
     slices = read.slices if isinstance(read, StacksReader) else read
     images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
-    summary_of = {
-        (summary.file, number): (summary, frame)
-        for summary in summaries
-        if not summary.faulty
-        for frame, number in enumerate(summary.frames)
-    }
     file, place = np.zeros(len(images), np.int64), np.full(len(images), NOTHING)
-    refused, reasons = list[str](), dict[str, str]()
+    reasons = dict[str, str]()
 
     def refuse(rows: slice, reason: str) -> None:
-        name = files.names[images[rows.start][0]]
-        reasons[name] = f"{name}{reason}"
-        file[rows], place[rows] = len(source.names) + len(refused), WRONG
-        refused.append(name)
+        number = images[rows.start][0]
+        reasons[files.names[number]] = f"{files.names[number]}{reason}"
+        file[rows], place[rows] = len(masks.names) + number, WRONG
 
     for row, image in enumerate(images):
-        if image not in summary_of:  # it is at fault itself
+        address = masks.of.get(image, None if card.volumes else masks.where)
+        if image[1] == FAULTY:
             continue
-        address = source.find(*summary_of[image])
-        if address is None and not card.volumes:
-            address = source.where
         if isinstance(address, str):
             refuse(slice(row, row + 1), address)
         elif address:
             file[row], place[row] = address
     volumes = itertools.pairwise(read.starts.tolist()) if isinstance(read, StacksReader) else ()
     for rows in itertools.starmap(slice, volumes):
-        if images[rows.start] in summary_of:
-            reason = _join(source, file[rows], place[rows])
-            refuse(rows, reason) if reason else None
+        if images[rows.start][1] != FAULTY and (reason := _join(masks, file[rows], place[rows])):
+            refuse(rows, reason)
     high, wide = (shape[1:] if card.volumes else shape)[:2]
-    decode = partial(_decode, card, (high, wide), reasons, source.read)
-    masks = FilesReader(decode, joined([source.names, packed(refused)]), file, place, shared=True)
-    return StacksReader(masks, read.starts, _not_empty) if isinstance(read, StacksReader) else masks
+    decode = partial(_decode, card, (high, wide), reasons, masks.read)
+    found = FilesReader(decode, joined([masks.names, files.names]), file, place, shared=True)
+    return StacksReader(found, read.starts, _not_empty) if isinstance(read, StacksReader) else found
 
 
-def _join(source: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
+def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
     """Join the slices of a volume: a slice without a mask gets a file of the other slices.
 
-    Return what is wrong with their masks, "" if nothing is.
+    Return what is wrong with their masks, "" if nothing is. All slices of a volume in NIfTI are
+    slices of one mask.
     """
     some = np.flatnonzero(place != NOTHING)
     if not len(some):
-        return source.where
+        return masks.where
     file[place == NOTHING] = file[some[0]]
-    in_one = (file == file[0]).all() and place[0] != WRONG
-    return source.whole(int(file[0]), place.tolist()) if in_one else ""
+    if WRONG in place or (file != file[0]).any() or not is_nifti(masks.names[int(file[0])]):
+        return ""
+    mask = read_volume(Path(masks.names[int(file[0])]))
+    depth = mask.shape[_along(int(place[0]))]
+    if len({*place.tolist()}) == depth == len(place):
+        return ""
+    return _unlike("series' size", f"{len(place)} slices", depth, mask.file)
+
+
+def _unlike(what: str, wanted: object, found: object, file: str | Path) -> str:
+    return f": a mask must have its {what}, {wanted}, found {found} in {Path(file).name}; {_WAY}"
 
 
 def _decode(
@@ -237,23 +276,17 @@ class Regions(NamedTuple):
 
     Attributes
     ----------
-    sides : (int, int)
-        Rows and columns.
-    marks : tuple of Mark
+    header : Header
+        Without elements, which may be many.
+    frame_ids : tuple of FrameId
         The images, in the order in which they are first named.
     frames : tuple of tuple of int
         For each its frames in the segmentation, one a segment.
-    start : int
-        Where the bits begin in the file.
-    segments : int
-        How many segments it has, inside or not.
     """
 
-    sides: tuple[int, int]
+    header: Header
     frame_ids: tuple[FrameId, ...]
     frames: tuple[tuple[int, ...], ...]
-    start: int
-    segments: int
 
 
 def is_segmentation(file: Path) -> bool:
@@ -274,31 +307,28 @@ def read_regions(file: Path, segments: Segments | None) -> Regions | None:
     ImageError
         When it is one that cannot be read, or leaves open what is inside.
     """
-    return _read_regions(file, file_state(file), segments)
+    return _kept_regions(file, file_state(file), segments)
 
 
 @lru_cache(maxsize=KEPT)
-def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
+def _kept_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
     """Return the same; a file with another `stamp` is another."""
     with readable(file) as stream:
         header = _read_segmentation(stream, file)
         if header is None:
             return None
-        there = _segments(header)
-        wanted = _wanted(header, there, segments)
+        wanted = _wanted(header, segments)
         frames: dict[tuple[str, int], list[int]] = {}
-        frame_ids: dict[tuple[str, int], FrameId] = {}
+        frame_ids: list[FrameId] = []
         for frame in range(header.frames):
             if _segment(header, frame) not in wanted:
                 continue
-            image = _image(header, frame)
+            uid, number = image = _image(header, frame)
+            if image not in frames:
+                frame_ids.append(read_frame_id(header, frame)._replace(uid=uid, frame=number))
             frames.setdefault(image, []).append(frame)
-            frame_ids.setdefault(
-                image, read_frame_id(header, frame)._replace(uid=image[0], frame=image[1])
-            )
-    sides = header.rows, header.columns
-    frames_of_image = tuple(map(tuple, frames.values()))
-    return Regions(sides, tuple(frame_ids.values()), frames_of_image, header.start, len(there))
+    few = replace(header, elements=type(header.elements)())
+    return Regions(few, tuple(frame_ids), tuple(map(tuple, frames.values())))
 
 
 def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
@@ -318,37 +348,14 @@ def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
             f"{file}: a segmentation must not be compressed; write it uncompressed, as with "
             "dcmconv +te"
         )
-    pixels = header.rows * header.columns
-    if not 1 <= pixels <= LARGEST or header.frames * pixels > 8 * header.length:
-        raise header.fault(
-            "NumberOfFrames",
-            f"is {header.frames:,}, for which the file is too short",
-            "bring the file whole or leave it out",
-        )
+    check_size(header)
     return header
 
 
-def union(stream: BinaryIO, regions: Regions, frames: Sequence[int]) -> ImageArray:
-    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames are bit after bit."""
-    pixels = math.prod(regions.sides)
-    mask = np.zeros(pixels, np.uint8)
-    for frame in frames:
-        first = frame * pixels
-        stream.seek(regions.start + first // 8)
-        content = stream.read(math.ceil((first % 8 + pixels) / 8))
-        bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
-        mask |= bits[first % 8 :][:pixels]
-    return mask.reshape(regions.sides)
-
-
-def _segments(header: Header) -> frozenset[int]:
-    """Return the numbers of all segments."""
-    each = items(header.elements, "SegmentSequence")
-    return frozenset(_small_number(segment, "SegmentNumber") for segment in each)
-
-
-def _wanted(header: Header, there: frozenset[int], segments: Segments | None) -> frozenset[int]:
+def _wanted(header: Header, segments: Segments | None) -> frozenset[int]:
     """Return the numbers of the segments that are inside, of those that are there."""
+    each = items(header.elements, "SegmentSequence")
+    there = frozenset(_small_number(segment, "SegmentNumber") for segment in each)
     if segments == "all" or (segments is None and len(there) == 1):
         return there
     if segments is None:
@@ -419,17 +426,54 @@ class SegmentationIndex(NamedTuple):
     of: dict[tuple[str, int], list[MaskAddress]]
     known: Counter[tuple[str, int]]
 
+    def find(self, summary: HeaderSummary, frame_id: FrameId | None) -> MaskAddress | str | None:
+        """Return where the region of an image is, or what is wrong with it; see `Find`."""
+        assert frame_id is not None
+        image = frame_id.uid, frame_id.frame
+        there = self.of.get(image, [])
+        if len(there) > 1:
+            both = " and ".join(Path(self.names[file]).name for file, _ in there[:2])
+            return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
+        if not there:
+            return None
+        if self.known[image] > 1:
+            return (
+                ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on "
+                "is not known; give each its own, or leave one out with exclude"
+            )
+        file, place = there[0]
+        regions = self.regions[file]
+        misfit = _misfit(summary.sides, frame_id, regions, regions.frame_ids[place])
+        return misfit or there[0]
 
-def segmentation_masks(
+
+def _misfit(
+    sides: tuple[int, int], image: FrameId, regions: Regions, region: FrameId
+) -> str | None:
+    """Return what is wrong with a region, which must have the pixels of its image."""
+    header = regions.header
+    if sides != (header.rows, header.columns):
+        return _unlike("image's size", sides, (header.rows, header.columns), header.file)
+    side, other = min(image.spacing, default=0.0), min(region.spacing, default=0.0)
+    if side and other and abs(other / side - 1.0) > SPACING_TOLERANCE:
+        return _unlike("image's PixelSpacing", f"{side:g} mm", f"{other:g}", header.file)
+    if not all((image.position, image.direction, region.position, region.direction)):
+        return None
+    slack = max(FLOOR, VOXEL_TOLERANCE * side)
+    apart = np.abs(np.subtract(image.position, region.position)).max()
+    turned = np.abs(np.subtract(image.direction, region.direction)).max()
+    if apart <= slack and turned <= UNIT:
+        return None
+    return (
+        f": a mask must be where its image is, found another place or direction in "
+        f"{header.file.name}; {_WAY}"
+    )
+
+
+def _index_segmentations(
     card: DicomCard, path: Path, summaries: Sequence[HeaderSummary], faults: Faults
-) -> MaskSource:
-    """Return the masks at the card's `masks`; files there that are no segmentations are skipped.
-
-    Raises
-    ------
-    ImageError
-        When there is none. One that cannot be read goes to `faults`.
-    """
+) -> SegmentationIndex:
+    """Return what is at the card's `masks`; files there that are no segmentations are skipped."""
     assert card.masks is not None
     counts = Counter(
         (frame_id.uid, frame_id.frame) for summary in summaries for frame_id in summary.frame_ids
@@ -447,77 +491,38 @@ def segmentation_masks(
             continue
         if regions is not None:
             for place, frame_id in enumerate(regions.frame_ids):
-                index.of.setdefault((frame_id.uid, frame_id.frame), []).append(
-                    (len(index.names), place)
-                )
+                image = frame_id.uid, frame_id.frame
+                index.of.setdefault(image, []).append((len(index.names), place))
             index.names.append(entry.path)
             index.regions.append(regions)
     if not index.names:
         raise ImageError(
             f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"
         )
-    return MaskSource(
-        packed(index.names),
-        partial(_find_region, index),
-        lambda file, places: "",
-        partial(_read_regions_at, card.segments),
-        f": no segmentation at '{card.masks}' is of it; bring it, or leave the image out with "
-        "exclude",
-    )
+    return index
 
 
-def _find_region(
-    segmentations: SegmentationIndex, summary: HeaderSummary, frame: int
-) -> MaskAddress | str | None:
-    """Return where the region of an image is, or what is wrong with it; see `MaskSource`."""
-    frame_id = summary.frame_ids[frame]
-    there = segmentations.of.get((frame_id.uid, frame_id.frame), [])
-    if len(there) > 1:
-        both = " and ".join(Path(segmentations.names[file]).name for file, _ in there[:2])
-        return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
-    if not there:
-        return None
-    if segmentations.known[frame_id.uid, frame_id.frame] > 1:
-        return (
-            ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on is "
-            "not known; give each its own, or leave one out with exclude"
-        )
-    file, place = there[0]
-    regions, name = segmentations.regions[file], Path(segmentations.names[file]).name
-    if regions.sides != summary.sides:
-        return (
-            f": a mask must have its image's size, {summary.sides}, found {regions.sides} in {name}"
-        )
-    other = regions.frame_ids[place]
-    if (
-        frame_id.spacing
-        and other.spacing
-        and abs(other.spacing / frame_id.spacing - 1.0) > SPACING_TOLERANCE
-    ):
-        return (
-            f": a mask must have its image's PixelSpacing, {frame_id.spacing:g} mm, found "
-            f"{other.spacing:g} in {name}; draw it anew, or leave the image out with exclude"
-        )
-    if frame_id.plane and other.plane:
-        slack = max(FLOOR, VOXEL_TOLERANCE * frame_id.spacing)
-        apart = np.abs(np.subtract(frame_id.plane, other.plane))
-        if not (apart[:3].max() <= slack and apart[3:].max() <= UNIT):
-            return (
-                f": a mask must be where its image is, found another place or direction in "
-                f"{name}; draw it on the image, or leave the image out with exclude"
-            )
-    return there[0]
-
-
-def _read_regions_at(
-    segments: Segments | None, file: Path, places: Sequence[int]
-) -> list[ImageArray]:
-    """Return some masks of a segmentation; see `MaskSource`."""
+def _read_regions(segments: Segments | None, file: Path, places: Sequence[int]) -> list[ImageArray]:
+    """Return some masks of a segmentation, each the union of its frames; see `MaskSource`."""
     regions = read_regions(file, segments)
     if regions is None or max(places, default=0) >= len(regions.frame_ids):
         raise changed(file)
     with readable(file) as stream:
-        return [union(stream, regions, regions.frames[place]) for place in places]
+        return [_union(stream, regions.header, regions.frames[place]) for place in places]
+
+
+def _union(stream: BinaryIO, header: Header, frames: Sequence[int]) -> ImageArray:
+    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames are bit after bit.
+
+    pydicom 3.0 reads a byte too few of a frame that does not begin with one.
+    """
+    mask = np.zeros(header.frame_bits, np.uint8)
+    for frame in frames:
+        start, skip = divmod(frame * len(mask), 8)
+        stream.seek(header.start + start)
+        content = np.frombuffer(stream.read(math.ceil((skip + len(mask)) / 8)), np.uint8)
+        mask |= np.unpackbits(content, bitorder="little")[skip:][: len(mask)]
+    return mask.reshape(header.rows, header.columns)
 
 
 SLICE_TOLERANCE = 0.2
@@ -526,8 +531,6 @@ are rounded most; the nearest is still plain."""
 
 _FLIP = np.diag([-1.0, -1.0, 1.0])
 """From DICOM, where x runs to a patient's left and y to the back, to NIfTI: right and front."""
-
-_WAY = "draw it on the image, or leave the image out with exclude"
 
 
 class _Pose(NamedTuple):
@@ -541,25 +544,10 @@ Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 """For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
 
 
-def sidecar_masks(masks: Paths) -> MaskSource:
-    """Return the masks that are beside some images: pictures and NIfTI, by the ends of their names.
-
-    One that cannot be read is at fault where its images are, when it is their turn.
-    """
-    poses: Poses = {}
-    return MaskSource(
-        masks,
-        partial(_find_sidecar, masks, poses),
-        partial(_check_depth, masks, poses),
-        _read_sidecar,
-        ": it has no mask; bring it, or leave the image out with exclude",
-    )
-
-
 def _find_sidecar(
-    masks: Paths, poses: Poses, summary: HeaderSummary, frame: int
-) -> MaskAddress | str | None:
-    """Return where the mask of an image is, or what is wrong with it; see `MaskSource`."""
+    masks: Paths, poses: Poses, summary: HeaderSummary, frame_id: FrameId | None
+) -> MaskAddress | str:
+    """Return where the mask of an image is, or what is wrong with it; see `Find`."""
     index, mask = summary.file, masks[summary.file]
     if mask.lower().endswith(PICTURES):
         if len(summary.frames) > 1:
@@ -568,7 +556,7 @@ def _find_sidecar(
                 "NIfTI or a segmentation, or name one frame in the card"
             )
         return index, summary.sides[0] << 16 | summary.sides[1]
-    if not is_nifti(mask):
+    if not is_nifti(mask) or frame_id is None:
         return (
             f": a mask must be a picture ({', '.join(MASKS)}) or NIfTI, found {Path(mask).name}; "
             'segmentations need kind = "dicom", where masks says where they are'
@@ -579,25 +567,8 @@ def _find_sidecar(
         except ImageError as error:
             poses[mask] = index, f": {error}"
     first, pose = poses[mask]
-    place = (
-        pose if isinstance(pose, str) else _placed(pose, summary.sides, summary.frame_ids[frame])
-    )
+    place = pose if isinstance(pose, str) else _placed(pose, summary.sides, frame_id)
     return place if isinstance(place, str) else (first, place)
-
-
-def _check_depth(masks: Paths, poses: Poses, file: int, places: Sequence[int]) -> str:
-    """Return what is wrong with the masks of a volume; a picture is that of one slice."""
-    name = masks[file]
-    _, pose = poses.get(name, (file, ""))
-    if isinstance(pose, str):
-        return ""
-    count, depth = len({*places}), pose.volume.shape[_along(places[0])]
-    if count == depth == len(places):
-        return ""
-    return (
-        f": a mask must have its series' size, {len(places)} slices, found {depth} in "
-        f"{Path(name).name}; {_WAY}"
-    )
 
 
 def _pose(file: Path) -> _Pose:
@@ -632,50 +603,49 @@ def _pose(file: Path) -> _Pose:
     return _Pose(volume, inverse)
 
 
-def _placed(pose: _Pose, sides: tuple[int, int], frame_id: FrameId) -> int | str:
+def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     """Return which slice of a file is the mask of an image, and how it is turned; or what is wrong.
 
-    With S the voxel of the first pixel, and d, a the steps to the pixels below and beside it, all
-    in voxels, pixel (r, c) is at S + r·d + c·a. Where d and a are ±1 along two axes and 0 along
-    the others, up to `VOXEL_TOLERANCE` at the corners, and S is the first or last voxel of these
-    axes, pixels are voxels, turned and mirrored as the signs say.
+    Pixel (r, c) of the image is at voxel A·(r, c, 1). Where the first two columns of A are ±1
+    along two axes and 0 along the others, up to `VOXEL_TOLERANCE` at the corners, and the third is
+    the first or last voxel of these axes, pixels are voxels, turned and mirrored as the signs say.
     """
-    name = pose.volume.file.name
-    if not frame_id.plane or not frame_id.sides:
+    volume = pose.volume
+    if not (image.position and image.direction and image.spacing):
         return (
             ": a mask in NIfTI needs ImagePositionPatient (0020,0032), ImageOrientationPatient "
             "(0020,0037) and PixelSpacing (0028,0030) in its image, to know its orientation; "
             "give a picture as mask, or leave the image out with exclude"
         )
-    position, across, down = np.reshape(frame_id.plane, (3, 3))
+    across, down = np.reshape(image.direction, (2, 3))
+    steps = np.array([down * image.spacing[0], across * image.spacing[1], image.position])
+    last = np.subtract(sides, 1)
+    corners = np.array([[*(last * bits), 1] for bits in np.ndindex(2, 2)]).T
     with np.errstate(over="ignore", invalid="ignore"):
-        turn = pose.inverse[:3, :3] @ _FLIP
-        start = turn @ position + pose.inverse[:3, 3]
-        steps = turn @ np.stack([down * frame_id.sides[0], across * frame_id.sides[1]], axis=1)
-    axes = np.abs(steps).argmax(axis=0)
-    if axes[0] == axes[1] or not (np.isfinite(start).all() and np.isfinite(steps).all()):
-        return f": a mask must have its image's orientation, found another in {name}; {_WAY}"
-    mask_sides = tuple(pose.volume.shape[axis] for axis in axes)
-    if mask_sides != sides:
-        return f": a mask must have its image's size, {sides}, found {mask_sides} in {name}; {_WAY}"
-    signs = np.sign(steps[axes, [0, 1]])
-    along = 3 - int(axes.sum())
-    number = int(np.clip(np.rint(start[along]), -1, pose.volume.shape[along]))
-    wanted_start, wanted_steps = np.zeros(3), np.zeros((3, 2))
-    wanted_start[axes] = np.where(signs > 0, 0, np.subtract(sides, 1))
-    wanted_start[along], wanted_steps[axes, [0, 1]] = number, signs
-    corners = np.array([[0, 0], [sides[0] - 1, 0], [0, sides[1] - 1], np.subtract(sides, 1)]).T
-    apart = np.abs((start - wanted_start)[:, np.newaxis] + (steps - wanted_steps) @ corners)
-    aside = apart[axes].max()
-    if not (aside <= VOXEL_TOLERANCE and apart[along].max() <= SLICE_TOLERANCE):
+        found = pose.inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
+    axes = np.abs(found[:, :2]).argmax(axis=0)
+    if axes[0] == axes[1] or not np.isfinite(found).all():
         return (
-            f": a mask must be where its image is, found its voxels {aside:.2f} pixels beside "
-            f"and {apart[along].max():.2f} slices off in {name}; {_WAY}"
+            f": a mask must have its image's orientation, found another in {volume.file.name}; "
+            f"{_WAY}"
         )
-    if not 0 <= number < pose.volume.shape[along]:
+    mask_sides = tuple(volume.shape[axis] for axis in axes)
+    if mask_sides != sides:
+        return _unlike("image's size", sides, mask_sides, volume.file)
+    signs, along = np.sign(found[axes, [0, 1]]), 3 - int(axes.sum())
+    number = int(np.clip(np.rint(found[along, 2]), -1, volume.shape[along]))
+    wanted = np.zeros((3, 3))
+    wanted[axes, [0, 1]], wanted[axes, 2], wanted[along, 2] = signs, last * (signs <= 0), number
+    apart = np.abs((found - wanted) @ corners).max(axis=1)
+    if not (apart[axes].max() <= VOXEL_TOLERANCE and apart[along] <= SLICE_TOLERANCE):
         return (
-            f": a mask must have a slice where its image has one, found {name} with "
-            f"{pose.volume.shape[along]} slices that end before; {_WAY}"
+            f": a mask must be where its image is, found its voxels {apart[axes].max():.2f} pixels "
+            f"beside and {apart[along]:.2f} slices off in {volume.file.name}; {_WAY}"
+        )
+    if not 0 <= number < volume.shape[along]:
+        return (
+            f": a mask must have a slice where its image has one, found {volume.file.name} with "
+            f"{volume.shape[along]} slices that end before; {_WAY}"
         )
     turned = int(axes[0]) << 4 | int(axes[1]) << 2 | int(signs[0] < 0) << 1 | int(signs[1] < 0)
     return number << 6 | turned

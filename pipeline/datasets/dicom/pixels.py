@@ -73,27 +73,33 @@ def check_frames(header: Header, channels: int) -> None:
     """
     _check_meaning(header, channels)
     _check_bits(header)
-    frame = header.frame_bytes
+    check_size(header)
+    if header.syntax not in NATIVE:
+        _check_decoder(header)
+    if (header.length >= 0) != (header.syntax in NATIVE):
+        raise ImageError(
+            f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
+            "write the file anew or leave it out"
+        )
+
+
+def check_size(header: Header) -> None:
+    """Raise unless frames have a size that images may have, and the file is as long as they are."""
+    frame = math.ceil(header.frame_bits / 8)
     if not 1 <= frame <= LARGEST:
         raise ImageError(
             f"{header.file}: Rows (0028,0010) x Columns (0028,0011) must be 1 to {LARGEST:,} "
             f"bytes, found {frame:,}; cut the image to tiles or leave it out"
         )
-    native = header.length >= 0
     # a compressed frame is at least an item's head and two bytes
-    needed = header.frames * (frame if native else 10)
-    if needed > (header.length if native else header.size):
+    frame_bits, length = (header.frame_bits, header.length)
+    if header.length < 0:
+        frame_bits, length = 80, header.size
+    if header.frames * frame_bits > 8 * length:
         raise header.fault(
             "NumberOfFrames",
             f"is {header.frames:,}, for which the file is too short",
             "bring the file whole or leave it out",
-        )
-    if header.syntax not in NATIVE:
-        _check_decoder(header)
-    if native != (header.syntax in NATIVE):
-        raise ImageError(
-            f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
-            "write the file anew or leave it out"
         )
 
 
@@ -126,7 +132,7 @@ def _check_bits(header: Header) -> None:
         raise header.fault(
             "BitsStored", f"must be 1 to {header.allocated} (BitsAllocated), found {header.stored}"
         )
-    highest = header.allocated - 1 if header.plain else header.stored - 1
+    highest = header.allocated - 1 if header.length >= 0 else header.stored - 1
     if not header.stored - 1 <= header.high <= highest:
         raise header.fault("HighBit", f"must be BitsStored - 1, found {header.high}")
     if header.samples == 3 and header.signed:
@@ -151,29 +157,18 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     """
     if header.length < 0:
         yield from _compressed(stream, header, frames)
-    elif header.plain:
-        for frame in frames:
-            stream.seek(header.start + frame * header.frame_bytes)
-            yield _native(stream.read(header.frame_bytes), header)
-    else:
-        from pydicom.pixels.decoders.base import get_decoder
-        from pydicom.uid import UID
+        return
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.uid import UID
 
-        decoder = get_decoder(UID(header.syntax))
-        stream.seek(header.start)
-        options = _options(header, header.frames)
-        for pixels, _ in decoder.iter_array(stream, indices=list(frames), **options):
-            yield pixels
-
-
-def _native(pixels: bytes, header: Header) -> Stored:
-    """Return one gray frame: bits that are not in use are dropped, the sign is carried on."""
-    kind = np.dtype(f"<{'i' if header.signed else 'u'}{header.allocated // 8}")
-    values = np.frombuffer(pixels, kind).reshape(header.rows, header.columns)
-    above = header.allocated - 1 - header.high
-    if unused := header.allocated - header.stored:
-        values = np.right_shift(np.left_shift(values, above), unused)
-    return values
+    options = _options(header, header.frames) | {"correct_unused_bits": False}
+    above, unused = header.allocated - 1 - header.high, header.allocated - header.stored
+    stream.seek(header.start)
+    for pixels, _ in get_decoder(UID(header.syntax)).iter_array(
+        stream, indices=list(frames), **options
+    ):
+        # bits that are not in use are dropped, the sign is carried on
+        yield np.right_shift(np.left_shift(pixels, above), unused) if unused else pixels
 
 
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
@@ -253,10 +248,11 @@ def _check_encoded(header: Header, encoded: bytes) -> None:
             f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
             f"found {encoded_sides}; write the file anew or leave it out"
         )
-    if len(encoded) > 2 * header.frame_bytes + _SPARE:
+    size = header.frame_bits // 8
+    if len(encoded) > 2 * size + _SPARE:
         raise ImageError(
             f"{header.file}: a compressed frame has {len(encoded):,} bytes for "
-            f"{header.frame_bytes:,} of pixels; write the file anew or leave it out"
+            f"{size:,} of pixels; write the file anew or leave it out"
         )
 
 
@@ -406,117 +402,76 @@ UNIT = 1e-3
 WAY = "bring the series whole, or leave it out with exclude"
 
 
-class Planes(NamedTuple):
-    """Where the frames of one file are.
-
-    Attributes
-    ----------
-    series : str
-        SeriesInstanceUID.
-    positions : (m, 3) float64
-        In mm.
-    directions : (m, 6) float64
-        Of rows and of columns.
-    spacings : (m, 2) float64
-        PixelSpacing; NaN where the file says none.
-    """
-
-    series: str
-    positions: Vectors
-    directions: Vectors
-    spacings: Vectors
-
-
-def read_planes(header: Header, frames: Sequence[int]) -> Planes:
-    """Return where some frames of a file are.
-
-    Raises
-    ------
-    ImageError
-        When the file does not say it, or directions are no right angle of length 1.
-    """
-    positions = [_numbers(header, frame, "ImagePositionPatient", 3) for frame in frames]
-    directions = [_numbers(header, frame, "ImageOrientationPatient", 6) for frame in frames]
-    spacings = [_numbers(header, frame, "PixelSpacing", 2) for frame in frames]
-    for direction in directions:
-        rows, columns = np.reshape(direction, (2, 3))
-        products = [rows @ rows - 1, columns @ columns - 1, rows @ columns]
-        if not np.abs(products).max() <= 2 * UNIT:
-            raise header.fault(
-                "ImageOrientationPatient", f"must be two directions at a right angle, {direction}"
-            )
-    return Planes(
-        text(header.elements, "SeriesInstanceUID"),
-        np.array(positions),
-        np.array(directions),
-        np.array(spacings),
-    )
-
-
 class FrameId(NamedTuple):
-    """What an image is known by: its SOPInstanceUID, which frame it is, where it is.
+    """What an image is known by, and where it is; empty where the file does not say it.
 
     Attributes
     ----------
     uid : str
+        Its SOPInstanceUID.
     frame : int
-    plane : tuple of float
-        Its position, and the directions of its rows and columns; empty where the file says none.
-    sides : tuple of float
-        PixelSpacing, from row to row and from column to column in mm; empty likewise.
+        Which frame of the file it is.
+    position : (3) floats
+        In mm.
+    direction : (6) floats
+        Of rows and of columns.
+    spacing : (2) floats
+        PixelSpacing, from row to row and from column to column in mm.
     """
 
     uid: str
     frame: int
-    plane: tuple[float, ...]
-    sides: tuple[float, ...]
-
-    @property
-    def spacing(self) -> float:
-        """The smaller side of a pixel in mm, 0 where the file says none."""
-        return min(self.sides, default=0.0)
+    position: tuple[float, ...]
+    direction: tuple[float, ...]
+    spacing: tuple[float, ...]
 
 
 def read_frame_id(header: Header, frame: int) -> FrameId:
-    """Return what a frame of a file is known by."""
-    position = _said(header, frame, "ImagePositionPatient", 3)
-    direction = _said(header, frame, "ImageOrientationPatient", 6)
-    plane = (*position, *direction) if position and direction else ()
-    sides = tuple(_said(header, frame, "PixelSpacing", 2))
-    return FrameId(text(header.elements, "SOPInstanceUID"), frame, plane, sides)
-
-
-_GROUPS = {
-    "ImagePositionPatient": "PlanePositionSequence",
-    "ImageOrientationPatient": "PlaneOrientationSequence",
-    "PixelSpacing": "PixelMeasuresSequence",
-}
-
-
-def _numbers(header: Header, frame: int, keyword: str, count: int) -> list[float]:
-    """Return what must be said of one frame, as numbers."""
-    values = _said(header, frame, keyword, count)
-    if values:
-        return values
-    if keyword == "PixelSpacing":
-        return [math.nan] * count
-    raise header.fault(
-        keyword, "must be there for volumes = true", "leave the file out, or read slices"
+    """Return what a frame of a file is known by, and where it is."""
+    place = (
+        _numbers(header, frame, "PlanePositionSequence", "ImagePositionPatient", 3),
+        _numbers(header, frame, "PlaneOrientationSequence", "ImageOrientationPatient", 6),
+        _numbers(header, frame, "PixelMeasuresSequence", "PixelSpacing", 2),
     )
+    return FrameId(text(header.elements, "SOPInstanceUID"), frame, *place)
 
 
-def _said(header: Header, frame: int, keyword: str, count: int) -> list[float]:
+def _numbers(header: Header, frame: int, group: str, keyword: str, count: int) -> tuple[float, ...]:
     """Return what is said of one frame, as numbers; none where nothing is."""
-    for place in places(header, frame, _GROUPS[keyword]):
-        values = numbers(place, keyword)
+    for place in places(header, frame, group):
+        values = tuple(numbers(place, keyword))
         if len(values) == count and all(map(math.isfinite, values)):
             return values
         if values:
             raise header.fault(keyword, f"must be {count} numbers, found {len(values)}")
-    return []
+    return ()
 
 
-def slice_order(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
+def check_slice(header: Header, frame: FrameId) -> None:
+    """Raise unless a frame can be a slice of a volume.
+
+    Raises
+    ------
+    ImageError
+        When the file does not say where it is, or directions are no right angle of length 1.
+    """
+    for keyword, values in (
+        ("ImagePositionPatient", frame.position),
+        ("ImageOrientationPatient", frame.direction),
+    ):
+        if not values:
+            raise header.fault(
+                keyword, "must be there for volumes = true", "leave the file out, or read slices"
+            )
+    axes = np.reshape(frame.direction, (2, 3))
+    if not np.abs(axes @ axes.T - np.eye(2)).max() <= 2 * UNIT:
+        raise header.fault(
+            "ImageOrientationPatient",
+            f"must be two directions at a right angle, {list(frame.direction)}",
+        )
+
+
+def slice_order(frames: Sequence[FrameId], where: str) -> NDArray[np.int64]:
     """Return the order of frames along their normal, ascending; `where` names the series.
 
     Raises
@@ -525,18 +480,16 @@ def slice_order(planes: Sequence[Planes], where: str) -> NDArray[np.int64]:
         When there is one alone, two are in one place, one is missing between two, or they are not
         of one orientation, or of one size of pixels, or are not straight behind one another.
     """
-    positions, directions, spacings = (
-        np.concatenate([getattr(each, name) for each in planes])
-        for name in ("positions", "directions", "spacings")
-    )
-    if len(positions) < 2:
+    if len(frames) < 2:
         raise ImageError(f"{where}: a volume needs 2 slices or more, found 1; {WAY}")
+    positions = np.array([frame.position for frame in frames])
+    directions = np.array([frame.direction for frame in frames])
     if np.ptp(directions, axis=0).max() > UNIT:
         raise ImageError(
             f"{where}: ImageOrientationPatient (0020,0037) must be one in a series, found several; "
             f"{WAY}"
         )
-    if len({*map(tuple, np.nan_to_num(spacings).round(4).tolist())}) > 1:
+    if len({tuple(np.round(frame.spacing, 4)) for frame in frames}) > 1:
         raise ImageError(
             f"{where}: PixelSpacing (0028,0030) must be one in a series, found several; {WAY}"
         )

@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,26 +187,28 @@ class PathLayout:
 
     Attributes
     ----------
-    classes : list of str
-        Their names, sorted.
     pattern : str
         Where images are, with ``{class}``.
     labels : list of str
         The class of each image.
-    persons : list of str or None
-        Whose each image is; None where the pattern does not name ``{person}``.
     open : list of str
         What is a guess, or could not be decided.
+    persons : list of str or None
+        Whose each image is; None where the pattern does not name ``{person}``.
     from_above : bool
         Whether the pattern begins in the folder above, as the folder is the only class.
     """
 
-    classes: list[str]
     pattern: str
     labels: list[str]
-    persons: list[str] | None
     open: list[str]
+    persons: list[str] | None = None
     from_above: bool = False
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, sorted."""
+        return sorted(set(self.labels))
 
 
 def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> PathLayout:
@@ -230,8 +232,7 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         doubts.append(
             f"folder '{min(strange)}' may be a split; a card knows {', '.join(SPLITS)}: rename it"
         )
-    names = {part[0] for part in parts}
-    if all(len(part) > 1 for part in parts) and _are_classes(names):
+    if all(len(part) > 1 for part in parts) and _are_classes({part[0] for part in parts}):
         labels = [part[0] for part in parts]
         owners, rest = _below([part[1:] for part in parts], labels, persons)
         if owners:
@@ -239,17 +240,14 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
                 "persons are a guess from the paths; correct `pattern`, or take `unit` and "
                 "{person} out if every image is of another person"
             )
-        pattern = "/".join([*before, "{class}", *rest])
-        return PathLayout(sorted(names), pattern, labels, owners, doubts)
-    if (reading := _by_beginning([part[-1] for part in parts], parts)) is not None:
-        labels, pattern = reading
-        names = set(labels)
-        doubts.append(
-            f"classes are the beginnings of file names, {', '.join(sorted(names))}: correct "
-            "classes and pattern if they are not"
-        )
-        pattern = "/".join([*before, pattern])
-        return PathLayout(sorted(names), pattern, labels, None, doubts)
+        return PathLayout("/".join([*before, "{class}", *rest]), labels, doubts, owners)
+    for between in "-_" if all(len(part) == 1 for part in parts) else "":
+        if labels := _beginnings([name for (name,) in parts], between):
+            doubts.append(
+                f"classes are the beginnings of file names, {', '.join(sorted(set(labels)))}: "
+                "correct classes and pattern if they are not"
+            )
+            return PathLayout("/".join([*before, "{class}" + between + "*"]), labels, doubts)
     doubts.append(
         "no folders or names that look like classes: all images are one class; correct classes and "
         "pattern if they are not"
@@ -261,7 +259,7 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
 def _one_class(folder: str, between: Sequence[str], n: int, doubts: list[str]) -> PathLayout:
     """Return the layout in which a folder is the only class."""
     pattern = "/".join(["{class}", *between, "*"])
-    return PathLayout([folder], pattern, [folder] * n, None, doubts, from_above=True)
+    return PathLayout(pattern, [folder] * n, doubts, from_above=True)
 
 
 def _escaped(name: str) -> str:
@@ -307,51 +305,30 @@ def _repeats(persons: list[str], labels: list[str]) -> bool:
     )
 
 
-def _by_beginning(names: list[str], parts: list[list[str]]) -> tuple[list[str], str] | None:
-    """Return the class that each file name begins with, in one folder, and the pattern of them."""
-    if any(len(part) > 1 for part in parts):
-        return None
-    for between in "-_":
-        counts = Counter(name.partition(between)[0] for name in names if between in name)
-        words = all(word.isalpha() for word in counts)
-        if (
-            2 <= len(counts) <= 20
-            and words
-            and min(counts.values()) > 1
-            and counts.total() == len(names)
-        ):
-            return [name.partition(between)[0] for name in names], "{class}" + between + "*"
-    return None
+def _beginnings(names: list[str], between: str) -> list[str]:
+    """Return the word that each file name begins with, if these may be classes; else none."""
+    words = [name.partition(between)[0] for name in names if between in name]
+    counts = Counter(words)
+    may_be = 2 <= len(counts) <= 20 and min(counts.values()) > 1 and all(map(str.isalpha, counts))
+    return words if may_be and len(words) == len(names) else []
 
 
-FOLDERS = frozenset(
-    {"mask", "masks", "seg", "segs", "segmentation", "segmentations", "roi", "rois", "regions"}
+_MASK = re.compile(
+    r"(^|/)(masks?|segs?|segmentations?|rois?|regions)/|[-_. ](mask|seg|segmentation|roi)"
+    r"([-_. ]?[0-9]+)?$",
+    re.IGNORECASE,
 )
-"""What folders of masks are usually called."""
-
-_ENDS = re.compile(r"[-_. ](mask|seg|segmentation|roi)([-_. ]?[0-9]+)?$", re.IGNORECASE)
+"""What folders of masks are usually called, and how the names of masks end."""
 
 
-def sort_masks(kind: str, folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return which files are images, and which are masks of them.
+def _is_mask(kind: str, folder: Path, name: str) -> bool:
+    """Return whether a file is no image but a mask.
 
     DICOM says itself what is a segmentation (DICOM SEG); others look like masks by the name of a
-    folder, or the end of their own. Where all do, they are images.
+    folder, or the end of their own.
     """
-    is_mask = _is_segmentation if kind == "dicom" else _looks_like_mask
-    sorted_names: tuple[list[str], list[str]] = [], []
-    for name in names:
-        sorted_names[is_mask(folder, name)].append(name)
-    images, masks = sorted_names
-    return (images, masks) if images else (masks, [])
-
-
-def _looks_like_mask(folder: Path, name: str) -> bool:
-    *folders, file = name.lower().split("/")
-    return bool(FOLDERS & set(folders) or _ENDS.search(stem_of(file)))
-
-
-def _is_segmentation(folder: Path, name: str) -> bool:
+    if kind != "dicom":
+        return bool(_MASK.search(stem_of(name)))
     from pipeline.datasets.dicom.masks import is_segmentation
 
     try:
@@ -366,21 +343,36 @@ class Sketch:
 
     Attributes
     ----------
+    kind : str
+        Of its images.
     keys : dict
         Its keys; those that are None are left out.
-    lines : list of str
-        What else it may have, in comments.
     open : list of str
         What is a guess, or could not be decided.
+    labels : mapping of str to str
+        Path of an image to its class.
+    persons : mapping of str to str, optional
+        Path of an image to its person; None where files of DICOM say it themselves, or nothing.
+    lines : list of str
+        What else it may have, in comments.
     """
 
+    kind: str
     keys: dict[str, object]
-    lines: list[str]
     open: list[str]
+    labels: Mapping[str, str]
+    persons: Mapping[str, str] | None
+    lines: list[str] = field(default_factory=list)
 
 
-def add_segmentations(sketch: Sketch, masks: Sequence[str]) -> None:
-    """Say where segmentations are, by their paths, and what else a card may say of them."""
+def _add_masks(sketch: Sketch, masks: set[str]) -> None:
+    """Say where segmentations of DICOM are; where other masks are is not guessed."""
+    if sketch.kind != "dicom":
+        sketch.open.append(
+            f"{len(masks)} file(s) look like masks; say where they are by masks in the card, "
+            "so that none is taken for an image"
+        )
+        return
     above = os.path.commonpath([os.path.dirname(name) for name in masks])  # noqa: PTH120
     sketch.keys["masks"] = f"{above}/**/*" if above else "**/*"
     sketch.lines.append('# segments = [1]  # or "all": which are inside, where there are several')
@@ -388,9 +380,7 @@ def add_segmentations(sketch: Sketch, masks: Sequence[str]) -> None:
     sketch.open.append(f"masks: {len(masks)} file(s) are segmentations")
 
 
-def add_depths(
-    sketch: Sketch, kind: str, names: Sequence[str], looks: Sequence[FileSummary]
-) -> None:
+def _add_depths(sketch: Sketch, looks: Sequence[FileSummary]) -> None:
     """Say how many slices volumes have: NIfTI files, or series of DICOM if each may be one.
 
     Where there are more files than are looked at, all DICOM files of a folder are taken for one
@@ -399,13 +389,15 @@ def add_depths(
     depths = Counter[str]()
     for look in looks:
         depths[look.series] += look.slices
-    if len(looks) < len(names) and max(look.slices for look in looks) == 1 < max(depths.values()):
-        depths = Counter(name.rpartition("/")[0] for name in names)
-    counts = [look.sides[2] for look in looks] if kind == "nifti" else [*depths.values()]
+    single = max(look.slices for look in looks) == 1
+    if single and len(looks) < len(sketch.labels) and max(depths.values()) > 1:
+        depths = Counter(name.rpartition("/")[0] for name in sketch.labels)
+    nifti = sketch.kind == "nifti"
+    counts = [look.sides[2] for look in looks] if nifti else depths.values()
     fewest, most = min(counts), max(counts)
     if fewest < 2:
         return
-    instead = "in place of axis, " if kind == "nifti" else ""
+    instead = "in place of axis, " if nifti else ""
     sketch.lines.append(f"# volumes = true  # {instead}whole volumes, for descriptor vol7")
     if fewest < most:
         sketch.lines.append(f"# slices = [{fewest}, {most}]  # with it, fewest and most slices")
@@ -417,22 +409,6 @@ def add_depths(
 
 SIZES = (224, 128, 64, 28)
 """Sides that a draft chooses from where images have different sizes."""
-
-ORDER = (
-    "kind",
-    "path",
-    "channels",
-    "classes",
-    "pattern",
-    "masks",
-    "frames",
-    "columns",
-    "unit",
-    "axis",
-    "size",
-    "formats",
-)
-"""In which keys are written."""
 
 
 class DraftedClass(NamedTuple):
@@ -468,48 +444,28 @@ class Draft:
     sampled: bool
 
 
-def count_classes(
-    labels: Mapping[str, str], persons: Mapping[str, str] | None, looks: Sequence[FileSummary]
-) -> tuple[DraftedClass, ...]:
-    """Return what each class has, from the class and the person of each file.
-
-    Parameters
-    ----------
-    labels : mapping of str to str
-        Path to class.
-    persons : mapping of str to str, optional
-        Path to person; what the files that were looked at say themselves where it is None.
-    looks : sequence of FileSummary
-    """
-    images, people = Counter(labels.values()), defaultdict[str, set[str]](set)
+def _count_classes(sketch: Sketch, looks: Sequence[FileSummary]) -> tuple[DraftedClass, ...]:
+    """Return what each class has; of persons what files say themselves where nothing else does."""
+    persons = sketch.persons
     if persons is None:
         persons = {look.name: look.person for look in looks if look.person}
-    for name in persons.keys() & labels.keys():
-        people[labels[name]].add(persons[name])
+    people = defaultdict[str, set[str]](set)
+    for name in persons.keys() & sketch.labels.keys():
+        people[sketch.labels[name]].add(persons[name])
     return tuple(
         DraftedClass(name, n, len(people[name]) if people else None)
-        for name, n in sorted(images.items())
+        for name, n in sorted(Counter(sketch.labels.values()).items())
     )
 
 
-def write_draft(
-    path: Path,
-    kind: str,
-    sketch: Sketch,
-    looks: Sequence[FileSummary],
-    faults: Sequence[str],
-    labels: Mapping[str, str],
-    persons: Mapping[str, str] | None,
-    *,
-    own: bool,
+def _write_draft(
+    path: Path, sketch: Sketch, looks: Sequence[FileSummary], faults: Sequence[str]
 ) -> Draft:
-    """Return a draft with what images of a `kind` themselves say; their `own` persons are used.
-
-    `labels` and `persons` are those of `count_classes`.
-    """
+    """Return a draft with what some images themselves say."""
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
-    keys, lines, doubts = sketch.keys, sketch.lines, sketch.open
+    keys, doubts = sketch.keys, sketch.open
+    own = sketch.kind == "dicom" and sketch.persons is None
     if own and not all(look.person for look in looks):
         keys["unit"] = None
         doubts.append(
@@ -520,32 +476,32 @@ def write_draft(
     if len(colours) > 1:
         doubts.append("some images are gray and some in colour; choose channels, and what is left")
     keys["channels"] = 3 if True in colours else 1
-    keys["axis"] = 2 if kind == "nifti" else None
+    keys["axis"] = 2 if sketch.kind == "nifti" else None
     sides = {look.sides[:2] for look in looks}
-    shortest = min(min(each) for each in sides)
+    lines = [f"# all images have {_by(min(sides))} pixels"]
     if len(sides) > 1:
-        size = next((size for size in SIZES if size <= shortest), shortest)
+        shortest = min(map(min, sides))
+        lines, size = [], next((size for size in SIZES if size <= shortest), shortest)
         keys["size"] = size
         doubts.append(
             f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
             f"{size} makes them square by cropping, fit says otherwise"
         )
+    if any(look.deep for look in looks):
+        lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
+        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
+    doubts += _named_by_patients(
+        sorted({*sketch.labels.values()} & {look.person for look in looks})
+    )
     named = printable(path.name, lines=False)
     written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
-    written += [f"{key} = {_toml(keys[key])}" for key in ORDER if keys.get(key) is not None]
-    if len(sides) == 1:
-        written.append(f"# all images have {_by(min(sides))} pixels")
-    if any(look.deep for look in looks):
-        written.append('# window = [low, high]  # or "image", for values of more than 8 bits')
-        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
-    counts = count_classes(labels, persons, looks)
-    doubts += _named_by_patients(sorted({*labels.values()} & {look.person for look in looks}))
+    written += [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
     return Draft(
-        "\n".join([*written, *lines]) + "\n",
+        "\n".join([*written, *lines, *sketch.lines]) + "\n",
         tuple(doubts),
         str(keys["unit"] or "image"),
-        counts,
-        sampled=persons is None and len(looks) + len(faults) < len(labels),
+        _count_classes(sketch, looks),
+        sampled=sketch.persons is None and len(looks) + len(faults) < len(sketch.labels),
     )
 
 
@@ -641,7 +597,10 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` are."""
-    images, masks = sort_masks(kind, path, scanned[kind])
+    masks = {name for name in scanned[kind] if _is_mask(kind, path, name)}
+    images = [name for name in scanned[kind] if name not in masks]
+    if not images:  # where all look like masks, they are images
+        images, masks = scanned[kind], set()
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")
     looks, faults = summarise_files(kind, path, images)
@@ -651,17 +610,18 @@ def _of_folder(
     keys: dict[str, object] = {
         "kind": kind,
         "path": base.relative_to(root).as_posix(),
+        "channels": None,
         "classes": layout.classes,
         "pattern": layout.pattern,
         "unit": "person" if kind != "folder" or layout.persons else None,
         "formats": _formats(images) if kind == "folder" else None,
     }
-    sketch = Sketch(keys, [], [])
-    if masks and kind != "dicom":
-        sketch.open.append(
-            f"{len(masks)} file(s) look like masks; say where they are by masks in the card, "
-            "so that none is taken for an image"
-        )
+    owners = layout.persons or (images if kind == "nifti" else None)
+    labels = dict(zip(images, layout.labels, strict=True))
+    persons = dict(zip(images, owners, strict=True)) if owners else None
+    sketch = Sketch(kind, keys, [], labels, persons)
+    if masks:
+        _add_masks(sketch, masks)
     for other in others:
         sketch.open.append(
             f"{len(scanned[other])} {WORDS[other]} beside {len(scanned[kind])} {WORDS[kind]} are "
@@ -671,14 +631,9 @@ def _of_folder(
     sketch.open.extend(layout.open)
     if kind == "nifti":
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
-    if kind == "dicom" and masks:
-        add_segmentations(sketch, masks)
     if kind != "folder" and looks:
-        add_depths(sketch, kind, images, looks)
-    owners = layout.persons or (images if kind == "nifti" else None)
-    labels = dict(zip(images, layout.labels, strict=True))
-    persons = dict(zip(images, owners, strict=True)) if owners else None
-    return write_draft(path, kind, sketch, looks, faults, labels, persons, own=kind == "dicom")
+        _add_depths(sketch, looks)
+    return _write_draft(path, sketch, looks, faults)
 
 
 def _without_patients(layout: PathLayout, folder: str, looks: Sequence[FileSummary]) -> PathLayout:
@@ -721,19 +676,18 @@ def _of_table(path: Path, root: Path) -> Draft:
     columns["mask"] = None if kind == "dicom" else columns["mask"]
     roles = {"path": files[0], "class": label or "?"}
     roles |= {role: name for role, name in columns.items() if name and role != "class"}
-    own = kind == "dicom" and not columns["person"]
+    people = _column(path, files[0], columns["person"])
     keys: dict[str, object] = {
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
+        "channels": None,
         "classes": classes[:FEW] or ["?"],
         "columns": roles,
-        "unit": "person" if own or columns["person"] else None,
+        "unit": "person" if kind == "dicom" or columns["person"] else None,
         "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
-    people = _column(path, files[0], columns["person"])
-    drafted = Sketch(keys, [], doubts)
-    return write_draft(path, kind, drafted, looks, faults, labels, people, own=own)
+    return _write_draft(path, Sketch(kind, keys, doubts, labels, people), looks, faults)
 
 
 def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:

@@ -3,7 +3,7 @@
 Axes are those of the file, i, j and k, as nibabel's arrays have them; nothing is turned to where a
 patient's left is. A volume is (i, j, k), a slice across an axis has the other two, in this order.
 First comes one file: its header, checked against what the file can hold, and planes of its values.
-Masks of images in other files are kept packed while these are read a few at a time.
+Masks are kept packed while their images are read a few at a time.
 """
 
 import gzip
@@ -115,15 +115,27 @@ def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDA
 
 
 def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
-    """Yield the planes of i and j one by one, as they are stored; some of them, if `wanted`."""
+    """Yield the planes of i and j one by one, as they are stored; some of them, if `wanted`.
+
+    A compressed file is read to its end, for its sum.
+    """
+    from nibabel.fileslice import fileslice
+
     with _opened(volume.file) as stream:
         if _volume(stream, volume.file) != volume:
             raise changed(volume.file)
-        planes = range(volume.shape[2]) if wanted is None else wanted
-        yield from _planes(stream, volume, planes)
+        for k in range(volume.shape[2]) if wanted is None else wanted:
+            plane = (slice(None), slice(None), k)
+            stored = (volume.shape, volume.dtype, volume.offset, "F")
+            yield fileslice(stream, plane, *stored)  # type: ignore[no-untyped-call]
+        if isinstance(stream, gzip.GzipFile):
+            end = volume.offset + math.prod(volume.shape) * volume.dtype.itemsize
+            while stream.read(PIECE):
+                if stream.tell() > end + PIECE:
+                    raise EOFError("it unpacks to more than its header says")
 
 
-def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
+def _inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a mask is not 0, of some of its values as they are stored.
 
     Raises
@@ -131,8 +143,6 @@ def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
     ImageError
         When there are values that are no numbers.
     """
-    if stored.dtype.kind in "iu" and (volume.slope, volume.intercept) == (1.0, 0.0):
-        return np.asarray(stored != 0)
     values = stored * np.float64(volume.slope) + volume.intercept
     if not np.isfinite(values).all():
         raise ImageError(
@@ -142,8 +152,8 @@ def inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
     return mask
 
 
-def read_mask_of(file: Path, image: Volume) -> Volume:
-    """Return what the header of a mask says; raise when it has other voxels than its image."""
+def _check_mask(file: Path, image: Volume) -> None:
+    """Raise unless a mask has the voxels of its image, where these are."""
     mask = read_volume(file)
     if mask.shape != image.shape:
         raise ImageError(
@@ -155,7 +165,6 @@ def read_mask_of(file: Path, image: Volume) -> Volume:
             f"{file}: a mask must be where its image is, found another affine (sform, qform), "
             f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
         )
-    return mask
 
 
 def read_affines(file: Path) -> list[NDArray[np.float64]]:
@@ -168,21 +177,6 @@ def read_affines(file: Path) -> list[NDArray[np.float64]]:
         header = _read_header(stream)
         affines = header.get_sform(coded=True)[0], header.get_qform(coded=True)[0]
     return [affine for affine in affines if affine is not None]
-
-
-def _planes(stream: BinaryIO, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
-    """Yield some planes (i, j); a compressed file is read to its end, for its sum."""
-    wide, high, _ = volume.shape
-    size = wide * high * volume.dtype.itemsize
-    for k in wanted:
-        stream.seek(volume.offset + k * size)
-        if len(content := stream.read(size)) != size:
-            raise EOFError("it ends early")
-        yield np.frombuffer(content, volume.dtype).reshape(high, wide).T
-    if isinstance(stream, gzip.GzipFile):
-        while stream.read(PIECE):
-            if stream.tell() > volume.offset + size * volume.shape[2] + PIECE:
-                raise EOFError("it unpacks to more than its header says")
 
 
 def _read_header(stream: BinaryIO) -> Any:
@@ -298,7 +292,7 @@ def _packed_mask(file: Path, stamp: bytes, axis: int) -> ImageArray:
     check_volume(volume.shape, str(file))
     mask = np.empty(volume.shape, bool)
     for number, plane in enumerate(each_plane(volume)):
-        mask[..., number] = inside(volume, plane)
+        mask[..., number] = _inside(volume, plane)
     return np.packbits(np.moveaxis(mask, axis, 0), axis=-1)
 
 
@@ -409,7 +403,7 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
     if card.frames != "masked" or mask is None:
         frames = "all" if card.frames == "masked" else card.frames
         return chosen_frames(frames, count, str(volume.file))
-    regions = _inside(card, mask, volume, range(count))
+    regions = _masks(card, mask, volume, range(count))
     slices = tuple(index for index, region in enumerate(regions) if region.any())
     if not slices:
         raise _nothing_inside(card, mask)
@@ -439,15 +433,10 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
     _check_alike(card, first, volume)
     if not set(frames.tolist()) <= set(_frames(card, volume)):
         raise changed(file)
-    stored = _stored(card, volume, frames.tolist())
-    return np.stack([_shown(card, volume, values) for values in stored])
-
-
-def _stored(card: NiftiCard, volume: Volume, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
-    """Yield some slices of a file one by one, or the whole volume, as they are stored."""
     if card.axis is None:
-        return iter([np.stack([*each_plane(volume)], axis=-1)])
-    return each_slice(volume, card.axis, wanted)
+        return _shown(card, volume, np.stack([*each_plane(volume)], axis=-1))[np.newaxis]
+    slices = each_slice(volume, card.axis, frames.tolist())
+    return np.stack([_shown(card, volume, values) for values in slices])
 
 
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
@@ -455,22 +444,21 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     volume = read_volume(image)
     if not set(frames.tolist()) <= set(_frames(card, volume, file)):
         raise changed(file)
-    masks = [fitted_mask(mask, card) for mask in _inside(card, file, volume, frames.tolist())]
+    masks = [fitted_mask(mask, card) for mask in _masks(card, file, volume, frames.tolist())]
     if not all(mask.any() for mask in masks):
         raise _nothing_inside(card, file)
     return np.stack(masks)
 
 
-def _inside(
-    card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]
-) -> Iterator[ImageArray]:
-    """Yield some masks of a file one by one as it has them, 1 where they are not 0.
+def _masks(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -> list[ImageArray]:
+    """Return some masks of a file as it has them, 1 where they are not 0.
 
     An `ImageError` when the mask has other voxels than its image, or values that are no numbers.
     """
-    mask = read_mask_of(file, image)
-    for stored in _stored(card, mask, wanted):
-        yield inside(mask, stored).astype(np.uint8)
+    _check_mask(file, image)
+    if card.axis is not None:
+        return read_planes(file, card.axis, wanted)
+    return [np.stack(read_planes(file, 2, range(image.shape[2])), axis=-1)]
 
 
 def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:

@@ -8,7 +8,7 @@ from pydantic import model_validator as check
 
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
-from pipeline.datasets.dicom.pixels import FrameId
+from pipeline.datasets.dicom.header import FrameId
 from pipeline.datasets.pictures import Window
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 PATIENCE = 60.0
 """Seconds that a frame may take."""
@@ -32,11 +32,13 @@ def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict
     ValueError
         When the decoder fails, with what it says, or with how it ended.
     """
-    child = _idle()
+    child: Any = _idle()
     watch = threading.Timer(PATIENCE, child.kill)
     watch.start()
     try:
-        said = _asked(child, (syntax, plugin, encoded, options))
+        pickle.dump((syntax, plugin, encoded, options), child.stdin, protocol=5)
+        child.stdin.flush()
+        said = pickle.load(child.stdout)
     except (OSError, EOFError, pickle.UnpicklingError):
         said = _how_it_ended(child)
     else:
@@ -69,24 +71,14 @@ def _idle() -> "subprocess.Popen[bytes]":
     raise RuntimeError(f"no process to decode it in, {_how_it_ended(child)}")
 
 
-def _asked(child: "subprocess.Popen[bytes]", job: tuple[Any, ...]) -> Any:
-    assert child.stdin is not None
-    assert child.stdout is not None
-    pickle.dump(job, child.stdin, protocol=5)
-    child.stdin.flush()
-    return pickle.load(child.stdout)
-
-
 def _how_it_ended(child: "subprocess.Popen[bytes]") -> str:
     """Return how a process that says nothing more has ended."""
-    for pipe in (child.stdin, child.stdout):
-        with suppress(OSError):
-            cast(Any, pipe).close()
     try:
-        code = child.wait(1)
+        child.communicate(timeout=1)
     except subprocess.TimeoutExpired:
         child.kill()
-        code = child.wait()
+        child.communicate()
+    code = child.returncode
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"its decoder ended by {name}"
 

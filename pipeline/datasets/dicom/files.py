@@ -19,25 +19,22 @@ from pipeline.datasets.cards import chosen_frames
 from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image
 from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
 from pipeline.datasets.dicom.header import (
+    ASK_WINDOW,
+    BRING,
     SEGMENTATION,
+    FrameId,
     Header,
+    check_slice,
     kept_header,
+    read_frame_id,
     read_header,
     readable,
+    scaling,
+    slice_order,
     text,
 )
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
-from pipeline.datasets.dicom.pixels import (
-    ASK_WINDOW,
-    WAY,
-    FrameId,
-    check_frames,
-    check_slice,
-    read_frame_id,
-    read_frames,
-    scaling,
-    slice_order,
-)
+from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.pictures import Window, fitted, to_uint8
 from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
@@ -278,7 +275,7 @@ def _check_number(
     elif count != most:
         raise ImageError(
             f"{name}: volumes must have one size, found {most} slices in the series of "
-            f"{first.name} and {count} here; {WAY}, or give slices = [fewest, most] in the card"
+            f"{first.name} and {count} here; {BRING}, or give slices = [fewest, most] in the card"
         )
 
 
@@ -302,7 +299,7 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         ("window", [summary.window for summary in members]),
     ):
         if any(value != values[0] for value in values):
-            raise ImageError(f"{where}: a series must have one {what}, found several; {WAY}")
+            raise ImageError(f"{where}: a series must have one {what}, found several; {BRING}")
     order = slice_order([frame for summary in members for frame in summary.frame_ids], where)
     frames = [(summary.file, frame) for summary in members for frame in summary.frames]
     return [frames[place] for place in order.tolist()]

@@ -1,22 +1,30 @@
-"""The header of a DICOM file: what of it decides pixels, size, person and date.
+"""The header of a DICOM file: what of it decides pixels, size, person, date and place.
 
 Most files are skimmed: from one element to the next, without a look at what is not asked for. What
 that cannot do, pydicom does, which takes four times as long. Values are read from the bytes of
 their elements. No text of a header is put into a warning or log.
+
+A frame is at ImagePositionPatient, its rows and columns run as ImageOrientationPatient says, and
+the normal is their cross product, along which the frames of a series are a volume. Enhanced objects
+say it in functional groups.
 """
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property, partial
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.datasets.listing import open_regular, wrap_errors
+from pipeline.datasets.pictures import Sigmoid, Window
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
@@ -407,3 +415,235 @@ def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: in
         high=number("HighBit", stored - 1),
         signed=number("PixelRepresentation") == 1,
     )
+
+
+ASK_WINDOW = 'give window = [low, high] or "image" in the card'
+
+
+class Scaling(NamedTuple):
+    """What `pipeline.datasets.pictures.to_uint8` is given of one frame."""
+
+    slope: float
+    intercept: float
+    window: Window
+
+
+def scaling(
+    header: Header, frame: int, window: tuple[float, float] | Literal["image", "header"] | None
+) -> Scaling:
+    """Return how the values of one frame are rescaled, and the window that a card asks for.
+
+    Raises
+    ------
+    ImageError
+        When the header maps values by a table, does not say all of it, or says no numbers.
+    """
+    if items(header.elements, "ModalityLUTSequence"):
+        raise header.fault(
+            "ModalityLUTSequence",
+            "maps values by a table, which is not read",
+            "apply it and write the file anew, or leave it out",
+        )
+    slope, intercept = _rescale(header, frame)
+    if window == "header":
+        window = _header_window(header, frame, plain=(slope, intercept) == (1.0, 0.0))
+    return Scaling(slope, intercept, window)
+
+
+def _rescale(header: Header, frame: int) -> tuple[float, float]:
+    for place in places(header, frame, "PixelValueTransformationSequence"):
+        if text(place, "RescaleSlope") or text(place, "RescaleIntercept"):
+            slope = _real(header, place, "RescaleSlope")
+            return slope, _real(header, place, "RescaleIntercept")
+    return 1.0, 0.0
+
+
+def _header_window(header: Header, frame: int, plain: bool) -> Window:
+    """Return the first window of a frame (PS3.3, C.11.2.1.2 and C.11.2.1.3).
+
+    LINEAR is a window from c − ½ − (w − 1)/2 to c − ½ + (w − 1)/2, LINEAR_EXACT one of c ± w/2.
+    """
+    if items(header.elements, "VOILUTSequence"):
+        raise header.fault(
+            "VOILUTSequence", 'is a table, which window = "header" does not read', ASK_WINDOW
+        )
+    for place in places(header, frame, "FrameVOILUTSequence"):
+        if not text(place, "WindowCenter"):
+            continue
+        center = _real(header, place, "WindowCenter")
+        width = _real(header, place, "WindowWidth")
+        function = text(place, "VOILUTFunction") or "LINEAR"
+        if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
+            raise header.fault(
+                "VOILUTFunction",
+                f"must be LINEAR, LINEAR_EXACT or SIGMOID, found {function}",
+                ASK_WINDOW,
+            )
+        if width < 1 if function == "LINEAR" else width <= 0:
+            raise header.fault(
+                "WindowWidth", f"is too small for {function}, found {width}", ASK_WINDOW
+            )
+        if function == "SIGMOID":
+            return Sigmoid(center, width)
+        if function == "LINEAR":
+            center, width = center - 0.5, width - 1
+        return center - width / 2, center + width / 2
+    if header.stored == 8 and not header.signed and plain:
+        return None
+    raise header.fault(
+        "WindowCenter", 'must be there for window = "header", found none', ASK_WINDOW
+    )
+
+
+def places(header: Header, frame: int, group: str) -> list["Dataset"]:
+    """Return where to find what is said of one frame, the nearest first."""
+    each, shared = header.groups
+    of_frame = (
+        item for groups in each[frame : frame + 1] + shared for item in items(groups, group)[:1]
+    )
+    return [*of_frame, header.elements]
+
+
+def _real(header: Header, place: "Dataset", keyword: str) -> float:
+    """Return a decimal string as a number; that it is finite is checked where it is used."""
+    said = text(place, keyword)
+    try:
+        number = float(said)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise header.fault(keyword, f"must be a number, found {said!r}")
+    return number
+
+
+Vectors = NDArray[np.float64]
+
+SLACK, FLOOR = 0.01, 0.01
+"""By how much steps from slice to slice may differ: a share of them, but no less than this in mm,
+to which positions are often rounded."""
+
+UNIT = 1e-3
+"""By how much the components of directions may differ, which have length 1."""
+
+BRING = "bring the series whole, or leave it out with exclude"
+
+
+class FrameId(NamedTuple):
+    """What an image is known by, and where it is; empty where the file does not say it.
+
+    Attributes
+    ----------
+    uid : str
+        Its SOPInstanceUID.
+    frame : int
+        Which frame of the file it is.
+    position : (3) floats
+        In mm.
+    direction : (6) floats
+        Of rows and of columns.
+    spacing : (2) floats
+        PixelSpacing, from row to row and from column to column in mm.
+    """
+
+    uid: str
+    frame: int
+    position: tuple[float, ...]
+    direction: tuple[float, ...]
+    spacing: tuple[float, ...]
+
+
+def read_frame_id(header: Header, frame: int) -> FrameId:
+    """Return what a frame of a file is known by, and where it is."""
+    place = (
+        _numbers(header, frame, "PlanePositionSequence", "ImagePositionPatient", 3),
+        _numbers(header, frame, "PlaneOrientationSequence", "ImageOrientationPatient", 6),
+        _numbers(header, frame, "PixelMeasuresSequence", "PixelSpacing", 2),
+    )
+    return FrameId(text(header.elements, "SOPInstanceUID"), frame, *place)
+
+
+def _numbers(header: Header, frame: int, group: str, keyword: str, count: int) -> tuple[float, ...]:
+    """Return what is said of one frame, as numbers; none where nothing is."""
+    for place in places(header, frame, group):
+        values = tuple(numbers(place, keyword))
+        if len(values) == count and all(map(math.isfinite, values)):
+            return values
+        if values:
+            raise header.fault(keyword, f"must be {count} numbers, found {len(values)}")
+    return ()
+
+
+def check_slice(header: Header, frame: FrameId) -> None:
+    """Raise unless a frame can be a slice of a volume.
+
+    Raises
+    ------
+    ImageError
+        When the file does not say where it is, or directions are no right angle of length 1.
+    """
+    for keyword, values in (
+        ("ImagePositionPatient", frame.position),
+        ("ImageOrientationPatient", frame.direction),
+    ):
+        if not values:
+            raise header.fault(
+                keyword, "must be there for volumes = true", "leave the file out, or read slices"
+            )
+    axes = np.reshape(frame.direction, (2, 3))
+    if not np.abs(axes @ axes.T - np.eye(2)).max() <= 2 * UNIT:
+        raise header.fault(
+            "ImageOrientationPatient",
+            f"must be two directions at a right angle, {list(frame.direction)}",
+        )
+
+
+def slice_order(frames: Sequence[FrameId], where: str) -> NDArray[np.int64]:
+    """Return the order of frames along their normal, ascending; `where` names the series.
+
+    Raises
+    ------
+    ImageError
+        When there is one alone, two are in one place, one is missing between two, or they are not
+        of one orientation, or of one size of pixels, or are not straight behind one another.
+    """
+    if len(frames) < 2:
+        raise ImageError(f"{where}: a volume needs 2 slices or more, found 1; {BRING}")
+    positions = np.array([frame.position for frame in frames])
+    directions = np.array([frame.direction for frame in frames])
+    if np.ptp(directions, axis=0).max() > UNIT:
+        raise ImageError(
+            f"{where}: ImageOrientationPatient (0020,0037) must be one in a series, found several; "
+            f"{BRING}"
+        )
+    if len({tuple(np.round(frame.spacing, 4)) for frame in frames}) > 1:
+        raise ImageError(
+            f"{where}: PixelSpacing (0028,0030) must be one in a series, found several; {BRING}"
+        )
+    rows, columns = directions[0].reshape(2, 3)
+    normal = np.cross(rows, columns)
+    normal /= np.linalg.norm(normal)
+    heights = positions @ normal
+    order = np.argsort(heights, kind="stable")
+    _check_steps(positions[order], normal, np.diff(heights[order]), where)
+    return order
+
+
+def _check_steps(positions: Vectors, normal: Vectors, steps: Vectors, where: str) -> None:
+    """Raise unless slices are at equal steps along the normal, and straight behind one another."""
+    step = float(np.median(steps))
+    slack = max(SLACK * step, FLOOR)
+    low, high = float(steps.min()), float(steps.max())
+    place = f"{where}: slices, by ImagePositionPatient (0020,0032),"
+    if low <= slack / 2:
+        raise ImageError(f"{place} must be in different places, found two in one; {BRING}")
+    if high - low > slack:
+        raise ImageError(
+            f"{place} must be at equal steps, found {low:.4g} to {high:.4g} mm; {BRING}"
+        )
+    moves = np.diff(positions, axis=0)
+    aside = np.linalg.norm(moves - np.outer(moves @ normal, normal), axis=1).max()
+    if aside > slack:
+        raise ImageError(
+            f"{place} must be straight behind one another, found {aside:.4g} mm aside (a tilted "
+            f"gantry?); {BRING}"
+        )

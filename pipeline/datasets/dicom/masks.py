@@ -32,24 +32,22 @@ from pipeline.datasets.dicom.card import (
 )
 from pipeline.datasets.dicom.header import (
     EXPLICIT,
+    FLOOR,
     IMPLICIT,
     SEGMENTATION,
+    UNIT,
+    FrameId,
     Header,
     items,
     numbers,
+    places,
+    read_frame_id,
     read_header,
     readable,
     stored,
     text,
 )
-from pipeline.datasets.dicom.pixels import (
-    FLOOR,
-    UNIT,
-    FrameId,
-    check_size,
-    places,
-    read_frame_id,
-)
+from pipeline.datasets.dicom.pixels import check_size
 from pipeline.datasets.listing import (
     Fault,
     Faults,

@@ -17,12 +17,12 @@ import numpy as np
 
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import (
-    DEEPEST,
     Faults,
+    fill,
+    find_files,
     open_regular,
     require_inside,
     stem_of,
-    too_deep,
 )
 from pipeline.datasets.nifti import read_volume
 from pipeline.datasets.pictures import DEEP, opened
@@ -34,6 +34,9 @@ SAMPLE = 1000
 """Headers that are looked at, evenly over all files."""
 
 TABLES = (".csv", ".parquet")
+
+HIDDEN = re.compile(r"\.|dicomdir$", re.IGNORECASE)
+"""Names of files and folders that hold no image."""
 
 ENDS = {
     "folder": tuple(end for ends in FORMATS.values() for end in ends),
@@ -81,21 +84,25 @@ def scan(folder: Path) -> dict[str, list[str]]:
     """Return the relative paths of files by the kind of card that reads them, in order.
 
     Hidden ones are left out, and tables in folders below.
+
+    Raises
+    ------
+    ImageError
+        When a folder cannot be listed, or is too deep.
     """
     names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
-    for place, folders, names in os.walk(folder, onerror=_refuse):
-        if place.count(os.sep) - str(folder).count(os.sep) > DEEPEST:
-            raise too_deep(place)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            file, low = Path(place, name), name.lower()
-            if low.startswith(".") or low == "dicomdir":
-                continue
-            kind = kind_of(file)
-            if low.endswith(TABLES) and file.parent == folder:
-                kind = "table"
-            if kind is not None:
-                names_of_kind[kind].append(file.relative_to(folder).as_posix())
+    faults: Faults = []
+    for entry in find_files(folder, fill("**/*", {}), folder, faults):
+        *above, name = entry.relative.split("/")
+        if entry.folder or any(map(HIDDEN.match, [*above, name])):
+            continue
+        kind = kind_of(folder / entry.relative)
+        if name.lower().endswith(TABLES) and not above:
+            kind = "table"
+        if kind is not None:
+            names_of_kind[kind].append(entry.relative)
+    if faults:
+        raise faults[0].error
     return names_of_kind
 
 
@@ -105,10 +112,6 @@ def kind_of(file: Path) -> str | None:
         if file.name.lower().endswith(ends):
             return kind
     return "dicom" if not any(map(str.isalpha, file.suffix)) and _marked(file) else None
-
-
-def _refuse(error: OSError) -> None:
-    raise DatasetError(f"{error.filename} cannot be listed ({error.strerror})") from error
 
 
 def _marked(file: Path) -> bool:

@@ -23,7 +23,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.pictures import Window, fitted, fitted_mask, to_uint8
+from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
 from pipeline.datasets.source import (
     LARGEST,
     FilesReader,
@@ -444,7 +444,8 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     volume = read_volume(image)
     if not set(frames.tolist()) <= set(_frames(card, volume, file)):
         raise changed(file)
-    masks = [fitted_mask(mask, card) for mask in _masks(card, file, volume, frames.tolist())]
+    drawn = _masks(card, file, volume, frames.tolist())
+    masks = [made_to_fit(mask, card, smooth=False) for mask in drawn]
     if not all(mask.any() for mask in masks):
         raise _nothing_inside(card, file)
     return np.stack(masks)
@@ -471,8 +472,6 @@ def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:
 
 def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
     """Return one image as 0..255, made to fit where the card has a size."""
-    from PIL import Image
-
     window: Window = volume.shown if card.window == "header" else card.window
     if card.window == "header" and window is None:
         raise ImageError(
@@ -486,6 +485,4 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
         window=window,
         where=f"{volume.file} (datatype)",
     )
-    if not card.size:
-        return pixels
-    return np.asarray(fitted(Image.fromarray(np.ascontiguousarray(pixels)), card.size, card.fit))
+    return made_to_fit(pixels, card)

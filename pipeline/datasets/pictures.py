@@ -251,16 +251,17 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
     return np.asarray(inside, np.uint8)
 
 
-def fitted_mask(mask: ImageArray, card: LocalFilesCard) -> ImageArray:
-    """Return a mask made to fit as its image is, where the card has a size.
+def made_to_fit(pixels: ImageArray, card: LocalFilesCard, *, smooth: bool = True) -> ImageArray:
+    """Return pixels made to fit, where the card has a size; of a mask, not `smooth`, as its image.
 
-    Each pixel is its nearest; what an image is padded with is outside.
+    Each pixel of a mask is its nearest; what an image is padded with is outside.
     """
     from PIL import Image
 
-    if not card.size:
-        return mask
-    return np.asarray(fitted(Image.fromarray(mask), card.size, card.fit, smooth=False))
+    if not card.size or not pixels.size:
+        return pixels
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(fitted(image, card.size, card.fit, smooth=smooth))
 
 
 def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) -> "Image.Image":
@@ -461,7 +462,7 @@ def _decode_mask(
 ) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
     wanted = read_extent(image, card) if image else sides
-    mask = fitted_mask(read_mask(file, wanted), card)
+    mask = made_to_fit(read_mask(file, wanted), card, smooth=False)
     if not mask.any():
         raise ImageError(
             f"{file}: a mask must have a pixel inside, one that is not black, found none of "

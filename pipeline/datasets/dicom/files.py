@@ -36,7 +36,7 @@ from pipeline.datasets.dicom.header import (
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
 from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import Window, fitted, to_uint8
+from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
 from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
 from pipeline.errors import DatasetError, ImageError
 
@@ -62,7 +62,9 @@ def open_dicom(
     if card.frames == "masked" and files.masks is None and not card.objects:
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     named = files.people is None and card.unit == "person"
-    summaries = _scan_headers(card, named, others, files, faults)
+    placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
+    rules = Rules(card, named, placed)
+    summaries = _scan_headers(rules, others, files, faults)
     masks = find_masks(card, files, path, summaries, faults)
     if masks and card.frames == "masked":
         summaries = keep_masked(masks, summaries)
@@ -83,11 +85,26 @@ def open_dicom(
         days = np.full(len(files.names), "NaT", "datetime64[D]")
         days[indices] = [summary.day for summary in summaries]
     files = replace(files, people=people, dates=days)
-    shape, read, file = (_volumes if card.volumes else _images)(
-        card, named, files, summaries, faults
-    )
+    shape, read, file = (_volumes if card.volumes else _images)(rules, files, summaries, faults)
     regions = masks and mask_reader(card, files, shape, read, masks)
     return make_source(card, files, path, shape, read, file, regions)
+
+
+class Rules(NamedTuple):
+    """What each file is read by.
+
+    Attributes
+    ----------
+    card : DicomCard
+    named : bool
+        Whether a header must name a person.
+    placed : bool
+        Whether where frames are, and what they are known by, is needed.
+    """
+
+    card: DicomCard
+    named: bool
+    placed: bool
 
 
 class ReferenceHeader(NamedTuple):
@@ -99,15 +116,14 @@ class ReferenceHeader(NamedTuple):
 
 
 def _scan_headers(
-    card: DicomCard, named: bool, others: bool, files: ClassedFiles, faults: Faults
+    rules: Rules, others: bool, files: ClassedFiles, faults: Faults
 ) -> list[HeaderSummary]:
     """Return what the headers of images say; raise when none can be used."""
-    placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
     summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            summary = _scan_header(card, named, others, placed, index, Path(name))
+            summary = _scan_header(rules, others, index, Path(name))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
             summary = HeaderSummary(index, (FAULTY,), person=nobody)
@@ -118,30 +134,26 @@ def _scan_headers(
     return summaries
 
 
-def _scan_header(
-    card: DicomCard, named: bool, others: bool, placed: bool, index: int, file: Path
-) -> HeaderSummary | None:
-    """Return what the header of one file says; None when it is none of the images.
-
-    Where they must be `placed`, also what its frames are known by, and where they are.
-    """
+def _scan_header(rules: Rules, others: bool, index: int, file: Path) -> HeaderSummary | None:
+    """Return what the header of one file says; None when it is none of the images."""
+    card = rules.card
     with readable(file) as stream:
         header = read_header(stream, file)
         if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
             return None
         if card.objects and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
             return None
-        header, frames = _checked(card, named, header, file)
+        header, frames = _checked(rules, header, file)
         return HeaderSummary(
             index,
             frames,
             (header.rows, header.columns),
             header.photometric,
-            header.person if named else "",
+            header.person if rules.named else "",
             header.day,
             text(header.elements, "SeriesInstanceUID"),
             _one_window(card, header, frames) if card.volumes else None,
-            _placed(card, header, frames) if placed else (),
+            _placed(card, header, frames) if rules.placed else (),
         )
 
 
@@ -153,13 +165,9 @@ def _placed(card: DicomCard, header: Header, frames: Sequence[int]) -> tuple[Fra
     return frame_ids
 
 
-def _checked(
-    card: DicomCard, named: bool, header: Header | None, file: Path
-) -> tuple[Header, Sequence[int]]:
-    """Return a header that a card can use, and which frames of its file are read.
-
-    `named` says that it must name a person.
-    """
+def _checked(rules: Rules, header: Header | None, file: Path) -> tuple[Header, Sequence[int]]:
+    """Return a header that a card can use, and which frames of its file are read."""
+    card = rules.card
     if header is None:
         raise ImageError(
             f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
@@ -176,7 +184,7 @@ def _checked(
                 keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
             )
     check_frames(header, card.channels)
-    if named and not header.person:
+    if rules.named and not header.person:
         raise header.fault(
             "PatientID",
             'is empty, which unit = "person" needs',
@@ -203,35 +211,28 @@ def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Windo
 
 
 def _images(
-    card: DicomCard,
-    named: bool,
-    files: ClassedFiles,
-    summaries: Sequence[HeaderSummary],
-    faults: Faults,
+    rules: Rules, files: ClassedFiles, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> tuple[tuple[int, ...], FilesReader, NDArray[np.int64]]:
     """Return every frame that is read as an image: the shape of one, their reader, their files."""
     good = next(summary for summary in summaries if not summary.faulty)
     first = ReferenceHeader(Path(files.names[good.file]).name, good.sides, good.photometric)
-    sides = (card.size, card.size) if card.size else first.sides
+    card, size = rules.card, rules.card.size
+    sides = (size, size) if size else first.sides
     file = np.repeat([summary.file for summary in summaries], [len(s.frames) for s in summaries])
     frame = np.array([frame for summary in summaries for frame in summary.frames], np.int64)
-    read = FilesReader(partial(_decode, card, named, first, {}), files.names, file, frame)
+    read = FilesReader(partial(_decode, rules, first, {}), files.names, file, frame)
     return sides + ((3,) if card.channels == 3 else ()), read, file
 
 
 def _volumes(
-    card: DicomCard,
-    named: bool,
-    files: ClassedFiles,
-    summaries: Sequence[HeaderSummary],
-    faults: Faults,
+    rules: Rules, files: ClassedFiles, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> tuple[tuple[int, ...], StacksReader, NDArray[np.int64]]:
     """Return every series as a volume: the shape of one, their reader, a file of each.
 
     One whose slices do not fit, are more or fewer than the card or else the first has, or of
     another size than the first, is refused when it is its turn.
     """
-    series: dict[tuple[str, str], list[HeaderSummary]] = {}
+    card, series = rules.card, dict[tuple[str, str], list[HeaderSummary]]()
     for summary in summaries:
         name = files.names[summary.file]
         key = name, ""
@@ -261,7 +262,7 @@ def _volumes(
     reasons = {name: str(error) for name, error in errors.items()}
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
-    read = FilesReader(partial(_decode, card, named, first, reasons), files.names, file, frame)
+    read = FilesReader(partial(_decode, rules, first, reasons), files.names, file, frame)
     shown = partial(_show_volume, card.window, first.photometric)
     return (most, *first.sides), StacksReader(read, starts, shown), file[starts[:-1]]
 
@@ -306,12 +307,7 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
 
 
 def _decode(
-    card: DicomCard,
-    named: bool,
-    first: ReferenceHeader,
-    reasons: dict[str, str],
-    file: Path,
-    frames: Rows,
+    rules: Rules, first: ReferenceHeader, reasons: dict[str, str], file: Path, frames: Rows
 ) -> ImageArray:
     """Return some frames of a file as 0..255, (m, *shape); raise what was wrong with its series.
 
@@ -319,8 +315,9 @@ def _decode(
     """
     if str(file) in reasons:
         raise ImageError(reasons[str(file)])
+    card = rules.card
     with readable(file) as stream:
-        header, readable_frames = _checked(card, named, kept_header(stream, file), file)
+        header, readable_frames = _checked(rules, kept_header(stream, file), file)
         _check_alike(card, first, header)
         if card.volumes:
             _one_window(card, header, readable_frames)
@@ -357,8 +354,6 @@ def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> Non
 
 def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
     """Return one frame as 0..255, made to fit where the card has a size."""
-    from PIL import Image
-
     slope, intercept, window = scaling(header, frame, card.window)
     if card.volumes and window == "image":  # that of the volume, not of the slice
         values: ImageArray = (stored * np.float64(slope) + intercept).view(np.ndarray)
@@ -374,9 +369,7 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
         bits=header.stored,
         where=f"{header.file}: BitsStored (0028,0101)",
     )
-    if not card.size or not pixels.size:
-        return pixels
-    return np.asarray(fitted(Image.fromarray(pixels), card.size, card.fit))
+    return made_to_fit(pixels, card)
 
 
 def _show_volume(window: Any, photometric: str, slices: NDArray[Any]) -> ImageArray:

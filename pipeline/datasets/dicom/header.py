@@ -168,13 +168,14 @@ def text(elements: "Dataset", keyword: str) -> str:
 def numbers(elements: "Dataset", keyword: str) -> list[float]:
     """Return all values of an element that are decimal strings; NaN for one that is none."""
     value = plain(stored(elements, keyword))
-    values = []
-    for said in value.split("\\") if value else ():
-        try:
-            values.append(float(said))
-        except ValueError:
-            values.append(math.nan)
-    return values
+    return [_decimal(said) for said in value.split("\\")] if value else []
+
+
+def _decimal(said: str) -> float:
+    try:
+        return float(said)
+    except ValueError:
+        return math.nan
 
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
@@ -507,11 +508,7 @@ def places(header: Header, frame: int, group: str) -> list["Dataset"]:
 def _real(header: Header, place: "Dataset", keyword: str) -> float:
     """Return a decimal string as a number; that it is finite is checked where it is used."""
     said = text(place, keyword)
-    try:
-        number = float(said)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    if not math.isfinite(number := _decimal(said)):
         raise header.fault(keyword, f"must be a number, found {said!r}")
     return number
 

@@ -60,7 +60,7 @@ from pipeline.datasets.listing import (
     read_exclusions,
 )
 from pipeline.datasets.nifti import VOXEL_TOLERANCE, Volume, read_affines, read_planes, read_volume
-from pipeline.datasets.pictures import fitted_mask, read_mask
+from pipeline.datasets.pictures import made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
 
@@ -243,7 +243,7 @@ def _decode(
         masks = [np.zeros(sides, np.uint8), *masks]
     if not card.size and any(mask.shape != sides for mask in masks):
         raise changed(file)
-    masks = [fitted_mask(mask, card) for mask in masks]
+    masks = [made_to_fit(mask, card, smooth=False) for mask in masks]
     if not card.volumes and not all(mask.any() for mask in masks):
         raise ImageError(
             f"{file}: a mask must have a pixel inside in every image that is read; give "
@@ -414,14 +414,13 @@ SPACING_TOLERANCE = 0.01
 
 
 class SegmentationIndex(NamedTuple):
-    """The segmentations of a dataset: files, what they say, and for each image which they are.
+    """The segmentations of a dataset: their files, and for each image where its regions are.
 
     And how often images are known by the same: more than once, none is known.
     """
 
     names: list[str]
-    regions: list[Regions]
-    of: dict[tuple[str, int], list[MaskAddress]]
+    of: dict[tuple[str, int], list[tuple[MaskAddress, Regions]]]
     known: Counter[tuple[str, int]]
 
     def find(self, summary: HeaderSummary, frame_id: FrameId | None) -> MaskAddress | str | None:
@@ -430,7 +429,7 @@ class SegmentationIndex(NamedTuple):
         image = frame_id.uid, frame_id.frame
         there = self.of.get(image, [])
         if len(there) > 1:
-            both = " and ".join(Path(self.names[file]).name for file, _ in there[:2])
+            both = " and ".join(regions.header.file.name for _, regions in there[:2])
             return f" is in several segmentations, {both}; leave some out, by masks or with exclude"
         if not there:
             return None
@@ -439,10 +438,8 @@ class SegmentationIndex(NamedTuple):
                 ": another image has its SOPInstanceUID (0008,0018) too, so which one was drawn on "
                 "is not known; give each its own, or leave one out with exclude"
             )
-        file, place = there[0]
-        regions = self.regions[file]
-        misfit = _misfit(summary.sides, frame_id, regions, regions.frame_ids[place])
-        return misfit or there[0]
+        ((address, regions),) = there
+        return _misfit(summary.sides, frame_id, regions, regions.frame_ids[address[1]]) or address
 
 
 def _misfit(
@@ -476,7 +473,7 @@ def _index_segmentations(
     counts = Counter(
         (frame_id.uid, frame_id.frame) for summary in summaries for frame_id in summary.frame_ids
     )
-    skip, index = read_exclusions(card.exclude, path), SegmentationIndex([], [], {}, counts)
+    skip, index = read_exclusions(card.exclude, path), SegmentationIndex([], {}, counts)
     for entry in find_files(path, fill(card.masks, {}), root_of(card, path), faults):
         if entry.folder or is_excluded(skip, entry.relative, entry.path, path):
             continue
@@ -489,10 +486,10 @@ def _index_segmentations(
             continue
         if regions is not None:
             for place, frame_id in enumerate(regions.frame_ids):
-                image = frame_id.uid, frame_id.frame
-                index.of.setdefault(image, []).append((len(index.names), place))
+                address = len(index.names), place
+                there = index.of.setdefault((frame_id.uid, frame_id.frame), [])
+                there.append((address, regions))
             index.names.append(entry.path)
-            index.regions.append(regions)
     if not index.names:
         raise ImageError(
             f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"

@@ -9,9 +9,9 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -67,8 +67,6 @@ class FileSummary:
         Folder and SeriesInstanceUID of a DICOM file.
     slices : int
         Frames of a DICOM file.
-    name : str
-        Its path in the folder.
     """
 
     sides: tuple[int, ...]
@@ -77,7 +75,6 @@ class FileSummary:
     person: str = ""
     series: str = ""
     slices: int = 1
-    name: str = ""
 
 
 def scan(folder: Path) -> dict[str, list[str]]:
@@ -123,15 +120,16 @@ def _marked(file: Path) -> bool:
         return False
 
 
-def summarise_files(
-    kind: str, folder: Path, names: Sequence[str]
-) -> tuple[list[FileSummary], list[str]]:
+Looks: TypeAlias = dict[str, FileSummary]
+"""Path of a file to what it is."""
+
+
+def summarise_files(kind: str, folder: Path, names: Sequence[str]) -> tuple[Looks, list[str]]:
     """Return what some files are, evenly chosen, and what is wrong with those that say nothing."""
-    looks, faults = [], []
-    step = max(1, len(names) // SAMPLE)
-    for name in names[::step]:
+    looks, faults = Looks(), []
+    for name in names[:: max(1, len(names) // SAMPLE)]:
         try:
-            looks.append(replace(SUMMARIES[kind](folder / name), name=name))
+            looks[name] = SUMMARIES[kind](folder / name)
         except ImageError as error:
             faults.append(str(error))
     return looks, faults
@@ -348,6 +346,10 @@ class Sketch:
     ----------
     kind : str
         Of its images.
+    looks : dict
+        Some of its files.
+    faults : list of str
+        What is wrong with those that say nothing.
     keys : dict
         Its keys; those that are None are left out.
     open : list of str
@@ -361,6 +363,8 @@ class Sketch:
     """
 
     kind: str
+    looks: Looks
+    faults: list[str]
     keys: dict[str, object]
     open: list[str]
     labels: Mapping[str, str]
@@ -383,13 +387,13 @@ def _add_masks(sketch: Sketch, masks: set[str]) -> None:
     sketch.open.append(f"masks: {len(masks)} file(s) are segmentations")
 
 
-def _add_depths(sketch: Sketch, looks: Sequence[FileSummary]) -> None:
+def _add_depths(sketch: Sketch) -> None:
     """Say how many slices volumes have: NIfTI files, or series of DICOM if each may be one.
 
     Where there are more files than are looked at, all DICOM files of a folder are taken for one
     series, if two of those looked at are of one. Radiographs are not: each is a series of its own.
     """
-    depths = Counter[str]()
+    depths, looks = Counter[str](), sketch.looks.values()
     for look in looks:
         depths[look.series] += look.slices
     single = max(look.slices for look in looks) == 1
@@ -447,11 +451,11 @@ class Draft:
     sampled: bool
 
 
-def _count_classes(sketch: Sketch, looks: Sequence[FileSummary]) -> tuple[DraftedClass, ...]:
+def _count_classes(sketch: Sketch) -> tuple[DraftedClass, ...]:
     """Return what each class has; of persons what files say themselves where nothing else does."""
     persons = sketch.persons
     if persons is None:
-        persons = {look.name: look.person for look in looks if look.person}
+        persons = {name: look.person for name, look in sketch.looks.items() if look.person}
     people = defaultdict[str, set[str]](set)
     for name in persons.keys() & sketch.labels.keys():
         people[sketch.labels[name]].add(persons[name])
@@ -461,10 +465,9 @@ def _count_classes(sketch: Sketch, looks: Sequence[FileSummary]) -> tuple[Drafte
     )
 
 
-def _write_draft(
-    path: Path, sketch: Sketch, looks: Sequence[FileSummary], faults: Sequence[str]
-) -> Draft:
+def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
+    looks, faults = sketch.looks.values(), sketch.faults
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
     keys, doubts = sketch.keys, sketch.open
@@ -503,7 +506,7 @@ def _write_draft(
         "\n".join([*written, *lines, *sketch.lines]) + "\n",
         tuple(doubts),
         str(keys["unit"] or "image"),
-        _count_classes(sketch, looks),
+        _count_classes(sketch),
         sampled=sketch.persons is None and len(looks) + len(faults) < len(sketch.labels),
     )
 
@@ -622,7 +625,7 @@ def _of_folder(
     owners = layout.persons or (images if kind == "nifti" else None)
     labels = dict(zip(images, layout.labels, strict=True))
     persons = dict(zip(images, owners, strict=True)) if owners else None
-    sketch = Sketch(kind, keys, [], labels, persons)
+    sketch = Sketch(kind, looks, faults, keys, [], labels, persons)
     if masks:
         _add_masks(sketch, masks)
     for other in others:
@@ -635,13 +638,15 @@ def _of_folder(
     if kind == "nifti":
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
     if kind != "folder" and looks:
-        _add_depths(sketch, looks)
-    return _write_draft(path, sketch, looks, faults)
+        _add_depths(sketch)
+    return _write_draft(path, sketch)
 
 
-def _without_patients(layout: PathLayout, folder: str, looks: Sequence[FileSummary]) -> PathLayout:
+def _without_patients(layout: PathLayout, folder: str, looks: Looks) -> PathLayout:
     """Return a layout; that of one class where all classes have the names of patients."""
-    if len(layout.classes) < 2 or not {look.person for look in looks}.issuperset(layout.classes):
+    if len(layout.classes) < 2 or not {look.person for look in looks.values()}.issuperset(
+        layout.classes
+    ):
         return layout
     doubt = (
         f"the {len(layout.classes)} folders have the names of PatientIDs, which are no "
@@ -690,7 +695,7 @@ def _of_table(path: Path, root: Path) -> Draft:
         "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
-    return _write_draft(path, Sketch(kind, keys, doubts, labels, people), looks, faults)
+    return _write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))
 
 
 def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:

@@ -159,21 +159,19 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
 
     _check_decoder(header)
     stream.seek(header.start)
-    wanted = iter(frames)
-    next_one = next(wanted)
+    index, last = -1, frames[-1]
     for index, encoded in enumerate(generate_frames(stream, number_of_frames=header.frames)):
-        if index < next_one:
-            continue
-        _check_encoded(header, encoded)
-        plugin, options = _plugin(header), _options(header, 1)
-        frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
-        if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
-            raise header.fault("PhotometricInterpretation", "is not what the frames are")
-        yield frame
-        if (next_one := next(wanted, -1)) < 0:
+        if index in frames:
+            _check_encoded(header, encoded)
+            plugin, options = _plugin(header), _options(header, 1)
+            frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
+            if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
+                raise header.fault("PhotometricInterpretation", "is not what the frames are")
+            yield frame
+        if index == last:
             return
     raise ImageError(
-        f"{header.file}: frame {next_one} is missing; bring the file whole or leave it out"
+        f"{header.file}: frame {index + 1} is missing; bring the file whole or leave it out"
     )
 
 

@@ -26,11 +26,11 @@ from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap
 from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
 from pipeline.datasets.source import (
     LARGEST,
+    LARGEST_VOLUME,
     FilesReader,
     ImageSource,
     Rows,
     changed,
-    check_volume,
     file_state,
 )
 from pipeline.errors import DatasetError, ImageError
@@ -280,20 +280,24 @@ def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray
     volume = read_volume(file)
     if max(wanted, default=0) >= volume.shape[axis]:
         raise changed(file)
-    bits = _packed_mask(file, file_state(file), axis)
-    columns = volume.shape[1 if axis == 2 else 2]
-    return [np.unpackbits(bits[number], axis=-1, count=columns) for number in wanted]
+    bits, columns = _packed_mask(file, file_state(file)), volume.shape[1]
+    if axis == 2:
+        return [np.unpackbits(bits[k], -1, columns) for k in wanted]
+    if axis == 0:
+        return [np.unpackbits(bits[:, i], -1, columns).T for i in wanted]
+    return [np.unpackbits(bits[..., [j // 8]], -1)[..., j % 8].T for j in wanted]
 
 
 @lru_cache(maxsize=KEPT)
-def _packed_mask(file: Path, stamp: bytes, axis: int) -> ImageArray:
-    """Return a mask as bits, its slices across `axis`; a file with another `stamp` is another."""
+def _packed_mask(file: Path, stamp: bytes) -> ImageArray:
+    """Return a mask as bits, (k, i, j / 8); a file with another `stamp` is another."""
     volume = read_volume(file)
-    check_volume(volume.shape, str(file))
-    mask = np.empty(volume.shape, bool)
-    for number, plane in enumerate(each_plane(volume)):
-        mask[..., number] = _inside(volume, plane)
-    return np.packbits(np.moveaxis(mask, axis, 0), axis=-1)
+    if math.prod(volume.shape) > 8 * LARGEST_VOLUME:
+        raise ImageError(
+            f"{file}: a mask must have up to {8 * LARGEST_VOLUME:,} voxels, found {volume.shape}; "
+            "cut it to pieces, as its image"
+        )
+    return np.stack([np.packbits(_inside(volume, plane), -1) for plane in each_plane(volume)])
 
 
 class NiftiCard(PatternCard):

@@ -115,7 +115,8 @@ def _check_bits(header: Header) -> None:
         raise header.fault(
             "BitsStored", f"must be 1 to {header.allocated} (BitsAllocated), found {header.stored}"
         )
-    highest = header.allocated - 1 if header.length >= 0 else header.stored - 1
+    shifted = header.samples == 1 and header.length >= 0
+    highest = header.allocated - 1 if shifted else header.stored - 1
     if not header.stored - 1 <= header.high <= highest:
         raise header.fault("HighBit", f"must be BitsStored - 1, found {header.high}")
     if header.samples == 3 and header.signed:
@@ -144,14 +145,15 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
 
-    options = _options(header, header.frames) | {"correct_unused_bits": False}
     above, unused = header.allocated - 1 - header.high, header.allocated - header.stored
+    shifted = header.samples == 1 and unused > 0  # pydicom takes HighBit for BitsStored - 1
+    options = _options(header, header.frames) | {"correct_unused_bits": not shifted}
     stream.seek(header.start)
     for pixels, _ in get_decoder(UID(header.syntax)).iter_array(
         stream, indices=list(frames), **options
     ):
         # bits that are not in use are dropped, the sign is carried on
-        yield np.right_shift(np.left_shift(pixels, above), unused) if unused else pixels
+        yield np.right_shift(np.left_shift(pixels, above), unused) if shifted else pixels
 
 
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:

@@ -465,6 +465,20 @@ def _count_classes(sketch: Sketch) -> tuple[DraftedClass, ...]:
     )
 
 
+def _add_size(sketch: Sketch) -> list[str]:
+    """Say of which size images are; return the comment where they have one."""
+    sides = {look.sides[:2] for look in sketch.looks.values()}
+    if len(sides) == 1:
+        return [f"# all images have {_by(min(sides))} pixels"]
+    shortest = min(map(min, sides))
+    size = sketch.keys["size"] = next((size for size in SIZES if size <= shortest), shortest)
+    sketch.open.append(
+        f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
+        f"{size} makes them square by cropping, fit says otherwise"
+    )
+    return []
+
+
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
     looks, faults = sketch.looks.values(), sketch.faults
@@ -483,16 +497,7 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         doubts.append("some images are gray and some in colour; choose channels, and what is left")
     keys["channels"] = 3 if True in colours else 1
     keys["axis"] = 2 if sketch.kind == "nifti" else None
-    sides = {look.sides[:2] for look in looks}
-    lines = [f"# all images have {_by(min(sides))} pixels"]
-    if len(sides) > 1:
-        shortest = min(map(min, sides))
-        lines, size = [], next((size for size in SIZES if size <= shortest), shortest)
-        keys["size"] = size
-        doubts.append(
-            f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
-            f"{size} makes them square by cropping, fit says otherwise"
-        )
+    lines = _add_size(sketch)
     if any(look.deep for look in looks):
         lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
         doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")

@@ -35,9 +35,6 @@ SAMPLE = 1000
 
 TABLES = (".csv", ".parquet")
 
-HIDDEN = re.compile(r"\.|dicomdir$", re.IGNORECASE)
-"""Names of files and folders that hold no image."""
-
 ENDS = {
     "folder": tuple(end for ends in FORMATS.values() for end in ends),
     "nifti": (".nii", ".nii.gz"),
@@ -90,11 +87,12 @@ def scan(folder: Path) -> dict[str, list[str]]:
     names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
     faults: Faults = []
     for entry in find_files(folder, fill("**/*", {}), folder, faults):
-        *above, name = entry.relative.split("/")
-        if entry.folder or any(map(HIDDEN.match, [*above, name])):
+        *above, name = entry.relative.lower().split("/")
+        hidden = any(part.startswith(".") for part in above)
+        if entry.folder or hidden or name == "dicomdir":
             continue
         kind = kind_of(folder / entry.relative)
-        if name.lower().endswith(TABLES) and not above:
+        if name.endswith(TABLES) and not above:
             kind = "table"
         if kind is not None:
             names_of_kind[kind].append(entry.relative)

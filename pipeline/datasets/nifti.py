@@ -269,8 +269,8 @@ KEPT = 8
 """Masks that are kept, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
-def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray]:
-    """Return slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> Iterator[ImageArray]:
+    """Yield slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
 
     Raises
     ------
@@ -281,11 +281,13 @@ def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> list[ImageArray
     if max(wanted, default=0) >= volume.shape[axis]:
         raise changed(file)
     bits, columns = _packed_mask(file, file_state(file)), volume.shape[1]
-    if axis == 2:
-        return [np.unpackbits(bits[k], -1, columns) for k in wanted]
-    if axis == 0:
-        return [np.unpackbits(bits[:, i], -1, columns).T for i in wanted]
-    return [np.unpackbits(bits[..., [j // 8]], -1)[..., j % 8].T for j in wanted]
+    for place in wanted:
+        if axis == 2:
+            yield np.unpackbits(bits[place], -1, columns)
+        elif axis == 0:
+            yield np.unpackbits(bits[:, place], -1, columns).T
+        else:
+            yield np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
 
 
 @lru_cache(maxsize=KEPT)
@@ -455,7 +457,9 @@ def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> Imag
     return np.stack(masks)
 
 
-def _masks(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) -> list[ImageArray]:
+def _masks(
+    card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]
+) -> Iterator[ImageArray]:
     """Return some masks of a file as it has them, 1 where they are not 0.
 
     An `ImageError` when the mask has other voxels than its image, or values that are no numbers.
@@ -463,7 +467,7 @@ def _masks(card: NiftiCard, file: Path, image: Volume, wanted: Sequence[int]) ->
     _check_mask(file, image)
     if card.axis is not None:
         return read_planes(file, card.axis, wanted)
-    return [np.stack(read_planes(file, 2, range(image.shape[2])), axis=-1)]
+    return iter([np.stack([*read_planes(file, 2, range(image.shape[2]))], axis=-1)])
 
 
 def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:

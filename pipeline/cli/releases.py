@@ -111,7 +111,8 @@ def plan(
         return
     show(f"\n [bold]{escape(' '.join(found.verdict))}[/]", output)
     show_forecast(found, output)
-    show(f" {escape(' '.join(found.meaning))}\n {escape(why)}", output)
+    for text in (*found.meaning, why):
+        show(f" {escape(text)}", output)
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, int]:

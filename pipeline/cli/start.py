@@ -29,6 +29,7 @@ from pipeline.errors import ConfigError, CovdpError, LedgerError
 
 if TYPE_CHECKING:
     from pipeline.ledger import Account, Ledger
+    from pipeline.publish import ReleaseConfig
 
 Value = TypeVar("Value")
 
@@ -85,7 +86,7 @@ def start(
     configure_output(output)
     found, address = find_card(card), ledger_address(ledger)
     if data_root is None and found.path and (card.parent / found.path).exists():
-        data_root = card.parent  # the images lie beside their card
+        data_root = card.parent  # the images are beside their card
     fetch(found, data_root)  # says where they should be
     given: dict[str, object] = {"population": population, "budget": budget, "total": total}
     missing = [key for key, value in given.items() if value is None]
@@ -105,14 +106,14 @@ def start(
     root = root_of(data_root).resolve()
     _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)
     try:
-        load_release(config)
+        made = load_release(config)
         book = init_ledger(address)
         if row is None and total is not None:
             book.set_budget(name, budget_from("gdp", total))
     except CovdpError:
         config.unlink()
         raise
-    _say_made(config, book, name, ledger, output)
+    _say_made(config, made, book, ledger, output)
 
 
 def _write_config(
@@ -140,10 +141,10 @@ def _write_config(
 
 
 def _say_made(
-    config: Path, book: "Ledger", population: str, ledger: str | None, output: Printing
+    config: Path, made: "ReleaseConfig", book: "Ledger", ledger: str | None, output: Printing
 ) -> None:
-    """Print what was made, and the next commands."""
-    (row,) = book.show(population)
+    """Print what was made, how many images or persons a stream begins with, and what is next."""
+    (row,) = book.show(made.population)
     place = book.database.place.removeprefix("ledger ")
     if output.json:
         print_json({"config": config, "ledger": place, "account": row})
@@ -151,9 +152,11 @@ def _say_made(
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
     commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in NEXT]
+    opening = "stream   a class has its first mean at {:,} {}s"
     for line in (
         f"ledger   {place}",
-        f"account  {population}: {row.left or 'nothing'} left of {row.budget}",
+        f"account  {made.population}: {row.left or 'nothing'} left of {row.budget}",
+        *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"next     {command}" for command in commands),
     ):
         show(escape(line), output)

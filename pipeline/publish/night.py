@@ -435,9 +435,8 @@ def _why_not(found: ClassHistory) -> str:
     plan, past = found.stream.plan, split_epochs(found.stream, found.nights)
     return (
         f"no mean yet: the {size_in_words(past.waiting, past.waiting_sd)} so far are held back "
-        "until there are "
-        f"{math.ceil(plan.opening / plan.mu)}, as a mean of fewer would be noise, and what they "
-        "pay for it they could not pay again"
+        f"until there are {plan.first_mean}, as a mean of fewer would be noise, and what they pay "
+        "for it they could not pay again"
     )
 
 

@@ -35,7 +35,7 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import numbers_of, radius_line, readings
-from pipeline.report.release_page import page_name, promise_of, verdict
+from pipeline.report.release_page import attack_numbers, page_name, promise_of, verdict
 from pipeline.report.templates import word
 from pipeline.schema import Document, NightDocument
 
@@ -183,6 +183,7 @@ def _key_numbers(series: Series) -> list[tuple[str, str]]:
     if isinstance(run.document, NightDocument):
         left = run.document.horizon - run.document.night
         return [
+            *attack_numbers(run.document),
             (f"{count:,}", f"night{plural} so far"),
             (run.key, "latest"),
             (f"{run.n:,}", f"{unit}s so far"),
@@ -190,6 +191,7 @@ def _key_numbers(series: Series) -> list[tuple[str, str]]:
             (f"{left:,}", "nights left, at no further cost"),
         ]
     return [
+        *attack_numbers(run.document),
         (f"{count:,}", f"release{plural}"),
         (run.key, "latest"),
         (f"{run.n:,}", f"{unit}s in it"),

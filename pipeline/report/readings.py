@@ -165,6 +165,11 @@ def says_region(row: ClassEntry) -> bool:
     return (row.certainty if isinstance(row, NightClassPart) else row.observed) is not None
 
 
+def has_region(row: ClassEntry) -> bool:
+    """Tell whether the mean of a class has a region."""
+    return says_region(row) and not certainty_refusal(row)
+
+
 def _radii(
     row: ClassEntry,
     words: str,

@@ -13,7 +13,14 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
-from pipeline.inference import NOTHING, in_words, is_usable, size_in_words, verdicts
+from pipeline.inference import (
+    NOTHING,
+    in_words,
+    is_usable,
+    most_noise,
+    size_in_words,
+    verdicts,
+)
 from pipeline.privacy import (
     ZCDP,
     best_test,
@@ -22,6 +29,7 @@ from pipeline.privacy import (
     repeat,
 )
 from pipeline.privacy.rounding import digits_up
+from pipeline.publish.document import read_stream
 from pipeline.publish.history import read_alone
 from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import (
@@ -33,7 +41,7 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.readings import ERRORS, errors_in_words, readings, regions_of
+from pipeline.report.readings import ERRORS, errors_in_words, has_region, readings, regions_of
 from pipeline.report.templates import word
 from pipeline.schema import (
     ClassEntry,
@@ -89,7 +97,11 @@ def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
     settings, found = document.settings, verdicts(document.classes)
     lines = in_words(
-        found, unit=settings.unit, definition=settings.definition, budget=settings.budget
+        found,
+        unit=settings.unit,
+        definition=settings.definition,
+        budget=settings.budget,
+        first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
     )
     bad = not settings.is_safe or any(row.use == NOTHING for row in found)
     return Finding(" ".join(lines), warning=bad)
@@ -100,7 +112,7 @@ def methods_of_release(document: Document) -> Methods:
     settings = document.settings
     return methods(
         {settings.name: of_release(settings, document.classes)},
-        more=word("analysis", "release") if _is_observed(document) else "",
+        more=word("analysis", "release") if any(map(has_region, document.classes)) else "",
         version=settings.version,
     )
 
@@ -115,18 +127,22 @@ def promise_of(settings: SettingsPart) -> str:
     return f"{letter(settings.definition)} = {digits_up(main_parameter(settings.promise), 6)}"
 
 
-def key_numbers(document: Document) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a release, or of a night."""
-    settings, unit, rows = document.settings, document.settings.unit, document.classes
-    shown, on_paper = promised(document), "" if settings.is_safe else ", on paper only"
-    numbers = [
+def attack_numbers(document: Document) -> list[tuple[str, str]]:
+    """Return how often the best attack succeeds at most: on a document, and on its account."""
+    shown, on_paper = promised(document), "" if document.settings.is_safe else ", on paper only"
+    return [
         (shown["here"], f"success of an attacker, at most{on_paper}; guessing has 50 %"),
         (shown["together"], f"with all that this account paid for{on_paper}"),
     ]
+
+
+def key_numbers(document: Document) -> list[tuple[str, str]]:
+    """Return the numbers at the head of a release, or of a night."""
+    settings, unit, rows = document.settings, document.settings.unit, document.classes
     if isinstance(document, NightDocument):
         left = document.horizon - document.night
         return [
-            *numbers,
+            *attack_numbers(document),
             (promise_of(settings), f"for one {unit}, for ever"),
             (f"{document.night:,}", f"night{'s' * (document.night != 1)} so far"),
             (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
@@ -135,7 +151,7 @@ def key_numbers(document: Document) -> list[tuple[str, str]]:
         ]
     count = document.account.releases_left
     return [
-        *numbers,
+        *attack_numbers(document),
         (promise_of(settings), f"for one {unit}"),
         (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
         (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
@@ -278,9 +294,14 @@ def joined(document: NightDocument) -> Figure | None:
 
 
 def lately(document: NightDocument) -> Figure | None:
-    """Return the means of windows, of the longest alone where there are many."""
-    names = {row.class_name for row in document.classes if is_usable(row)}
-    windows = [(name, window) for name, window in _windows(document) if name in names]
+    """Return the means of windows that are usable, of the longest alone where there are many."""
+    spaces = {row.class_name: row.manifold for row in document.classes if is_usable(row)}
+    windows = [
+        (name, window)
+        for name, window in _windows(document)
+        if name in spaces
+        and _noise_of(window, document) <= most_noise(spaces[name], len(window.point))
+    ]
     if len(windows) > MOST_WINDOWS:
         longest = max(window.nights for _, window in windows)
         windows = [pair for pair in windows if pair[1].nights == longest][:MOST_WINDOWS]
@@ -296,7 +317,7 @@ def windows(document: NightDocument) -> dict[str, Any] | None:
             _span(window),
             f"{window.first} to {window.last}",
             size_in_words(window.n, window.n_sd),
-            rounded(math.sqrt(window.noise(document.axes).trace()), 3),
+            rounded(_noise_of(window, document), 3),
         ]
         for name, window in _windows(document)
     ]
@@ -312,6 +333,11 @@ def _windows(document: NightDocument) -> list[tuple[str, WindowPart]]:
         for before, window in zip([None, *row.windows], row.windows, strict=False)
         if before is None or window.first < before.first
     ]
+
+
+def _noise_of(window: WindowPart, document: NightDocument) -> float:
+    """Return the root mean square distance by which noise moves the mean of a window."""
+    return math.sqrt(window.noise(document.axes).trace())
 
 
 def _span(window: WindowPart) -> str:

@@ -262,7 +262,7 @@ def compared(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return table([*heads, "Least contrast found", "Regions known"], lines)
+    return table([*heads, "Least contrast", "Regions"], lines)
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -291,7 +291,7 @@ def combined(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return table([*heads, "p-value", "Regions known"], lines)
+    return table([*heads, "p-value", "Regions"], lines)
 
 
 def basis(together: Together) -> list[Finding]:

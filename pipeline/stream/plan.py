@@ -136,6 +136,11 @@ class StreamPlan:
         """μ of the Gaussian noise that the budget buys."""
         return 1.0 / gaussian_sigma(self.budget, 1.0)
 
+    @property
+    def first_mean(self) -> int:
+        """Number of records of a class at which its first mean is released."""
+        return math.ceil(self.opening / self.mu)
+
     def next_opening(self, released: float | None) -> float | None:
         """Return N·μ of the next opening, None where records are held back no more.
 

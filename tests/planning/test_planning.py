@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,14 @@ def test_a_range_depends_on_the_product_alone_and_not_on_what_was_asked_before()
     assert Curve(curve().domain, AdaptivePlan()).ends(60.0) == first[2]
     assert all(low < high for low, high in first)
     assert first[0].high > first[2].high > first[1].high
+
+
+def test_ranges_fall_with_the_number_of_records() -> None:
+    """Both ends are smaller for more records, and for a larger budget."""
+    ranges = [curve().ends(place) for place in np.geomspace(5.0, 5e4, 20)]
+    for before, after in pairwise(ranges):
+        assert after.low < before.low
+        assert after.high < before.high
 
 
 def test_the_plan_works_without_images_and_without_a_ledger(

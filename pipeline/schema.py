@@ -25,6 +25,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     TypeAdapter,
     ValidationError,
     WrapValidator,
@@ -72,6 +73,8 @@ SAME_MEANS = (
     *("image_height", "image_width", "image_depth"),
 )
 """Settings without which means are of different things."""
+PIXEL_RULES = ("window", "fit")
+"""The same, where they are known: of files, of which the card says how they become pixels."""
 Ours = WrapValidator(lambda value, check, info: value if info.context else check(value))
 """What is not checked in a document of our own."""
 Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]
@@ -124,6 +127,12 @@ class SettingsPart(BaseModel):
     image_width: Count
     image_depth: Count = Field(0, description="of volumes")
     masked: Flag = Field(False, description="whether images have regions of interest")
+    window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = Field(
+        None, description="what became 0 and 255, as the card has it; null of values as stored"
+    )
+    fit: Literal["crop", "pad", "stretch"] | None = Field(
+        None, description="how images became square, as the card has it"
+    )
     classes: Annotated[list[tuple[Label, Name, Label | None]], Ours] = Field(
         description="label, name and number of images or persons; null where labels are secret"
     )

@@ -406,7 +406,7 @@ def _tested(p_value: float, reason: str) -> dict[str, Any]:
 def _p(p_value: float, reason: str) -> str:
     from pipeline.report import probability
 
-    return "too noisy" if reason else probability(p_value)
+    return "not tested" if reason else probability(p_value)
 
 
 def _known(value: float) -> str:
@@ -417,11 +417,11 @@ def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
     """Say of each class that could not be tested why."""
     for name, reason in reasons.items():
         if reason:
-            show(f" {escape(name)}: cannot be tested, too noisy: {escape(reason)}", output)
+            show(f" {escape(name)}: not tested: {escape(reason)}", output)
 
 
 def _yes(offered: bool) -> str:
-    return "yes" if offered else "no: too noisy"
+    return "yes" if offered else "no"
 
 
 def _written(page: Path | None) -> dict[str, Path]:

@@ -17,6 +17,7 @@ where its images come from); then the kinds.
 from pipeline.datasets.cards import Card as Card
 from pipeline.datasets.cards import classes_per_person as classes_per_person
 from pipeline.datasets.cards import may_be_empty as may_be_empty
+from pipeline.datasets.cards import pixel_rules as pixel_rules
 from pipeline.datasets.cards import rendering_settings as rendering_settings
 from pipeline.datasets.download import data_root as data_root
 from pipeline.datasets.listing import Fault as Fault

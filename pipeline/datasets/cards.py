@@ -348,6 +348,15 @@ def rendering_settings(card: Card) -> dict[str, Any]:
     return card.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
 
+def pixel_rules(card: Card) -> dict[str, Any]:
+    """Return ``window`` and ``fit``, where a card says them: how files become gray levels, squares.
+
+    Means of images that were made by other rules are of different things.
+    """
+    said = {"window", "fit"} if card.size else {"window"}
+    return card.model_dump(include=said, exclude_none=True)
+
+
 def classes_per_person(card: Card) -> int | None:
     """Return in how many classes a person may be; None where a record is an image.
 

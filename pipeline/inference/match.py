@@ -239,7 +239,7 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
 def _too_few(moments: NoisyMoments, many: int) -> str:
     """Return why the mean of so few local records is not tested; "" where it is."""
     least = TESTED if moments.lines else 2 * len(moments.vector) + 1
-    return "" if many >= least else f"there are {many} of them, and {least} are needed"
+    return "" if many >= least else f"there are {many} local records, and {least} are needed"
 
 
 def _is_window(entry: Release | ReleasedEntry | StreamEntry) -> bool:

@@ -14,10 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.config import Count, Positive
-from pipeline.datasets import Card, ImageSource, beside, classes_per_person, fetch, find_card
+from pipeline.datasets import (
+    Card,
+    ImageSource,
+    beside,
+    classes_per_person,
+    fetch,
+    find_card,
+    pixel_rules,
+)
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, ImageError, LedgerError, MismatchError, require_known
 from pipeline.files import make_folder
@@ -109,6 +117,13 @@ class ReleaseConfig(Record):
         None, description="the card's, where it protects persons; never in the release's file"
     )
 
+    _pixels: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def pixels(self) -> dict[str, Any]:
+        """What the card says of how pixels were made."""
+        return self._pixels
+
     @property
     def secret(self) -> bool:
         """Whether it is protected in which class an image or person is."""
@@ -155,7 +170,9 @@ class ReleaseConfig(Record):
                 f'not known, and {card.name} says unit = "person", which protects all images '
                 "of a person: leave images_per_person out"
             )
-        return self.model_copy(update={"classes_per_person": classes})
+        found = self.model_copy(update={"classes_per_person": classes})
+        found._pixels = pixel_rules(card)
+        return found
 
     @model_validator(mode="before")
     @classmethod

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import ConfigError, OutputError
+from pipeline.errors import ConfigError, CovdpError, OutputError
 from pipeline.files import IrregularFileError, atomic_path, make_folder, open_regular, read_regular
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step
@@ -106,7 +106,9 @@ def computed(paths: Sequence[Path]) -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (np.linalg.LinAlgError, ArithmeticError) as error:
+    except CovdpError:
+        raise
+    except (ValueError, ArithmeticError) as error:
         raise ConfigError(
             f"what {' and '.join(map(str, paths))} say together cannot be computed; were they "
             "changed? Ask for the committed bytes again, and compare their digests"

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, collect_faults, fetch, find_card, may_be_empty
+from pipeline.datasets import (
+    ImageSource,
+    collect_faults,
+    fetch,
+    find_card,
+    may_be_empty,
+    pixel_rules,
+)
 from pipeline.datasets.source import SPLITS, FilesReader, StacksReader, opaque
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
@@ -230,8 +237,9 @@ def _check_same(document: Path, settings: SettingsPart, dataset: str, source: Im
         "masked": here.masked,
         "unit": source.unit,
     }
-    for name, value in ours.items():
-        if value != (theirs := getattr(settings, name)):
+    for name, value in (ours | pixel_rules(source.card)).items():
+        theirs = getattr(settings, name)
+        if value != theirs is not None:
             raise ConfigError(
                 f"{document} has {name} = {theirs!r}, {dataset} has {value!r}; match images that "
                 "are prepared as those of the release"

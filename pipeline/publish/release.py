@@ -126,6 +126,7 @@ class Public:
                 "image_width": self.domain.width,
                 **({"image_depth": self.domain.depth} if self.domain.depth else {}),
                 **({"masked": True} if self.domain.masked else {}),
+                **self.config.pixels,
                 "classes": self.classes,
                 **({} if self.total is None else {"total": self.total}),
                 "version": __version__,

@@ -17,6 +17,7 @@ from pipeline.mean.noisy_moments import pooled_clipping
 from pipeline.privacy import Budget, compose
 from pipeline.publish.document import check_sides, read_foreign
 from pipeline.schema import (
+    PIXEL_RULES,
     SAME_MEANS,
     ClassEntry,
     Document,
@@ -154,13 +155,14 @@ def read_several(
                 f"{one.path} and {other.path} are one release, whose people would count "
                 "twice; give each once"
             )
-    for one in given[1:]:
-        for name in (*SAME_MEANS, "unit"):
-            ours, theirs = getattr(first.settings, name), getattr(one.settings, name)
-            if ours != theirs:
+    for name in (*SAME_MEANS, "unit", *PIXEL_RULES):
+        values = [(one.path, getattr(one.settings, name)) for one in given]
+        stated = [(path, value) for path, value in values if value is not None]
+        for path, value in stated[1:]:
+            if value != stated[0][1]:
                 raise ConfigError(
-                    f"{first.path} has {name} = {ours!r}, {one.path} has {theirs!r}; release both "
-                    "with the same settings"
+                    f"{stated[0][0]} has {name} = {stated[0][1]!r}, {path} has {value!r}; release "
+                    "both with the same settings"
                 )
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for one in given:

@@ -42,9 +42,11 @@ from pipeline.report.several_page import (
     difference_records,
     finite,
     forest_records,
+    not_tested,
     probability,
     size_together,
     units_in_words,
+    untested,
 )
 from pipeline.report.templates import word
 
@@ -140,10 +142,9 @@ def match_page(subject: _Subject, texts: Declaration) -> PageFrame:
 
 def match_verdict(matched: MatchedImages) -> Finding:
     """Say whether the local images differ from the release, or why that cannot be tested."""
-    p_values, untested = matched.p_values, matched.untested
-    reasons = "; ".join(f"for {name}: {reason}" for name, reason in untested.items())
+    p_values, missing = matched.p_values, matched.untested
     if not p_values:
-        return Finding(f"The local images cannot be tested, because {reasons}.", warning=True)
+        return untested(missing)
     together = "all tested classes together" if len(p_values) > 1 else "one class"
     p = probability(matched.p_value)
     found = f"(p {p if p[0] in '<>' else f'= {p}'}, {together})"
@@ -153,8 +154,8 @@ def match_verdict(matched: MatchedImages) -> Finding:
         text += " two samples of one population would seldom differ so much."
     else:
         text = f"No difference is found {found}. That is no proof that there is none."
-    text += f" Not tested: {reasons}." if untested else ""
-    return Finding(text, warning=matched.differs or bool(untested))
+    text += not_tested(missing)
+    return Finding(text, warning=matched.differs or bool(missing))
 
 
 def tests(subject: _Subject) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ from pipeline.report.templates import word
 from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"
-NOT_TESTED = "too noisy"
+NOT_TESTED = "not tested"
 ORDER = "second to first"
 """What a difference is of."""
 
@@ -176,9 +176,7 @@ def verdict(together: Together) -> Finding:
     p_values = together.p_values
     missing = {name: reason for name, reason in together.refusals.items() if reason}
     if not p_values:
-        alike = set(missing.values())
-        reason = alike.pop() if len(alike) == 1 else _reasons(missing)
-        return Finding(f"Cannot be tested: too noisy. The reason: {reason}.", warning=True)
+        return untested(missing)
     p, sound = bonferroni(list(p_values.values())), together.sound
     printed = probability(p)
     found = f"(p {printed}" if printed[0] in "<>" else f"(p = {printed}"
@@ -187,7 +185,8 @@ def verdict(together: Together) -> Finding:
         text = f"The releases are not of one population {found}: read the mean of all; a common "
         text += "mean does not fit them."
     elif together.combined:
-        text = f"One population fits all releases {found}, which is no proof that there is but one."
+        which = "all releases" if sound else "the releases that were tested"
+        text = f"One population fits {which} {found}, which is no proof that there is but one."
     elif p < ALPHA:
         least = min(p_values, key=p_values.__getitem__)
         text = f"The two releases differ {found}, most surely in {least}: two samples of one "
@@ -196,7 +195,7 @@ def verdict(together: Together) -> Finding:
         text = f"No difference is found {found}. That is no proof that there is none. "
         text += _power(together)
     text += "" if sound else " Not every mean has a region: see what it rests on."
-    text += f" Cannot be tested, too noisy: {_reasons(missing)}." if missing else ""
+    text += not_tested(missing)
     bad = together.combined and p < ALPHA
     return Finding(text, warning=bad or not sound or bool(missing))
 
@@ -232,12 +231,22 @@ def size_together(rows: Sequence[ClassEntry]) -> str:
     return size_in_words(sum(row.n for row in rows), math.hypot(*(row.n_sd for row in rows)))
 
 
+def untested(refusals: Mapping[str, str]) -> Finding:
+    """Say that no class was tested, and why."""
+    return Finding(f"Nothing could be tested, because {_reasons(refusals)}.", warning=True)
+
+
+def not_tested(refusals: Mapping[str, str]) -> str:
+    """Return which classes were not tested, and why, as a sentence; "" where all were."""
+    return f" Not tested: {_reasons(refusals)}." if refusals else ""
+
+
 def _reasons(refusals: Mapping[str, str]) -> str:
     """Return why classes were not tested, those alike together."""
     alike: dict[str, list[str]] = {}
     for name, reason in refusals.items():
         alike.setdefault(reason, []).append(name)
-    return "; ".join(f"for {listing(names)}, as {reason}" for reason, names in alike.items())
+    return "; ".join(f"for {listing(names)}: {reason}" for reason, names in alike.items())
 
 
 def _of_classes(p_values: Mapping[str, float]) -> str:

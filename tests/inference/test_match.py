@@ -192,7 +192,7 @@ def test_few_images_are_not_tested() -> None:
     release = released(described()[:900], 1.0, 5)
     few = match(release, described()[900 : 900 + TESTED - 1])
     assert math.isnan(few.p_value)
-    assert few.untested == f"there are {TESTED - 1} of them, and {TESTED} are needed"
+    assert few.untested == f"there are {TESTED - 1} local records, and {TESTED} are needed"
     assert len(few.percentile) == TESTED - 1
     none = match(release, described()[:0])
     assert none.n == 0

@@ -96,6 +96,7 @@ def test_numbers_of_the_right_form_that_mean_nothing_are_one_line(
         seen(base=[1e11] * 6),
         seen(middle=[1e11] * 6),
         row(coordinates=[1e11] * 6),
+        seen(gain=1e10),
         row(coordinates=[0.1] * 6),
         row(point=[[-1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]),
     ):

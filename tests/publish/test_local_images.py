@@ -290,10 +290,10 @@ def test_few_images_have_percentiles_but_no_verdict(
     assert len(found["images"]) == 3
     assert found["p_value"] is None
     assert [one["untested"] for one in found["classes"]] == [
-        f"there are {count} of them, and 10 are needed" for count in (3, 0)
+        f"there are {count} local records, and 10 are needed" for count in (3, 0)
     ]
     (line,) = told.err.splitlines()
-    assert "The local images cannot be tested, because for tissue: there are 3 of them" in line
+    assert "Nothing could be tested, because for tissue: there are 3 local records" in line
 
 
 def forged(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -317,6 +317,12 @@ def set_settings(**fields: Any) -> Callable[[Path], None]:
     return forged(lambda values: values["settings"].update(fields))
 
 
+def other_window(folder: Path) -> None:
+    """Let a release and the local card make pixels of values by different windows."""
+    set_settings(window=[0, 200])(folder)
+    (folder / "ward.toml").write_text(CARD + "window = [0, 255]\n")
+
+
 def as_night(values: dict[str, Any]) -> None:
     """Make a document that of a night."""
     values |= NIGHT | {"classes": [as_json(night_class_of({"point": None}))]}
@@ -331,6 +337,7 @@ def as_night(values: dict[str, Any]) -> None:
         (forged(as_night), "it has not opened"),
         (set_settings(image_height=27), "has image_height = 27, ward.toml has 28"),
         (set_settings(masked=True), "has masked = True, ward.toml has False"),
+        (other_window, "has window = (0.0, 200.0), ward.toml has (0.0, 255.0)"),
         (set_settings(descriptor="grid11"), "are not 11 × 11"),
         (set_settings(descriptor="vol8"), "has descriptor = 'vol8', this version has oct5"),
         (set_settings(manifold="sphere"), "partner.json"),
@@ -378,7 +385,7 @@ def test_images_in_one_file_are_named_by_split_and_number(
     told = json.loads(capsys.readouterr().out)
     names = {f"train/{number}" for number in range(12)} | {f"test/{number}" for number in range(8)}
     assert {image["file"] for image in told["images"]} == names
-    assert told["classes"][1]["untested"] == "there are 0 of them, and 10 are needed"
+    assert told["classes"][1]["untested"] == "there are 0 local records, and 10 are needed"
 
 
 def test_a_night_is_matched_by_command(

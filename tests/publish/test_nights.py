@@ -588,10 +588,14 @@ def test_another_setting_is_another_stream(ward: Ward) -> None:
 def test_a_card_that_makes_other_images_of_files_is_refused(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before they are read, even to finish a night; where the images lie may change."""
+    """Before they are read, even to finish a night; where the images lie may change.
+
+    A document says how pixels were made, so that others see whether theirs were made so.
+    """
     ward.write(CARD + "window = [0, 250]\n")
     ward.put(well=5, ill=5)
     first = ward.night(1)
+    assert first["settings"]["window"] == [0.0, 250.0]
     ward.write(CARD + "window = [0, 200]\n")
     assert ward.night(1) == first
     ward.put(well=1)

@@ -209,7 +209,8 @@ def test_a_first_look_is_read_and_not_tested(
             assert test["p_value"] is None
             assert look in test["untested"]
         text = text_of(tmp_path / f"{command}.html")
-        assert f"Cannot be tested: too noisy. The reason: {look}" in text
+        assert "Nothing could be tested, because for well" in text
+        assert f": {look}" in text
         assert f"{name} has no region for well, as {LOOK}" in text
         assert run(command, *paths) == 0
         assert look in " ".join(capsys.readouterr().out.split())
@@ -250,7 +251,7 @@ def test_first_looks_among_themselves(
         assert (said.out, said.err.count("\n")) == ("", 1)
         assert not out.exists()
     assert run("compare", early, other, "--out", out) == 0
-    assert f"The reason: in {name} {LOOK}" in text_of(out / "compare.html")
+    assert f"for well and ill: in {name} {LOOK}" in text_of(out / "compare.html")
     assert f"; in other {LOOK}" in text_of(out / "compare.html")
     book = "--ledger", wards / name / "ledger.sqlite"
     assert run("history", "--out", tmp_path / "history", *book) == 0

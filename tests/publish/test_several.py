@@ -99,6 +99,8 @@ def test_releases_of_one_population_are_warned_of(
         (("compare", "a.json", "gone.json"), "cannot read"),
         (("compare", "a.json", "list.json"), "list.json is no document of a release"),
         (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
+        (("combine", "a.json", "header.json", "bone.json"), "header.json has window = 'header', bo"),
+        (("compare", "bone.json", "lung.json"), "window = (0.0, 80.0), lung.json has (-600.0, "),
         (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
         (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
@@ -126,6 +128,9 @@ def test_what_cannot_be_compared_is_one_line(
     Path("copy.json").write_text(json.dumps(again, indent=1))
     document(Path("other.json"), 2, descriptor="oct5")
     document(Path("rare.json"), 2, ("rare",))
+    windows = {"header": "header", "bone": [0, 80], "lung": [-600, 200]}
+    for seed, (name, window) in enumerate(windows.items(), 3):
+        document(Path(f"{name}.json"), seed, window=window)
     night = old | NIGHT | {"classes": [as_json(night_class_of({"point": None}))]}
     Path("night.json").write_text(json.dumps(night))
     night["classes"][0]["n_tonight"] = -1

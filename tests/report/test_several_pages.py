@@ -168,13 +168,14 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert (second["p_value"] is None) == (second["untested"] is not None) == (not known)
             assert told.get("p_value", second["p_value"]) == second["p_value"]  # alone, it is all
             text = text_of(Path(told["page"]))
-            assert (f"Cannot be tested: too noisy. The reason: {reason}" in text) == (not known)
-            assert (f"Cannot be tested, too noisy: for {CLASSES[0]}, as {reason}" in text) == known
-            assert text.count("too noisy – –") + text.count("– – too noisy") == 2 - known
+            all_of = f"because for {CLASSES[0]} and {CLASSES[1]}: {reason}"
+            assert (f"Nothing could be tested, {all_of}" in text) == (not known)
+            assert (f" Not tested: for {CLASSES[0]}: {reason}" in text) == known
+            assert text.count("not tested – –") + text.count("– – not tested") == 2 - known
             assert known or "p = 1" not in text
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
-            assert f"{CLASSES[0]}: cannot be tested, too noisy: the noise of a and b" in printed
+            assert f"{CLASSES[0]}: not tested: the noise of a and b" in printed
             assert ("all classes together" in printed) == (known and command == "compare")
 
 

@@ -99,7 +99,10 @@ def test_releases_of_one_population_are_warned_of(
         (("compare", "a.json", "gone.json"), "cannot read"),
         (("compare", "a.json", "list.json"), "list.json is no document of a release"),
         (("compare", "a.json", "other.json"), "has descriptor = 'toy3', "),
-        (("combine", "a.json", "header.json", "bone.json"), "header.json has window = 'header', bo"),
+        (
+            ("combine", "a.json", "header.json", "bone.json"),
+            "has window = 'header', bone.json ",
+        ),
         (("compare", "bone.json", "lung.json"), "window = (0.0, 80.0), lung.json has (-600.0, "),
         (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
         (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),

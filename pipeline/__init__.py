@@ -14,7 +14,7 @@ The rooms, in reading order; each imports only those named before it:
     stream        one release a night, which each privacy unit pays for once
     schema        the models of the committed document, which everybody reads it by
     inference     what released values say: regions, tests, classifiers
-    config        what a run is told, and what is printed or claimed of its results, from TOML
+    config        the settings of a run, and what is printed or claimed of its results, from TOML
     results       the Parquet schemas
     figures       table → charts
     publish       from a ledger's account to files that hold private values and nothing else

@@ -4,7 +4,7 @@ It is a `ReleaseDocument` or, of one night of a stream, a `NightDocument`, whose
 what `covdp schema` prints. What a round, an opening or an epoch released stands in it as the record
 that holds it (`NoisyMoments`, `OpeningRelease`, `Epoch`). Everybody else reads attributes.
 
-Whoever wrote a document may have erred, or mean harm: a number that is none of a release must not
+Whoever wrote a document may be wrong, or mean harm: a number that is none of a release must not
 become a wrong p-value, a failure without a word, or a page that hangs. What is checked (`check`) is
 form and size; who wrote it, and whether it is as they released it, only its digest can tell. One of
 our own is made without these checks (`model_construct`), since nothing between draw and commit may

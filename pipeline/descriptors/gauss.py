@@ -27,8 +27,8 @@ GRAY_LEVEL = 1 / 8
 """c: a gray level counts what an eighth of a log-unit of contrast does.
 
 A larger c takes noise off the means and puts it on all else. On the three classes of `tiles`, at
-n·μ = 500, with 1/32, 1/8 brightness errs by 1.0, 0.8 gray levels; contrast by 1.02, 1.07 times what
-it does in `oct5` and all of its terms by 1.04, 1.12 times, of which ihc and retina 0.99, 1.02 and
+n·μ = 500, with 1/32, 1/8 brightness is off by 1.0, 0.8 gray levels; contrast has 1.02, 1.07 times
+the error of `oct5`, and all of its terms 1.04, 1.12 times, of which ihc and retina 0.99, 1.02 and
 the faint cells 1.13, 1.38 (geometric means); term by term the cells' contrast and roughness have
 1.3 times the error at 1/8, upright 1.7, edges 1.8, corners 0.9. Five gray levels between two halves
 want 0.8 or less at n = 1,000 and μ = 0.5. A power of 2 rounds nothing.

@@ -141,7 +141,7 @@ class Covariances(Protocol):
         """
 
     def rounding(self, relative: float, largest: float) -> float:
-        """Return how far coordinates err where matrices err by `relative` of η in Frobenius norm.
+        """Return the error of coordinates; of matrices it is `relative` of η in Frobenius norm.
 
         `largest` bounds the eigenvalues.
         """

@@ -61,7 +61,7 @@ def find_manifold(manifold: Manifold | str, points: Point) -> Manifold:
 MEMORY = 5
 """Earlier steps that an accelerated step learns from."""
 MAX_ITERATIONS = 1000
-"""Steps before giving up, unless told otherwise."""
+"""Steps before giving up, unless stated otherwise."""
 
 
 class FrechetMean(NamedTuple):

@@ -33,7 +33,7 @@ for it and raises where it is absent; nothing compares names.
 
 **SphereArea.** The distance of a random point from a centre has a density that is the area A(ρ) of
 the geodesic sphere times the law at that distance. A manifold carries its `SphereArea`, or none if
-it does not look alike in all directions.
+it is not isotropic.
 
 At the end stands what the manifolds whose points are vectors share: their sizes, and helpers. Next
 on the path: the manifolds, one a file, then ``frechet.py``.
@@ -203,7 +203,7 @@ def area_of(manifold: Manifold) -> SphereArea:
     Raises
     ------
     PrivacyError
-        When it does not look alike in all directions, or does not say so.
+        When it is not isotropic, or does not say so.
     """
     if manifold.flat:
         return FlatArea(manifold.dim)

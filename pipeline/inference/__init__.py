@@ -1,6 +1,6 @@
 """What a release says: regions, tests and classifiers, from released values alone.
 
-    released ─► read ─► coordinates ─┬► region         where the true mean lies
+    released ─► read ─► coordinates ─┬► region         where the true mean is
     (document)   │                   ├► two_sample     are two releases of one population?
                  └► covariance ──────┼► lda            which class is a new image of?
                                      ├► combine        what several hospitals say together

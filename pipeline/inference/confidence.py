@@ -20,7 +20,7 @@ the mean when k of the n records are replaced. μ-GDP lets it hold m', for the r
 with probability Φ(Φ⁻¹(1 − α) − k·μ) at least: in more than half of all releases as long as
 k·μ < Φ⁻¹(1 − α). So with α = 0.1 regions mostly reach to where 1.28/(n·μ) of the records may be
 moved by others, whatever share of μ is spent on finding them. Overshoots are counted with half of
-it, at 0.6 of its length, for nothing.
+it, at 0.6 of its length, free.
 
 **Rule.** A region is available where the noise of the mean, in units of its vectors, is small
 enough (`NOISY`), which is public, and there is a second moment.
@@ -450,7 +450,7 @@ def check_opening(plan: StreamPlan, dim: int) -> None:
     """Refuse an opening whose mean would have no region, nor would that which makes it good.
 
     By hand, 200 nights of 7 to 40 images at μ = 0.5, six streams each of PneumoniaMNIST's two
-    classes and two of `tiles`: on nights 30 to 200 the mean erred 1.1 to 1.8 times as much with an
+    classes and two of `tiles`: on nights 30 to 200 the error was 1.1 to 1.8 times as large with an
     opening of 80 as with one of 300; where nothing made it good, with 20 1.3 to 3.9 times, with 8
     1.5 to 8.5 times.
 

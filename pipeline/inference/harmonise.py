@@ -7,7 +7,7 @@ and Rabinovic, Biostatistics 8(1), 2007; Fortin et al., NeuroImage 167, 2018); r
 **Means.** In common coordinates the mean of site s is M_s = Σ_c w_c·m_sc over its classes c, with
 weights that are the same at all sites, so that a site where more are ill is not taken for another
 scanner: w_c by the mean precision of the m_sc, in units in which W is Id. The common mean is
-M = Σ f_s·M_s, f_s the share of site s in all records. d_s = M_s − M errs by a covariance V_s of
+M = Σ f_s·M_s, f_s the share of site s in all records. d_s = M_s − M has the covariance V_s of
 noise and of chance, W/n for a class of n. What scanners do is taken to be N(0, β·W), W the
 covariance of single records within site and class: scanners move images along directions in which
 images differ. β is where the d_s are most likely (empirical Bayes, as in ComBat), and the shift of

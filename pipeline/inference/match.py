@@ -35,7 +35,7 @@ two standard errors. It holds the share in 83 to 98 % of the draws of the first 
 
 A night of a stream holds records that were clipped in several ways: local ones are matched with its
 opening or the epoch of most records, as with a release of these alone. Where the mean is that of
-the last nights of an epoch, it is tested, with its own noise; images lie around that of the epoch.
+the last nights of an epoch, it is tested, with its own noise; images are around that of the epoch.
 
 It holds for releases of other people than the local ones, each record drawn by itself.
 """
@@ -60,11 +60,11 @@ from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_
 from pipeline.schema import ReleasedEntry, StreamEntry
 
 LEAST_N_MU = 500.0
-"""n·μ below which the second moment says too little of where an image may lie."""
+"""n·μ below which the second moment says too little of where an image may be."""
 N_MU_SIGMA = 1.0 / 0.7
 """n·μ·σ of the last mean with the usual shares, of which it has 0.49 of the budget."""
 FLAGGED = 99.0
-"""Percentile above which a record lies outside."""
+"""Percentile above which a record is outside."""
 EXPECTED = 0.01
 """Share of one population that does."""
 FEWEST = 20
@@ -76,7 +76,7 @@ TAIL = 12.0
 OTHER_TAILS = (6.0, 30.0)
 """The same of the laws that give the range."""
 TAILS = (2.01, 1e4)
-"""Degrees of freedom between which ν lies: with 2 or fewer there is no mean."""
+"""Degrees of freedom between which ν is: with 2 or fewer there is no mean."""
 BODY, TOP, OTHER_TOPS = 0.5, 0.9, (0.75, 0.95)
 """Quantiles that give s and ν; and those of the laws that give the range."""
 SECOND_MOMENT_SD = 2.0

@@ -40,7 +40,7 @@ other; their means, nothing shrunk, differ under "one population" by a vector of
     V = S_A + S_B − C − Cᵀ + Σ̂/n_A + Σ̂/n_B,
 
 Σ̂ the covariance of single clipped records, from the second moment. What clipping does to a mean is
-the same in both, whatever it is, as long as both are clipped alike: so it is nowhere in V, and the
+the same in both, whatever it is, as long as both are clipped as one: so it is nowhere in V, and the
 nights before are those of the same epoch, all of them. Two tests are made, as of two releases,
 and the smaller p-value counts twice. Several windows and classes together: see `holm`. It
 holds for records that come each by itself.

@@ -42,7 +42,7 @@ from pipeline.inference.released import NOISY, is_offered
 from pipeline.schema import ClassEntry, NightClassPart
 
 USUAL_GAIN = 1.25
-"""Gain of gray levels that moves a descriptor as far as usual classes lie apart."""
+"""Gain of gray levels that moves a descriptor as much as usual classes differ."""
 NOTHING, LARGE, COMPARISONS, SMALL = 0, 1, 2, 3
 """Uses, each with all before it."""
 SHARES = {LARGE: 1.0, COMPARISONS: 0.25, SMALL: 0.05}

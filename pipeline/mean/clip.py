@@ -15,7 +15,7 @@ the line and 2σR in each of m directions, has the mean square size 4σ²R²(1/�
 A record's size is ρ² = t² + ‖z‖², and those with ρ > R are clipped: to an ellipsoid, whose tips the
 interval cuts off. The ball that holds an interval and a ball of radius C in one, R² = α²L²/4 + C²,
 is more than is needed, as few records are far along the line and far off it as well. With the best
-of either known for nothing, means clipped to the ellipsoid err by 4 to 20 % less in the classes of
+of either known free, means clipped to the ellipsoid have 4 to 20 % less error in the classes of
 `tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever is off the line, x alone decides
 where x is clipped to: clipping along the line moves the mean one way.
 
@@ -201,7 +201,7 @@ def choose_clip(
     The noise of the mean has the mean square size 4σ²R²(m + 1/α²) (``clip.py``). Clipping costs
     at most the mean length by which records reach beyond the interval and the ball, and that much
     is counted: records are on all sides, so that much of it cancels, but noise covers some of
-    the shells. With 0.6 of it means err by a fifth more at n·μ below 50, by 7 % up to 200, and by
+    the shells. With 0.6 of it errors are a fifth larger at n·μ below 50, by 7 % up to 200, and by
     1 % less above. Covering the whole region costs σ√d times its `FeasibleSet.cover`, and no bias.
 
     Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² is between 1 and

@@ -12,7 +12,7 @@ next is empty with probability `drop`, else filled, with levels that are the mor
 so a tail that thins out is thought to go on where noise covers it, and one that ends at a stroke to
 have ended. Once they are empty again they stay so, except with a small probability `again`: records
 of one class are close together. The noise is Gaussian of known scale, so the posterior is exact
-(forward and backward sums), and so is how shares err together: a tail that is hidden is hidden in
+(forward and backward sums), and so is the joint error of shares: a tail that is masked is masked in
 several bins. At last the shares are made to sum to 1, as they must, by moving each by its
 covariance with the sum. All of it is post-processing. The constants were set by hand: ``python -m
 tests.tools.tuning`` tries others on public images.

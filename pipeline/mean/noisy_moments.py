@@ -246,7 +246,7 @@ def _unit_length(axes: bytes, dim: int) -> float:
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return, squared, how far clipping may move a mean of means with these shares, (d, d).
 
-    That is a covariance, even off the line. Rare images may be alike in all parts, so lengths add
+    That is a covariance, even off the line. Rare images may be similar in all parts, so lengths add
     up, and their noise as variances do. A part that covers the whole region clips nothing.
     """
     known = [

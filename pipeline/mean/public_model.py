@@ -261,7 +261,7 @@ class Prior:
         Where the mean is expected: log(origin, centre).
     line : array, shape (d,), or None
         Unit vector e along which records spread widely and unevenly; their coordinate along it is
-        clipped to an interval of its own. None: no such direction, all are treated alike.
+        clipped to an interval of its own. None: no such direction, all are treated the same.
     span : (float, float)
         Least and largest ⟨e, log(origin, X)⟩ of a record; any two numbers without a line.
     step : float

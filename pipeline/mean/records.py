@@ -26,7 +26,7 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
 - *Steps.* Centres and axes follow from released values. Coordinates that are no numbers count as 0
   (``sums.py``); counts have a bin for each. A barycentre ends after a public number of steps.
 
-What is left to fail follows from settings, n and released values, alike for neighbours.
+What is left to fail follows from settings, n and released values, the same for neighbours.
 
 The records as the adaptive rounds see them: in the axes of the prior, counted in public bins.
 
@@ -57,7 +57,7 @@ and from then on t is 2/(1 + L).
 **Numerics.** Each log(x, x_i)/(2D), of norm at most 1, and h_i over its bound are rounded to the
 lattice of ``sums.py``, and whole numbers are added: x is the same to the last bit for any order and
 any chunks. That rounding moves g by at most √d·D·2⁻⁴⁰, 5e-10 for the descriptors here; a computed
-logarithm errs by less than 1e-10 where matrices, known by their factors, have condition numbers up
+logarithm has an error below 1e-10 where matrices, known by their factors, have condition numbers up
 to 1e14, and on hyperbolic space up to 10 from the origin (measured, see the tests). `ROUNDING`
 covers both. Errors of g that small leave it below 24·2·`ROUNDING` at the end (1/(1 − rate) is
 (L + 1)/2), within `TOLERANCE`. An affine-invariant x is its factor C, x = C·Cᵀ, which holds the

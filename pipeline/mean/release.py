@@ -52,7 +52,7 @@ records, and so is Δ). Together Δ = `vector_diameter` + 2uN
 
 **Counts are free.** The last coordinate of a mean's sum, over a, is the number of records with
 noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b), or half as much where what
-noise made of empty bins is told apart (``histogram.py``). Put together by precision they have a
+noise made of empty bins is recognised (``histogram.py``). Put together by precision they have a
 standard deviation of about 3/μ records with the usual shares. What the rounds divide sums by is
 this released count: post-processing. It never is below its own standard deviation, or 1, nor
 above N, which is public. Vectors are centred in the middle of their clip, so that a count that is
@@ -76,7 +76,7 @@ from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.privacy import Budget, compose
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
-"""How a door is told whether classes are secret."""
+"""What says to a door whether classes are secret."""
 COUNT_STEPS = math.isqrt(int((1.0 / 2.0 - NORM) * PER_UNIT**2))
 """a in steps of the lattice, from below: a² + `NORM` is at most ½."""
 COUNT_UNIT = COUNT_STEPS / PER_UNIT

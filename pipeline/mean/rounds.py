@@ -9,7 +9,7 @@ diameter 1 (``clip.py``) with Gaussian noise for Δ (``sensitivity.py``) and its
 (`gaussian_steps`); the sets depend on earlier releases only. With secret labels it releases their
 sum, which is divided by a released count; n is used nowhere, and neighbours may differ in the class
 of a record as well (``release.py``). The shares add up to the budget, and
-adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP alike. All
+adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP too. All
 the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
 post-processing of released vectors. The number of steps and their noise are functions of n (with
 secret labels of N), domain and budget alone, and no convergence of an iteration is relied on, on no
@@ -85,7 +85,7 @@ class _Rounds:
 
     They draw from records of all, or of each its own. Where they stand, centres and axes, how sure
     they are, how wide they clip, costs, has them as the first axis of all arrays; it is 1 long
-    where all stand alike.
+    where all are equal.
     """
 
     surveys: Sequence[SurveyedRecords]
@@ -499,7 +499,7 @@ def default_shares(prior: Prior) -> Shares:
     the rest, more than the papers' footpoint, 0.1: it is never worse than theirs as long as
     `FeasibleSet.cover` is well below √(0.76/0.9) = 0.918 of 2r. It is 0.88 or less for every
     descriptor in all metrics; a region as wide as a ball of radius r in all directions, surveyed
-    along a line, would err by up to √(0.9/0.76) = 1.09 of the papers'.
+    along a line, would have up to √(0.9/0.76) = 1.09 of the papers' error.
     """
     return tuning.SHARES_WITHOUT_LINE if prior.line is None else tuning.SHARES_WITH_LINE
 

@@ -138,7 +138,7 @@ def frechet_sensitivity(
     2r(2 − h)/(n·h), and as a vector by the chord of that. The papers' 2r/n ("radius") is too small
     for the embedded Fréchet mean, and is kept to repeat their figure. The mean of outlines that
     were not aligned moves by at most 2/n, as no landmark is farther than 1 from the centre. The
-    computed mean errs by at most τ/h on both data sets.
+    computed mean has an error of at most τ/h on both data sets.
 
     Raises
     ------

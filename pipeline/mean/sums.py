@@ -19,7 +19,7 @@ are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰)
 Overshoots, by how far a record is beyond its clip, are rounded down to the same lattice and added
 alike. What they are, and why a record with one has a shorter vector, comes next.
 
-Second moment and overshoots ride along with the mean for nothing: the same Δ, the same noise.
+Second moment and overshoots come with the mean free: the same Δ, the same noise.
 
 Each record's vector v, ‖v‖ ≤ ½ (``clip.py``), is released as the pair (v, √2·v·vᵀ), symmetric
 matrices in the isometric coordinates of `vecd`. **Two pairs are at most 1 apart**, as two vectors
@@ -450,7 +450,7 @@ LAMBDA = FACTOR, float(DIAGONAL - int(FACTOR * PER_WEIGHT)) / PER_WEIGHT
 
 
 OVERSHOOT = math.sqrt(NORM)
-"""The overshoot of a record that lies its whole reach outside."""
+"""The overshoot of a record that is its whole reach outside."""
 
 
 def weights(dim: int, overshoots: int) -> list[int]:

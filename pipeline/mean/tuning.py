@@ -19,7 +19,7 @@ SHARES_WITHOUT_LINE = Shares(0.01, (0.02, 0.02), (0.15, 0.80))
 TYPICAL_LOG_VARIANCE = -5.0
 """ln of a typical variance over the largest possible one, where `Descriptor.typical` says none.
 
-How far the prior's centre lies from images of high contrast, against those of low contrast.
+How far the prior's centre is from images of high contrast, against those of low contrast.
 """
 SCALE_LOG_VARIANCE = 0.7
 """Scale of log-variances, of descriptors that are not among `SCALES`: noise in them against that in
@@ -36,14 +36,14 @@ Finer shells have more noise together, coarser ones say less of the radius.
 PRIOR_SD_RADIAL = 2.0
 """`Prior.doubt` of images, over the mean standard deviation of records off the line, as expected.
 
-A surer prior errs less where it is right, and more where it is wrong.
+A surer prior has a smaller error where it is right, a larger one where it is wrong.
 """
 FARTHEST_RATIO = 66.0
 """`Prior.farthest` of images, in units of `Prior.least`: bounds of overshoots against their noise.
 
 Of stripes, boards, ramps, edges, single pixels and noise, some thousand kinds, seen from classes of
-PneumoniaMNIST and `tiles` in all metrics, the farthest with `oct5` lies 55 of them off the line,
-with `grid9` 31; seen from classes of simple patterns some lie at 66.
+PneumoniaMNIST and `tiles` in all metrics, the farthest with `oct5` is 55 of them off the line,
+with `grid9` 31; from classes of simple patterns some are at 66.
 """
 BALL_LEAST = 100.0
 """Radius of a ball, of which nothing else is known, over its `Prior.least`."""
@@ -94,7 +94,7 @@ SUM_CORRECTION_SD = 3.0
 COUNT_DOUBT = 2.0
 """Times the variance of a sum of smoothed bins, as the count of a class whose size is secret.
 
-The prior is not quite right: with 1 counts lie beyond 3 of their deviations in 0.5 %, not in 0.3 %.
+The prior is not quite right: with 1 counts are beyond 3 of their deviations in 0.5 %, not in 0.3 %.
 """
 
 
@@ -128,10 +128,10 @@ LINE_PRIOR = HmmPrior(
 """Along the line; the first bin is that of featureless images.
 
 Bins of 1 % of the records or more fill with 0.09 to 0.14 and empty with 0.19 to 0.33 in `tiles`,
-PneumoniaMNIST and BreastMNIST, and none lies apart from the others; bins of fewer empty more
-rarely. The more rarely a tail ends, and the more likely bins lie apart, the less means err whose
-records have a thin tail, and the more all others; the more likely images are featureless, the less
-means err of classes that hold some, and the wider the regions of all others are.
+PneumoniaMNIST and BreastMNIST, and none is apart from the others; bins of fewer empty more
+rarely. The more rarely a tail ends, and the more likely bins are apart, the smaller is the error
+of classes with a thin tail, and the larger that of all others; the more likely images are
+featureless, the smaller is the error of classes with some, and the wider the regions of others.
 """
 SHELL_PRIOR = HmmPrior(
     first=0.5, p_fill=0.002, p_refill=0.002, p_empty=0.2, level_decay=0.162, separate_first=False
@@ -153,17 +153,17 @@ FIRST_RADIUS = 2.5
 LENGTH_DISCOUNT = 0.6
 """What an interval's length costs, of what it would if its ends were as wide as its middle.
 
-At 1 `tiles` tissue, which has a thin tail, errs by up to a tenth more, and little less.
+At 1 `tiles` tissue, which has a thin tail, has an error up to a tenth larger, and hardly smaller.
 """
 CURVATURE_FRACTION = 0.17
-"""Curvature that is reckoned with, as a share of the largest: SPD(k) is flat in many planes.
+"""Curvature that is assumed, as a share of the largest: SPD(k) is flat in many planes.
 
 To be safe: that of the average plane of SPD(5) is 0.17.
 """
 RADIAL_FLOOR = 0.25
-"""Least share of the mean square size of records that is taken to lie off the line.
+"""Least share of the mean square size of records that is taken to be off the line.
 
-It keeps regions from being too narrow where nearly all of it seems to lie along the line.
+It keeps regions from being too narrow where nearly all of it seems to be along the line.
 """
 BIAS_AS_VARIANCE = 0.3
 """Share of the predicted squared bias that counts as noise in a mean's weight: trust in the newest

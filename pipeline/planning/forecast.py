@@ -2,9 +2,9 @@
 
 No image is looked for, no account is charged. Read by: the command line.
 
-How far the mean of all records so far errs, night by night.
+The error of the mean of all records so far, night by night.
 
-How far a released mean errs, by n·μ: the very same procedure, on public pictures.
+The error of a released mean, by n·μ: the very same procedure, on public pictures.
 
 The noise of every step of a plan is 1/(n·μ) of what its records are clipped to, and all else that a
 plan decides follows from n·μ too (`mean.view.default_shares`): one curve serves all class sizes and
@@ -71,19 +71,19 @@ By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST;
 ``python -m tests.tools.tuning --ranges`` measures how often it holds the errors of other sets.
 """
 SURE = (0.9, 1.1)
-"""The same for one draw of noise, which does not depend on how the records lie."""
+"""The same for one draw of noise, which does not depend on how records spread."""
 DRAWS = 5
 """Draws at each point and set: their mean is uncertain by √(1/(2d))/√DRAWS, 8 % for `oct5`."""
 STEP = 2.0
-"""Ratio of neighbouring n·μ of a curve; what lies between is interpolated."""
+"""Ratio of neighbouring n·μ of a curve; what is between is interpolated."""
 SEED = 20261122
 LEVEL = 0.95
-"""Share of releases that lie within the radius."""
+"""Share of releases that are within the radius."""
 SIDE, DEEP = 28, 16
 """Pixels along a side of a tile, and of a volume; larger ones give the same errors within a few
 parts in a hundred, but where n·μ is small."""
 MOST_TILES = 100
-"""Tiles of one set. How far a mean errs depends on n·μ and how records lie, hardly on n alone."""
+"""Tiles of one set. The error depends on n·μ and how records spread, hardly on n alone."""
 COLOUR = ("ihc", "retina")
 """Those of the pictures that have colour."""
 SMALLER = 4
@@ -99,7 +99,7 @@ class Ends(NamedTuple):
     def radius(self, dim: int) -> float:
         """Return within what `LEVEL` of all releases are, where their error is in the range.
 
-        The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise alike in
+        The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise equal in
         all directions has such a ball.
         """
         from scipy.special import gammaincinv

@@ -30,9 +30,9 @@ GROWTH, AIM = 30, 5
 """A new epoch begins when there are so many times as many units as at the last; and for how many
 times as many the clip of an epoch is the best.
 
-A sum that begins anew has noise of its own, so the mean errs more for a while, and a clip that is
+A sum that begins anew has noise of its own, so the error is larger for a while, and a clip that is
 kept biases it in the end. By hand, six streams of PneumoniaMNIST's normal class, μ = 0.5, opening
-300: with 30 in place of 10 the mean errs half as much on nights 400 and 600, as much on 900, and by
+300: with 30 in place of 10 the error is half as large on nights 400 and 600, as much on 900, and by
 a sixth more on 1,800 (one standard error: a quarter); without a second epoch 1.9 times as much
 there.
 """
@@ -206,10 +206,10 @@ def later_openings(opening: float) -> tuple[float, ...]:
     """Return the N·μ at which a stream of this opening opens again: none of one that is large.
 
     What later nights are clipped to is what the opening found. One of fewer records than
-    `SURE_OPENING` finds hardly anything, and its epochs err for good. Its mean is a first look, for
-    which its records have paid; all others are held back until they are an opening of their own, at
-    the whole budget: with `AGAIN` times as many records, or the usual `OPENING` if that comes
-    first. There the mean errs as that of a stream that opens then, but for the few records that the
+    `SURE_OPENING` finds hardly anything, and its epochs stay inaccurate. Its mean is a first look,
+    for which its records have paid; all others are held back until they are an opening of their
+    own, at the whole budget: with `AGAIN` times as many records, or the usual `OPENING` if this is
+    first. There the error is that of a stream that opens then, but for the few records that the
     first look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what
     the first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
     """

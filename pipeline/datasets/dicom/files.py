@@ -65,7 +65,9 @@ def open_dicom(
     placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
     rules = Rules(card, named, placed)
     summaries = _scan_headers(rules, others, files, faults)
-    masks = find_masks(card, files, path, summaries, faults)
+    masks = None
+    if card.objects or files.masks is not None:
+        masks = find_masks(card, files, path, summaries, faults)
     if masks and card.frames == "masked":
         summaries = keep_masked(masks, summaries)
     indices = [summary.file for summary in summaries]

@@ -106,8 +106,8 @@ def find_masks(
     path: Path,
     summaries: Sequence[HeaderSummary],
     faults: Faults,
-) -> MaskSource | None:
-    """Return the masks of some images; None where the card names none.
+) -> MaskSource:
+    """Return the masks of some images, which card or table name.
 
     They are in the segmentations at the card's `masks`, or beside the images: then one that cannot
     be read is at fault where its images are, when it is their turn.
@@ -123,11 +123,9 @@ def find_masks(
         index = _index_segmentations(card, path, summaries, faults)
         names, find, read = packed(index.names), index.find, partial(_read_regions, card.segments)
         none = f"no segmentation at '{card.masks}' is of it"
-    elif files.masks is not None:
-        names, find, read = files.masks, partial(_find_sidecar, files.masks, {}), _read_sidecar
-        none = "it has no mask"
     else:
-        return None
+        names = files.masks or packed(())
+        find, read, none = partial(_find_sidecar, names, {}), _read_sidecar, "it has no mask"
     of = {
         (summary.file, number): address
         for summary in summaries

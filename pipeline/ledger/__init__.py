@@ -89,10 +89,10 @@ from pipeline.ledger.records import clean_name as clean_name
 from pipeline.ledger.records import clean_run_key as clean_run_key
 from pipeline.ledger.streams import commit_night as commit_night
 from pipeline.ledger.streams import entered_on as entered_on
+from pipeline.ledger.streams import none_missing as none_missing
 from pipeline.ledger.streams import open_stream as open_stream
 from pipeline.ledger.streams import reserve_night as reserve_night
 from pipeline.ledger.streams import stored_nights as stored_nights
 from pipeline.ledger.streams import stream_named as stream_named
 from pipeline.ledger.streams import stream_status as stream_status
 from pipeline.ledger.streams import streams_of as streams_of
-from pipeline.ledger.streams import total_of as total_of

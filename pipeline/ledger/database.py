@@ -63,7 +63,6 @@ CLAIMS = Table(
     TABLES,
     Column("scope", Integer, primary_key=True, autoincrement=False),  # row of the stream's charge
     Column("unit", LargeBinary, primary_key=True),  # HMAC of what the unit is known by
-    Column("next", LargeBinary, nullable=False),  # the unit after it
     Column("night", Integer, nullable=False),  # row of the night in the journal
     Column("label", Text, nullable=False),  # its class
     Column("mac", LargeBinary, nullable=False),  # HMAC of all these

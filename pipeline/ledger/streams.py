@@ -41,32 +41,38 @@ But for the stored nights, all that may be asked of nights is as private as the 
 
 Claims: on which night a unit entered a stream, once, by a uniqueness that the database enforces.
 
-A row is a unit, by its digest under the ledger's key, and the next unit in ascending order; the
-first row, of no unit, begins the ring. Each row has a mac. So one look-up of the row at or before a
-digest proves that a unit was claimed or was not: where a row was lost, the row before it still
-names it, and where one was changed, its mac does. That costs the same however many claims there
-are. The journal's row of a night holds how many units it claimed and the sum of their macs modulo
-2²⁵⁶, which no order changes; each new night verifies those of the night before, which an older copy
-of the table lacks, and of one other, in turn, large ones excepted.
+A row is a unit, by its digest under the ledger's key, the night on which it entered, its class, and
+the mac of all these. The journal's row of a night holds the sum of the macs of its claims, modulo
+2²⁵⁶, which no order changes. Before it claims anything, a new night verifies that of the night
+before it and of others, in an order that each night draws anew, until it has verified `CHECKED`
+claims; all of them where there are no more. So it costs the same however many nights there were.
 
-*Why a ring.* The primary key lets no unit stand twice, and the counts in the journal notice a row
-that was lost; neither notices a row whose unit was changed to another, and then the first unit
-enters again and pays twice. The sums would notice it on the night on which they are verified, but
-to verify all of them each night takes as long as there are claims. The ring says of the very units
-that come whether they were claimed, in as many look-ups as there are units.
+===================================  ===========================================================
+changed from outside                 noticed
+===================================  ===========================================================
+night, class or mac of a row         when its unit comes again, and when its night is verified
+a row lost, put in, or of another    when its night is verified
+unit than it was
+the table, for an older copy of it   on the next night, which verifies the night before it
+===================================  ===========================================================
+
+So while there are at most `CHECKED` claims, no unit whose row was lost enters again. Where there
+are N more, the chance that a night verifies a given row is about `CHECKED`/N, or one over the
+number of nights where these are longer, and until then such a unit can enter again.
 """
 
 import hashlib
 import hmac
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from itertools import pairwise
+from itertools import accumulate
+from random import Random
 from typing import NamedTuple
 
-from sqlalchemy import Connection, insert, text, update
-from sqlalchemy.sql import bindparam
+from sqlalchemy import Connection, insert, select
 
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger.api import Ledger, Transaction, charge_for, check_owner, check_text
@@ -91,17 +97,15 @@ from pipeline.privacy.definitions import Budget, check_count
 
 BYTES = 16
 """Of the digest of a unit: two of 10⁹ have the same with probability 10⁻²¹."""
-AT_ONCE = 400
+AT_ONCE = 10_000
 """Units looked up in one statement; databases limit how many parameters one takes."""
-HEAD = b""
-"""The unit before all units, and after the last."""
+CHECKED = 2000
+"""Claims that a new night verifies at least, as far as there are so many."""
 
 
 class UnitClaim(NamedTuple):
-    """A row: the privacy unit, the next one, the journal's row of its night, and its class."""
+    """What is known of a privacy unit that entered: the journal's row of its night, its class."""
 
-    unit: bytes
-    next: bytes
     night: int
     label: str
 
@@ -111,111 +115,65 @@ def unit_digest(key: bytes, unit: bytes) -> bytes:
     return hmac.digest(key, b"unit\0" + unit, "sha256")[:BYTES]
 
 
-def start_claims(connection: Connection, key: bytes, scope: int) -> None:
-    """Begin the ring of a scope, which is the journal's row of a stream."""
-    connection.execute(insert(CLAIMS), _row(key, scope, UnitClaim(HEAD, HEAD, scope, "")))
-
-
 def find_claims(
     connection: Connection, key: bytes, scope: int, units: Sequence[bytes]
 ) -> dict[bytes, UnitClaim]:
-    """Return for each digest its own row, or that of the last privacy unit before it, verified.
+    """Return the claim of each digest that was claimed.
 
     Raises
     ------
     LedgerError
-        A row was changed, or the row after it was lost.
+        A row was changed.
     """
-    found: dict[bytes, UnitClaim] = {}
+    claims: dict[bytes, UnitClaim] = {}
     for start in range(0, len(units), AT_ONCE):
-        part = units[start : start + AT_ONCE]
-        marks = ", ".join(f"(:u{i})" for i in range(len(part)))
-        query = text(
-            f"WITH asked (unit) AS (VALUES {marks}) "
-            "SELECT asked.unit, c.unit, c.next, c.night, c.label, c.mac "
-            "FROM asked CROSS JOIN covdp_claims c WHERE c.scope = :scope AND c.unit = "
-            "(SELECT d.unit FROM covdp_claims d WHERE d.scope = :scope AND d.unit <= asked.unit "
-            "ORDER BY d.unit DESC LIMIT 1)"
-        )
-        told = {f"u{i}": unit for i, unit in enumerate(part)}
-        for asked, *fields, mac in connection.execute(query, {"scope": scope, **told}).tuples():
-            claim = UnitClaim(*fields)
-            behind = claim.unit < asked and claim.next and claim.next <= asked
-            if behind or _mac(key, scope, claim) != mac:
+        asked = CLAIMS.c.unit.in_(units[start : start + AT_ONCE])
+        query = select(CLAIMS).where(CLAIMS.c.scope == scope, asked)
+        for _, unit, night, label, mac in connection.execute(query).tuples():
+            if claim_mac(key, scope, unit, night, label) != mac:
                 raise claims_changed()
-            found[asked] = claim
-    if len(found) != len(units):
-        raise claims_changed()
-    return found
+            claims[unit] = UnitClaim(night, label)
+    return claims
 
 
 def add_claims(
-    connection: Connection,
-    key: bytes,
-    scope: int,
-    night: int,
-    labels: Mapping[bytes, str],
-    before: Mapping[bytes, UnitClaim],
+    connection: Connection, key: bytes, scope: int, night: int, labels: Mapping[bytes, str]
 ) -> None:
-    """Claim privacy units that nobody has claimed; `before` is what `find_claims` gave for them."""
-    after: dict[bytes, list[bytes]] = {}
-    for unit in sorted(labels):
-        after.setdefault(before[unit].unit, []).append(unit)
-    new: list[UnitClaim] = []
-    old: list[UnitClaim] = []
-    for units in after.values():
-        last = before[units[0]]
-        old.append(last._replace(next=units[0]))
-        new += [
-            UnitClaim(unit, follower, night, labels[unit])
-            for unit, follower in pairwise([*units, last.next])
-        ]
-    if new:
-        table = CLAIMS
-        same = (table.c.scope == bindparam("s"), table.c.unit == bindparam("u"))
-        rows = [_row(key, scope, claim) for claim in old]
-        changed = [{"s": scope, "u": r["unit"], "n": r["next"], "m": r["mac"]} for r in rows]
-        written = update(table).where(*same).values(next=bindparam("n"), mac=bindparam("m"))
-        connection.execute(written, changed)
-        connection.execute(insert(table), [_row(key, scope, claim) for claim in new])
-
-
-def sum_of(key: bytes, scope: int, labels: Mapping[bytes, str]) -> str:
-    """Return the sum of the macs of claims and their classes, modulo 2²⁵⁶, in hexadecimal."""
-    macs = (
-        hmac.digest(key, f"entered\0{scope}\0{label}\0".encode() + unit, "sha256")
+    """Claim privacy units; the database refuses one that is claimed."""
+    same = {"scope": scope, "night": night}
+    rows = [
+        {**same, "unit": unit, "label": label, "mac": claim_mac(key, scope, unit, night, label)}
         for unit, label in labels.items()
-    )
-    return f"{sum(int.from_bytes(mac) for mac in macs) % 2**256:064x}"
+    ]
+    if rows:
+        connection.execute(insert(CLAIMS), rows)
 
 
-def claimed_on(connection: Connection, scope: int, night: int) -> dict[bytes, str]:
-    """Return the privacy units that a night claimed, each with its class."""
-    query = text("SELECT unit, label FROM covdp_claims WHERE night = :night AND scope = :scope")
-    rows = connection.execute(query, {"night": night, "scope": scope}).tuples()
-    return dict(rows.all())
+def claim_mac(key: bytes, scope: int, unit: bytes, night: int, label: str) -> bytes:
+    """Return the mac of a row; classes have no NUL, and all digests are of one length."""
+    return hmac.digest(key, f"claim\0{scope}\0{night}\0{label}\0".encode() + unit, "sha256")
 
 
-def check_night(
-    connection: Connection, key: bytes, scope: int, night: int, count: int, total: str
-) -> None:
-    """Raise `LedgerError` unless the claims of a night are those that its row in the journal sums.
+def sum_of(key: bytes, scope: int, night: int, labels: Mapping[bytes, str]) -> str:
+    """Return the sum of the macs of a night's claims, modulo 2²⁵⁶, in hexadecimal."""
+    macs = (claim_mac(key, scope, unit, night, label) for unit, label in labels.items())
+    return f"{sum(map(int.from_bytes, macs)) % 2**256:064x}"
 
-    Without one of them a privacy unit could enter a second night.
+
+def claims_of(tx: Transaction, scope: int, night: NightState) -> dict[bytes, str]:
+    """Return the privacy units that a night claimed, each with its class, once they are verified.
+
+    Raises
+    ------
+    LedgerError
+        They are not those that the journal has summed up.
     """
-    labels = claimed_on(connection, scope, night)
-    if len(labels) != count or sum_of(key, scope, labels) != total:
+    mine = CLAIMS.c.scope == scope, CLAIMS.c.night == night.number
+    rows = tx.connection.execute(select(CLAIMS.c.unit, CLAIMS.c.label).where(*mine)).tuples()
+    claimed = dict(rows.all())
+    if sum_of(tx.key, scope, night.number, claimed) != night.total:
         raise claims_changed()
-
-
-def _row(key: bytes, scope: int, claim: UnitClaim) -> dict[str, object]:
-    return {"scope": scope, **claim._asdict(), "mac": _mac(key, scope, claim)}
-
-
-def _mac(key: bytes, scope: int, claim: UnitClaim) -> bytes:
-    """Return the mac of a row; the lengths of what is joined are fixed, or it is kept apart."""
-    fields = f"claim\0{scope}\0{claim.night}\0{claim.label}\0{len(claim.unit)}\0"
-    return hmac.digest(key, fields.encode() + claim.unit + claim.next, "sha256")[:BYTES]
+    return claimed
 
 
 def claims_changed() -> Exception:
@@ -291,8 +249,6 @@ def open_stream(
             scope = _followed(ledger, tx, population, follows, settings, charged)
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
         tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
-        if follows is None:
-            start_claims(tx.connection, ledger.key, scope)
         return shown_stream(tx, identity)
 
 
@@ -382,19 +338,19 @@ def version_of(tx: Transaction, opened: StreamState) -> str:
     And those of all streams with the same claims: privacy units that enter one of them enter no
     other, and the mean of a stream goes on in the one that follows it.
     """
-    shared = (one for one in tx.state.streams.values() if one.scope == opened.scope)
-    nights = (tx.state.nights.get(name) for one in shared for name in one.nights.values())
-    rows = [(night.number, night.digest) for night in nights if night is not None]
+    rows = [(night.number, night.digest) for night in nights_of(tx, opened)]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def nights_of(tx: Transaction, opened: StreamState) -> list[NightState]:
+    """Return the nights of all streams with the claims of this one, in the order of the journal."""
+    shared = {name for name, one in tx.state.streams.items() if one.scope == opened.scope}
+    return [night for night in tx.state.nights.values() if night.stream in shared]
 
 
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:
     """Return the HMAC by which something is known inside the ledger."""
     return mac_of(ledger.key, f"{purpose}\0{json.dumps(parts)}")
-
-
-LARGE = 2000
-"""Units of a night that is verified once and not in turn, as it would make each of those long."""
 
 
 def reserve_night(
@@ -446,12 +402,13 @@ def reserve_night(
             return stored_night(tx, identity)
         if version_of(tx, opened) != version:
             return None
-        before = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
-        entered = {unit: claim for unit, claim in before.items() if claim.unit == unit}
-        if night:
+        if night is None:
+            position = _next(tx, opened, run_key)
+            check_claims(tx, opened)
+        entered = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
+        if night is not None:
             held = _again(tx, opened, identity, offered, entered)
         else:
-            position = _next(tx, opened, run_key)
             if entered and opened.unit == "image":
                 raise _refused()
             mask = tuple(unit not in entered for unit in offered)
@@ -461,7 +418,7 @@ def reserve_night(
             event |= {"stream": stream.identity, "run_key": run_key, "night": position}
             tx = tx.write(event | {"identity": identity})
             row = len(tx.journal.events)
-            add_claims(tx.connection, ledger.key, opened.scope, row, new, before)
+            add_claims(tx.connection, ledger.key, opened.scope, row, new)
             held = _reservation(tx.state.nights[identity], identity, mask)
         if prepare is not None:
             prepare(held)
@@ -543,24 +500,29 @@ def horizon_reached(opened: StreamState) -> BudgetError:
     )
 
 
+def check_claims(tx: Transaction, opened: StreamState) -> None:
+    """Raise `LedgerError` unless the last night, and others at random, claimed what they did.
+
+    Without one of them a privacy unit could enter a second night.
+    """
+    nights = nights_of(tx, opened)[::-1]
+    order = nights[:1] + Random(len(nights)).sample(nights[1:], len(nights[1:]))
+    before = accumulate((night.units for night in order), initial=0)
+    for night, claims in zip(order, before, strict=False):
+        if claims < CHECKED:
+            claims_of(tx, opened.scope, night)
+
+
 def _night_event(
     ledger: Ledger, tx: Transaction, opened: StreamState, new: Mapping[bytes, str]
 ) -> Event:
-    """Return what the journal keeps of a night's claims, once those of other nights are verified.
+    """Return what the journal keeps of a night's claims.
 
     Its privacy units are also known as a whole, so that images under the name of another population
     are noticed as they are for a release; one alone is not, since blank images occur anywhere.
     """
-    names = list(opened.nights.values())
-    turn = len(names) - (1 << len(names).bit_length() >> 1)  # 0; 0, 1; 0, 1, 2, 3; …: each again
-    for name in {names[-1], names[turn]} if names else ():
-        night = tx.state.nights[name]
-        if night.units > LARGE and name != names[-1]:
-            continue
-        where = (opened.scope, night.number)
-        check_night(tx.connection, ledger.key, *where, night.units, night.total)
     event: Event = {"kind": "night", "at": now(), "units": len(new)}
-    event["sum"] = sum_of(ledger.key, opened.scope, new)
+    event["sum"] = sum_of(ledger.key, opened.scope, len(tx.journal.events) + 1, new)
     if opened.unit == "image" and len(new) > 1:
         event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
         check_owner(tx.state, opened.population, {"of this night": event["content"]})
@@ -576,9 +538,7 @@ def _again(
 ) -> NightReservation:
     """Return a night that was reserved before, for the units that it claimed and no others."""
     night = tx.state.nights[identity]
-    claimed = claimed_on(tx.connection, opened.scope, night.number)
-    if len(claimed) != night.units:
-        raise claims_changed()
+    claimed = claims_of(tx, opened.scope, night)
     if any(offered.get(unit) != label for unit, label in claimed.items()):
         raise LedgerError(
             f"the night of {night.run_key} was reserved for other images or classes, and may be "
@@ -648,18 +608,28 @@ def entered_on(
         opened = opened_stream(tx, stream)
         rows = [tx.state.nights[name] for name in opened.nights.values()]
         number = {night.number: night.position for night in rows}
-        claims = find_claims(tx.connection, ledger.key, opened.scope, sorted(set(digests)))
+        claims = find_claims(tx.connection, ledger.key, opened.scope, digests)
         return tuple(
-            number.get(claims[unit].night, 0) if claims[unit].unit == unit else None
-            for unit in digests
+            number.get(claims[unit].night, 0) if unit in claims else None for unit in digests
         )
 
 
-def total_of(
+def none_missing(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes], labels: Sequence[str]
-) -> str:
-    """Return the `NightReservation.total` that a night of these privacy units would have."""
-    return sum_of(ledger.key, stream.scope, offered_units(ledger, stream.unit, units, labels))
+) -> bool:
+    """Tell whether all privacy units of a stream's committed nights are among these, as they came.
+
+    One that is in another class now would be paid for once more, as of that.
+    """
+    offered = offered_units(ledger, stream.unit, units, labels)
+    with ledger.transaction(write=False) as tx:
+        opened = opened_stream(tx, stream)
+        claims = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
+        many = Counter(
+            claim.night for unit, claim in claims.items() if claim.label == offered[unit]
+        )
+        nights = (tx.state.nights[name] for name in opened.nights.values())
+        return all(many[night.number] == night.units for night in nights if night.committed)
 
 
 def stored_nights(

@@ -6,7 +6,6 @@ entered, so it is in one of them as before.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,10 +22,10 @@ from pipeline.ledger import (
     Ledger,
     StreamAccount,
     StreamStatus,
+    none_missing,
     stored_nights,
     stream_named,
     stream_status,
-    total_of,
 )
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.config import ReleaseConfig
@@ -215,7 +214,7 @@ def read_past(
         )
         return histories, sums.after
     histories = read_histories(_documents(ledger, status.stream))
-    if not _none_missing(ledger, status, present, entered):
+    if not none_missing(ledger, status.stream, present.units, present.labels):
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
             f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
@@ -225,24 +224,6 @@ def read_past(
     return histories, tuple(
         _made_again(found, points, np.array([entered[i] or 0 for i in owner]))
         for found, points, owner in zip(histories, present.points, present.owners, strict=True)
-    )
-
-
-def _none_missing(
-    ledger: Ledger, status: StreamStatus, present: Arrivals, entered: Sequence[int | None]
-) -> bool:
-    """Tell whether all records of committed nights are there, each in the class it came in.
-
-    One that is in another class now would be paid for once more, as of that.
-    """
-    units: dict[int | None, list[bytes]] = defaultdict(list)
-    labels: dict[int | None, list[str]] = defaultdict(list)
-    for unit, label, night in zip(present.units, present.labels, entered, strict=True):
-        units[night].append(unit)
-        labels[night].append(label)
-    return all(
-        total_of(ledger, status.stream, units[night], labels[night]) == total
-        for night, total in enumerate(status.totals, 1)
     )
 
 

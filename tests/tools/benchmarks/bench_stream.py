@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from sqlalchemy import insert
 
 from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
 from pipeline.ledger.api import transaction
-from pipeline.ledger.database import CLAIMS, RESULTS
+from pipeline.ledger.database import RESULTS
 from pipeline.ledger.journal import Marker, append, move_marker, path_beside
-from pipeline.ledger.streams import HEAD, UnitClaim, _row, name_of, sum_of
+from pipeline.ledger.streams import add_claims, name_of, sum_of
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_night
 from pipeline.publish.night_state import mechanism_of
@@ -154,29 +153,22 @@ def write_nights(
         last = book.connection.execute(
             RESULTS.select().where(RESULTS.c.identity == list(opened.nights.values())[-1])
         ).one()
-        events, results, owner = [], [], dict[bytes, tuple[int, str]]()
+        events, results = [], []
         for night in range(known + 1, nights + 1):
             name = name_of(ledger, "night", stream.identity, day(night))
             units = {rng.bytes(16): f"{n % 2} {('well', 'ill')[n % 2]}" for n in range(UNITS)}
-            owner |= {unit: (rows + len(events) + 1, label) for unit, label in units.items()}
+            row = rows + len(events) + 1
+            add_claims(book.connection, ledger.key, scope, row, units)
             document = json.loads(last.result) | {"night": night}
             content = json.dumps(document, sort_keys=True).encode()
             told = {"stream": stream.identity, "identity": name, "night": night}
-            counted = {"units": UNITS, "sum": sum_of(ledger.key, scope, units)}
+            counted = {"units": UNITS, "sum": sum_of(ledger.key, scope, row, units)}
             at = {"at": "2026-01-01T00:00:00+00:00"}
             events.append({"kind": "night", **at, **told, **counted, "run_key": day(night)})
             digest = hashlib.sha256(content).hexdigest()
             events.append({"kind": "result", **at, "identity": name, "digest": digest})
             results.append({"identity": name, "result": content})
         book.connection.execute(insert(RESULTS), results)
-        old = book.connection.execute(CLAIMS.select().where(CLAIMS.c.scope == scope)).all()
-        owner |= {row.unit: (row.night, row.label) for row in old}
-        ring = [*sorted(owner), HEAD]
-        claims = [UnitClaim(unit, after, *owner[unit]) for unit, after in pairwise(ring)]
-        book.connection.execute(CLAIMS.delete().where(CLAIMS.c.scope == scope))
-        book.connection.execute(
-            insert(CLAIMS), [_row(ledger.key, scope, claim) for claim in claims]
-        )
         journal = append(book.connection, ledger.key, book.journal, *events)
         end = Marker(len(journal.events), journal.mac)
     move_marker(path_beside(ledger.database, ledger.key), end)

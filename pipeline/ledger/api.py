@@ -46,8 +46,10 @@ from pipeline.ledger.records import (
     Account,
     Charge,
     HistoryLine,
+    NightState,
     Reservation,
     Stored,
+    StreamAccount,
     budget_fields,
     check_affordable,
     check_change,
@@ -59,7 +61,7 @@ from pipeline.ledger.records import (
     read_key,
     unit_fields,
 )
-from pipeline.ledger.state import State, StreamState, budget_event, copied, extend, replay
+from pipeline.ledger.state import Paid, State, budget_event, copied, extend, replay
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget
 from pipeline.privacy.profiles import epsilon_of
@@ -89,7 +91,7 @@ class Transaction:
 
     def account(self, population: str) -> Account:
         """Return the account of `population`, or raise `LedgerError` when it has none."""
-        account = self.state.account(population)
+        account = self.state.accounts.get(population)
         if account is None:
             raise LedgerError(
                 f"population {population!r} has no budget in {self.database.place}; "
@@ -97,24 +99,15 @@ class Transaction:
             )
         return account
 
-    def account_then(self, population: str, number: int) -> Account:
-        """Return the account as it was right after row `number` of the journal."""
-        account = replay(self.journal.events[:number]).account(population)
-        if account is None:
-            raise damaged(f"row {number} of its journal charges nobody")
-        return account
-
     def release(self, identity: str) -> Reservation | Stored | None:
         """Return a release: committed, charged only, or None when it was never charged."""
         paid = self.state.releases.get(identity)
         if paid is None:
             return None
-        if paid.committed is None or paid.digest is None:
-            then = self.account_then(paid.population, paid.number)
+        if paid.committed is None:
+            then = replay(self.journal.events[: paid.number]).accounts[paid.population]
             return Reservation(paid.population, paid.cost, True, then, identity)
-        result = self.result(identity, paid.digest, paid.number)
-        times = paid.reserved, paid.committed
-        return Stored(paid.population, paid.cost, result, paid.digest, *times)
+        return Stored(paid.population, paid.cost, *self.stored(paid))
 
     def commit(self, identity: str, result: bytes) -> "Transaction":
         """Store the one result of a release or a night; return the ledger as it is then."""
@@ -122,16 +115,18 @@ class Transaction:
         digest = hashlib.sha256(result).hexdigest()
         return self.write({"kind": "result", "at": now(), "identity": identity, "digest": digest})
 
-    def result(self, identity: str, digest: str, number: int) -> bytes:
-        """Return a stored result, or raise `LedgerError` unless it is the one that was committed.
-
-        `number` is the row in the journal of what was paid or reserved.
-        """
+    def result(self, row: Paid | NightState) -> bytes:
+        """Return a stored result; raise `LedgerError` unless it is the one that was committed."""
         query = text("SELECT result FROM covdp_results WHERE identity = :identity")
-        result = self.connection.scalar(query, {"identity": identity})
-        if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != digest:
-            raise damaged(f"the result of row {number} of its journal was changed or lost")
+        result = self.connection.scalar(query, {"identity": row.identity})
+        if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != row.digest:
+            raise damaged(f"the result of row {row.number} of its journal was changed or lost")
         return result
+
+    def stored(self, row: Paid | NightState) -> tuple[bytes, str, datetime, datetime]:
+        """Return result, digest and times of what is committed, as `Stored` has them."""
+        assert row.committed is not None
+        return self.result(row), str(row.digest), row.reserved, row.committed
 
 
 @contextmanager
@@ -174,8 +169,8 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 
 def _check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
-    stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars())
-    known = {name for name, _ in state.settled()}
+    stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars().all())
+    known = {row.identity for row, _ in state.settled()}
     if stored != known:
         raise damaged(
             f"{len(known - stored)} of {len(known)} results are lost"
@@ -250,12 +245,12 @@ class Ledger:
         if delta is None and isinstance(budget, ApproxDP):
             delta = budget.delta
         with self.transaction() as tx:
-            old = tx.state.account(population)
+            old = tx.state.accounts.get(population)
             level = (old.delta if old else DELTA) if delta is None else delta
             epsilon_of(budget, level)  # refuses what certifies nothing
             line = f"{budget!r}, shown at δ = {level:g}"
             if old is None:
-                check_unlike(population, tx.state.totals)
+                check_unlike(population, tx.state.accounts)
                 line = f"opened with {line}"
             else:
                 check_change(old, budget)
@@ -404,9 +399,7 @@ class Ledger:
     def show(self, population: str | None = None) -> tuple[Account, ...]:
         """Return the account of one population, which must be there, or all in order of name."""
         with self.transaction(write=False) as tx:
-            names = _populations(tx, population)
-            accounts = [tx.state.account(name) for name in names]
-        return tuple(account for account in accounts if account)
+            return tuple(tx.state.accounts[name] for name in _populations(tx, population))
 
     def history(self, population: str | None = None) -> tuple[HistoryLine, ...]:
         """Return changes of budgets and charges, of one population or of all, oldest first."""
@@ -506,7 +499,7 @@ def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
         line += f"; row {marker.number} had been written" if marker and marker.number else ""
         events: list[Event] = [
             {"kind": "restored", "at": now(), "population": name, "text": line}
-            for name in sorted(replay(journal.events).totals)
+            for name in sorted(replay(journal.events).accounts)
         ]
         if events:
             append(connection, ledger.key, journal, *events)
@@ -551,16 +544,15 @@ def committed_results(
     with ledger.transaction(write=False) as tx:
         names = _populations(tx, population)
         results: dict[str, list[bytes]] = {}
-        for identity, row in sorted(tx.state.settled(), key=lambda item: item[1].number):
-            if (owner := tx.state.payer(row).population) in names:
-                stored = tx.result(identity, str(row.digest), row.number)
-                results.setdefault(owner, []).append(stored)
+        for row, owner in sorted(tx.state.settled(), key=lambda item: item[0].number):
+            if owner.population in names:
+                results.setdefault(owner.population, []).append(tx.result(row))
     return {owner: tuple(contents) for owner, contents in results.items()}
 
 
 def _populations(tx: Transaction, population: str | None) -> list[str]:
     """Return all populations in order of name, or the one asked for, which must be there."""
-    known = sorted(tx.state.totals)
+    known = sorted(tx.state.accounts)
     if population is None:
         return known
     if (name := clean_name("population", population)) not in known:
@@ -591,13 +583,13 @@ def charge_of(ledger: Ledger, result: bytes, since: int) -> Charge:
     with ledger.transaction(write=False) as tx:
         state, later = tx.state, tx.journal.events[since:]
         settled = any(event.get("digest") == digest for event in later)
-        row = next((row for _, row in state.settled() if row.digest == digest), None)
-        if row is None:
+        owner = next((owner for row, owner in state.settled() if row.digest == digest), None)
+        if owner is None:
             raise damaged("a result that was just stored is not in it")
-        owner = state.payer(row)
-        follows = isinstance(owner, StreamState) and owner.scope != owner.number  # paid by another
-        charged = owner.number > since and not follows
-        return Charge(owner.cost, charged, settled, owner is not row, tx.account(owner.population))
+        of_stream = isinstance(owner, StreamAccount)
+        follows = isinstance(owner, StreamAccount) and owner.scope != owner.number
+        charged = owner.number > since and not follows  # which another stream has paid
+        return Charge(owner.cost, charged, settled, of_stream, tx.account(owner.population))
 
 
 def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:

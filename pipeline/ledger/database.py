@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,8 @@ def _connect(database: Database) -> Any:
     if database.file:
         address = f"{database.file.as_uri()}?mode=rw"
         raw = sqlite3.connect(address, uri=True, timeout=database.timeout, isolation_level=None)
-        raw.text_factory = _text  # verified by the journal, so nothing is refused by its letters
+        # what is damaged is refused by the journal, not by its letters
+        raw.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         try:
             raw.execute("PRAGMA cell_size_check=ON")
             raw.execute("PRAGMA synchronous=EXTRA")  # a commit survives a power cut
@@ -245,11 +246,6 @@ def _connect(database: Database) -> Any:
         **database.url.query,
     }
     return psycopg.connect(make_conninfo(**options))
-
-
-def _text(letters: bytes) -> str:
-    """Return text of SQLite, damaged or not."""
-    return letters.decode(errors="surrogateescape")
 
 
 @contextmanager

@@ -250,80 +250,131 @@ class HistoryLine:
 
 
 @dataclass(frozen=True)
+class NightState:
+    """A night of a stream, as the journal tells of it; all but its date and sizes is private.
+
+    Attributes
+    ----------
+    identity, stream : str
+        Names of the night and of its stream inside the ledger; HMACs, not to be shown.
+    number : int
+        The row of the journal in which it was reserved.
+    run_key : str
+        The planned date.
+    night : int
+        Its number in the stream: 1, 2, 3 …
+    units : int
+        How many units entered; public.
+    total : str
+        What they and their classes are known by together; as private as the images.
+    reserved : datetime
+        When its units were claimed, UTC.
+    committed : datetime or None
+        When its result was stored; None while there is none.
+    digest : str or None
+        SHA-256 of that result.
+    """
+
+    identity: str = field(repr=False)
+    stream: str = field(repr=False)
+    number: int = field(repr=False)
+    run_key: str
+    night: int
+    units: int
+    total: str = field(repr=False)
+    reserved: datetime = field(compare=False)
+    committed: datetime | None = None
+    digest: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class NightReservation(NightState):
+    """A night whose records are claimed and that has no result yet: the right to draw and commit.
+
+    Attributes
+    ----------
+    mask : tuple of bool
+        Which of the units that were offered enter on this night; as private as the images.
+    resumed : bool
+        True when an earlier attempt reserved it and did not commit.
+    """
+
+    mask: tuple[bool, ...] = field(default=(), repr=False)
+    resumed: bool = True
+
+
+@dataclass(frozen=True)
 class StreamAccount:
     """A stream of nights that was charged once.
 
     Attributes
     ----------
+    identity : str
+        Its name inside the ledger; an HMAC, not to be shown.
+    number : int
+        The row of the journal in which it was opened.
     population : str
         Who paid.
     name : str
         Its name among the streams of that population.
-    horizon : int
-        The most nights it may have.
-    unit : str
-        "image" or "person": what is told apart, and enters on one night only.
+    scope : int
+        What its claims are known by: the row of the stream that paid, itself or one it follows.
+    settings : dict
+        All that it was opened with.
     cost : Budget
         What it was charged, or what the stream that it follows was charged for both.
-    nights : int
-        How many nights were reserved.
-    latest : str or None
-        The planned date of the last of them; None before the first.
-    unfinished : str or None
-        That date where the last night has no result yet: it has to be finished first.
     account : Account
         The account right after the charge. It holds budgets only, so it may be shown.
-    query : str
-        What it was opened with.
-    scope : int
-        What its claims are known by; that of the stream which it follows.
-    identity : str
-        Its name inside the ledger; an HMAC, not to be shown.
+    rows : tuple of NightState
+        Its nights, in order; the last may have no result yet.
+    ended : bool
+        Whether the ledger was restored since.
     """
 
+    identity: str = field(repr=False)
+    number: int = field(repr=False)
     population: str
     name: str
-    horizon: int
-    unit: Literal["image", "person"]
-    cost: Budget
-    nights: int
-    latest: str | None
-    unfinished: str | None
-    account: Account
-    query: str = field(repr=False)
     scope: int = field(repr=False)
-    identity: str = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    cost: Budget
+    account: Account
+    rows: tuple[NightState, ...] = field(default=(), repr=False)
+    ended: bool = False
 
+    @property
+    def query(self) -> str:
+        """What it was opened with."""
+        return str(self.settings["query"])
 
-@dataclass(frozen=True)
-class NightReservation:
-    """A night whose records are claimed and that has no result yet: the right to draw and commit.
+    @property
+    def horizon(self) -> int:
+        """The most nights it may have."""
+        return int(self.settings["horizon"])
 
-    Attributes
-    ----------
-    run_key : str
-        The planned date.
-    night : int
-        Its number in the stream: 1, 2, 3 …
-    mask : tuple of bool
-        Which of the units that were offered enter on this night; as private as the images.
-    resumed : bool
-        True when an earlier attempt reserved it and did not commit.
-    units : int
-        How many units entered; public.
-    total : str
-        What they and their classes are known by together; as private as the images.
-    identity : str
-        Name of the night inside the ledger; an HMAC, not to be shown.
-    """
+    @property
+    def unit(self) -> Literal["image", "person"]:
+        """What is told apart, and enters on one night only."""
+        return "person" if self.settings["group"] is None else "image"
 
-    run_key: str
-    night: int
-    mask: tuple[bool, ...] = field(repr=False)
-    resumed: bool
-    units: int
-    total: str = field(repr=False)
-    identity: str = field(repr=False)
+    @property
+    def nights(self) -> int:
+        """How many nights were reserved."""
+        return len(self.rows)
+
+    @property
+    def latest(self) -> str | None:
+        """The planned date of the last of them; None before the first."""
+        return self.rows[-1].run_key if self.rows else None
+
+    @property
+    def unfinished(self) -> NightState | None:
+        """The last night, where it has no result yet: it has to be finished first."""
+        return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
+
+    def night_on(self, run_key: str) -> NightState | None:
+        """Return the night of a planned date, None where it was not reserved."""
+        return next((night for night in self.rows if night.run_key == run_key), None)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.journal import Event
 from pipeline.ledger.records import (
     Account,
     HistoryLine,
+    NightState,
+    StreamAccount,
     budget_fields,
     damaged,
     now,
@@ -23,52 +25,12 @@ from pipeline.privacy.definitions import Budget
 class Paid:
     """A release that was charged; `number` is the row of its charge in the journal."""
 
+    identity: str
     number: int
     population: str
     query: str
     run_key: str
     cost: Budget
-    reserved: datetime
-    group: int | None
-    committed: datetime | None = None
-    digest: str | None = None
-
-
-@dataclass(frozen=True)
-class StreamState:
-    """A stream; `number` is its row in the journal, `scope` that of the stream that paid.
-
-    `settings` is all that it was opened with, `nights` the names of its nights by planned date.
-    """
-
-    number: int
-    population: str
-    name: str
-    scope: int
-    settings: Event
-    cost: Budget
-    horizon: int
-    group: int | None
-    opened: datetime
-    nights: dict[str, str] = field(default_factory=dict)
-    ended: bool = False
-
-    @property
-    def unit(self) -> Literal["image", "person"]:
-        """What enters on one night only."""
-        return "person" if self.group is None else "image"
-
-
-@dataclass(frozen=True)
-class NightState:
-    """A night of `stream`, reserved in row `number` of the journal; `total` sums its claims."""
-
-    number: int
-    stream: str
-    run_key: str
-    position: int
-    units: int
-    total: str
     reserved: datetime
     committed: datetime | None = None
     digest: str | None = None
@@ -78,46 +40,22 @@ class NightState:
 class State:
     """Everything at the end of the journal, or of its beginning up to some row."""
 
-    totals: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, Paid] = field(default_factory=dict)
-    streams: dict[str, StreamState] = field(default_factory=dict)
-    nights: dict[str, NightState] = field(default_factory=dict)
+    streams: dict[str, StreamAccount] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, HistoryLine] = field(default_factory=dict)
-
-    def account(self, population: str) -> Account | None:
-        """Return the account of `population`, or None when it has none."""
-        if population not in self.totals:
-            return None
-        runs = [one for one in self.releases.values() if one.population == population]
-        streams = [
-            one
-            for one in self.streams.values()
-            if one.population == population and one.scope == one.number  # others have been paid
-        ]
-        paid: list[Paid | StreamState] = sorted([*runs, *streams], key=lambda one: one.number)
-        return replace(
-            self.totals[population],
-            costs=tuple(one.cost for one in paid),
-            group=min(
-                (one.group for one in paid if one.group is not None), default=None if paid else 1
-            ),
-            unfinished=sum(one.committed is None for one in runs),
-        )
 
     def history(self, population: str | None) -> tuple[HistoryLine, ...]:
         """Return all that was written about one population, or about all, oldest first."""
         lines = self.entries.values()
         return tuple(line for line in lines if population in (None, line.population))
 
-    def settled(self) -> Iterator[tuple[str, "Paid | NightState"]]:
-        """Return releases, then nights, that have a result, with their names."""
-        rows: dict[str, Paid | NightState] = {**self.releases, **self.nights}
-        return ((name, row) for name, row in rows.items() if row.committed is not None)
-
-    def payer(self, row: "Paid | NightState") -> "Paid | StreamState":
-        """Return what paid for a release or a night: itself, or its stream."""
-        return row if isinstance(row, Paid) else self.streams[row.stream]
+    def settled(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
+        """Return releases, then nights, that have a result, each with what paid for it."""
+        yield from ((one, one) for one in self.releases.values() if one.committed)
+        for stream in self.streams.values():
+            yield from ((night, stream) for night in stream.rows if night.committed)
 
 
 def budget_event(population: str, budget: Budget, delta: float, line: str) -> Event:
@@ -142,10 +80,7 @@ def replay(events: Iterable[Event]) -> State:
 
 def copied(state: State) -> State:
     """Return a copy that may be extended without the first."""
-    copy = State(*map(dict, vars(state).values()))
-    for name, stream in state.streams.items():
-        copy.streams[name] = replace(stream, nights=dict(stream.nights))
-    return copy
+    return State(*map(dict, vars(state).values()))
 
 
 def extend(state: State, event: Event, number: int) -> None:
@@ -164,27 +99,49 @@ def _ledger(state: State, event: Event, number: int) -> None:
 
 def _budget(state: State, event: Event, number: int) -> None:
     name, at = event["population"], read_time(event["at"])
-    old = state.totals.get(name)
-    created = old.created if old else at
-    budget = read_budget(event["budget"])
-    state.totals[name] = Account(name, budget, event["delta"], created, (), 1, 0)
+    budget, delta = read_budget(event["budget"]), event["delta"]
+    account = state.accounts.get(name) or Account(name, budget, delta, at, (), 1, 0)
+    state.accounts[name] = replace(account, budget=budget, delta=delta)
     state.entries[number] = HistoryLine(at, name, "budget", event["text"])
+
+
+def _pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished: int) -> None:
+    """Charge an account; of its charges those that count images count the least."""
+    account = state.accounts[name]
+    counted = [group, account.group] if account.costs else [group]
+    state.accounts[name] = replace(
+        account,
+        costs=(*account.costs, cost),
+        group=min((one for one in counted if one is not None), default=None),
+        unfinished=account.unfinished + unfinished,
+    )
 
 
 def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
-    cost, at = read_budget(event["cost"]), read_time(event["at"])
-    state.releases[event["identity"]] = Paid(number, name, event["query"], key, cost, at, group)
+    cost, at, identity = read_budget(event["cost"]), read_time(event["at"]), event["identity"]
+    _pay(state, name, cost, group, unfinished=1)
+    state.releases[identity] = Paid(identity, number, name, event["query"], key, cost, at)
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
     line = f"charged {cost!r} for run {key!r}" + ", for whole persons" * (group is None)
     state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, group=group)
 
 
 def _result(state: State, event: Event, number: int) -> None:
-    name, at = event["identity"], read_time(event["at"])
-    rows: dict[str, Any] = state.nights if name in state.nights else state.releases
-    row = rows[name] = replace(rows[name], committed=at, digest=event["digest"])
-    state.entries[row.number] = replace(state.entries[row.number], committed=at)
+    name = event["identity"]
+    done: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
+    row: Paid | NightState
+    if name in state.releases:
+        paid = row = replace(state.releases[name], **done)
+        state.releases[name] = paid
+        account = state.accounts[paid.population]
+        state.accounts[paid.population] = replace(account, unfinished=account.unfinished - 1)
+    else:  # nights are finished in order
+        streams = (one for one in state.streams.values() if one.unfinished)
+        stream = next(one for one in streams if one.rows[-1].identity == name)
+        row = replace(stream.rows[-1], **done)
+        state.streams[stream.identity] = replace(stream, rows=(*stream.rows[:-1], row))
+    state.entries[row.number] = replace(state.entries[row.number], committed=row.committed)
 
 
 def _restored(state: State, event: Event, number: int) -> None:
@@ -192,10 +149,8 @@ def _restored(state: State, event: Event, number: int) -> None:
     state.entries[number] = HistoryLine(read_time(event["at"]), name, "note", event["text"])
     for identity, one in state.streams.items():
         if one.population == name:
-            state.streams[identity] = replace(one, ended=True)
-            for night in one.nights.values():
-                if night in state.nights and state.nights[night].committed is None:
-                    del state.nights[night]
+            rows = tuple(night for night in one.rows if night.committed)
+            state.streams[identity] = replace(one, rows=rows, ended=True)
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:
@@ -205,29 +160,30 @@ def _restored(state: State, event: Event, number: int) -> None:
 def _stream(state: State, event: Event, number: int) -> None:
     settings, name, at = event["settings"], event["population"], read_time(event["at"])
     cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
-    horizon = settings["horizon"]
-    state.streams[event["identity"]] = StreamState(
-        number, name, event["name"], scope, settings, cost, horizon, group, at
+    identity, paid = event["identity"], f"charged {cost!r} for"
+    if scope == number:
+        _pay(state, name, cost, group, unfinished=0)
+    else:  # paid by the stream that it follows
+        paid = "opened, at no further cost,"
+    state.streams[identity] = StreamAccount(
+        identity, number, name, event["name"], scope, settings, cost, state.accounts[name]
     )
-    paid = f"charged {cost!r} for" if scope == number else "opened, at no further cost,"
-    line = f"{paid} the stream {event['name']!r} of at most {horizon} nights"
+    line = f"{paid} the stream {event['name']!r} of at most {settings['horizon']} nights"
     line += ", for whole persons" * (group is None)
     spent = cost if scope == number else None
     state.entries[number] = HistoryLine(at, name, "stream", line, spent, group=group)
 
 
 def _night(state: State, event: Event, number: int) -> None:
-    stream, key = event["stream"], event["run_key"]
-    opened = state.streams[stream]
-    at, units, position = read_time(event["at"]), event["units"], event["night"]
-    row = NightState(number, stream, key, position, units, event["sum"], at)
-    state.nights[event["identity"]] = row
-    opened.nights[key] = event["identity"]
+    stream, key, at = state.streams[event["stream"]], event["run_key"], read_time(event["at"])
+    names, units, position = (event["identity"], stream.identity), event["units"], event["night"]
+    night = NightState(*names, number, key, position, units, event["sum"], at)
+    state.streams[stream.identity] = replace(stream, rows=(*stream.rows, night))
     if "content" in event:
-        state.owners[event["content"]] = opened.population
-    who, line = f"{units} {opened.unit}s entered", f"night {position} of the stream {opened.name!r}"
+        state.owners[event["content"]] = stream.population
+    line = f"night {position} of the stream {stream.name!r}, {key}: {units} {stream.unit}s entered"
     state.entries[number] = HistoryLine(
-        at, opened.population, "night", f"{line}, {key}: {who}", run_key=key, group=opened.group
+        at, stream.population, "night", line, run_key=key, group=stream.settings["group"]
     )
 
 

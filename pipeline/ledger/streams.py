@@ -44,7 +44,7 @@ Claims: on which night a unit entered a stream, once, by a uniqueness that the d
 A row is a unit, by its digest under the ledger's key, the night on which it entered, its class, and
 the mac of all these. The journal's row of a night holds the sum of the macs of its claims, modulo
 2²⁵⁶, which no order changes. Before it claims anything, a new night verifies that of the night
-before it and of others, in an order that each night draws anew, until it has verified `CHECKED`
+before it and of others, from one on that each night draws anew, until it has verified `CHECKED`
 claims; all of them where there are no more. So it costs the same however many nights there were.
 
 ===================================  ===========================================================
@@ -64,11 +64,12 @@ number of nights where these are longer, and until then such a unit can enter ag
 import hashlib
 import hmac
 import json
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter
 from random import Random
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ from pipeline.ledger.database import CLAIMS
 from pipeline.ledger.journal import Event, mac_of
 from pipeline.ledger.records import (
     NightReservation,
+    NightState,
     StoredNight,
     StreamAccount,
     StreamStatus,
@@ -91,7 +93,6 @@ from pipeline.ledger.records import (
     now,
     unit_fields,
 )
-from pipeline.ledger.state import NightState, StreamState
 from pipeline.privacy.composition import fits
 from pipeline.privacy.definitions import Budget, check_count
 
@@ -99,7 +100,7 @@ BYTES = 16
 """Of the digest of a unit: two of 10⁹ have the same with probability 10⁻²¹."""
 AT_ONCE = 10_000
 """Units looked up in one statement; databases limit how many parameters one takes."""
-CHECKED = 2000
+CHECKED = 1000
 """Claims that a new night verifies at least, as far as there are so many."""
 
 
@@ -160,20 +161,23 @@ def sum_of(key: bytes, scope: int, night: int, labels: Mapping[bytes, str]) -> s
     return f"{sum(map(int.from_bytes, macs)) % 2**256:064x}"
 
 
-def claims_of(tx: Transaction, scope: int, night: NightState) -> dict[bytes, str]:
-    """Return the privacy units that a night claimed, each with its class, once they are verified.
+def claims_of(tx: Transaction, scope: int, nights: Sequence[NightState]) -> list[dict[bytes, str]]:
+    """Return for each night the privacy units that it claimed and their classes, once verified.
 
     Raises
     ------
     LedgerError
         They are not those that the journal has summed up.
     """
-    mine = CLAIMS.c.scope == scope, CLAIMS.c.night == night.number
-    rows = tx.connection.execute(select(CLAIMS.c.unit, CLAIMS.c.label).where(*mine)).tuples()
-    claimed = dict(rows.all())
-    if sum_of(tx.key, scope, night.number, claimed) != night.total:
-        raise claims_changed()
-    return claimed
+    claimed: dict[tuple[int, int], dict[bytes, str]] = defaultdict(dict)
+    columns = CLAIMS.c.scope, CLAIMS.c.unit, CLAIMS.c.night, CLAIMS.c.label
+    query = select(*columns).where(CLAIMS.c.night.in_([night.number for night in nights]))
+    for of, unit, number, label in tx.connection.execute(query).all():
+        claimed[of, number][unit] = label
+    for night in nights:
+        if sum_of(tx.key, scope, night.number, claimed[scope, night.number]) != night.total:
+            raise claims_changed()
+    return [claimed[scope, night.number] for night in nights]
 
 
 def claims_changed() -> Exception:
@@ -239,7 +243,7 @@ def open_stream(
                     f"the stream {name!r} of {population!r} was opened with other settings; set "
                     "them back, or give another name: that is another stream, and is charged"
                 )
-            return shown_stream(tx, identity)
+            return opened
         number = len(tx.journal.events) + 1
         account = tx.account(population)
         if follows is None:
@@ -249,7 +253,7 @@ def open_stream(
             scope = _followed(ledger, tx, population, follows, settings, charged)
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
         tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
-        return shown_stream(tx, identity)
+        return tx.state.streams[identity]
 
 
 def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | None:
@@ -263,13 +267,13 @@ def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | 
     population, name = clean_name("population", population), clean_name("stream", name)
     identity = name_of(ledger, "stream", population, name)
     with ledger.transaction(write=False) as tx:
-        if (opened := tx.state.streams.get(identity)) is None:
-            return None
-        check_going(opened)
-        return shown_stream(tx, identity)
+        opened = tx.state.streams.get(identity)
+        if opened is not None:
+            check_going(opened)
+        return opened
 
 
-def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamState:
+def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamAccount:
     """Return a stream as the journal tells of it, or raise `LedgerError` when it cannot go on."""
     opened = tx.state.streams.get(stream.identity)
     if opened is None:
@@ -278,7 +282,7 @@ def opened_stream(tx: Transaction, stream: StreamAccount) -> StreamState:
     return opened
 
 
-def check_going(opened: StreamState) -> None:
+def check_going(opened: StreamAccount) -> None:
     """Raise `LedgerError` when a stream has ended, as claims of it may be lost."""
     if opened.ended:
         raise LedgerError(
@@ -311,28 +315,7 @@ def _followed(
     return before.scope
 
 
-def shown_stream(tx: Transaction, identity: str) -> StreamAccount:
-    """Return a stream as it is shown."""
-    opened = tx.state.streams[identity]
-    latest = next(reversed(opened.nights), None)
-    open_one = latest and tx.state.nights[opened.nights[latest]].committed is None
-    return StreamAccount(
-        population=opened.population,
-        name=opened.name,
-        horizon=opened.horizon,
-        unit=opened.unit,
-        cost=opened.cost,
-        nights=len(opened.nights),
-        latest=latest,
-        unfinished=latest if open_one else None,
-        account=tx.account_then(opened.population, opened.number),
-        query=opened.settings["query"],
-        scope=opened.scope,
-        identity=identity,
-    )
-
-
-def version_of(tx: Transaction, opened: StreamState) -> str:
+def version_of(tx: Transaction, opened: StreamAccount) -> str:
     """Return what tells two states of a stream apart: its nights, reserved and committed.
 
     And those of all streams with the same claims: privacy units that enter one of them enter no
@@ -342,10 +325,10 @@ def version_of(tx: Transaction, opened: StreamState) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def nights_of(tx: Transaction, opened: StreamState) -> list[NightState]:
+def nights_of(tx: Transaction, opened: StreamAccount) -> list[NightState]:
     """Return the nights of all streams with the claims of this one, in the order of the journal."""
-    shared = {name for name, one in tx.state.streams.items() if one.scope == opened.scope}
-    return [night for night in tx.state.nights.values() if night.stream in shared]
+    shared = (one.rows for one in tx.state.streams.values() if one.scope == opened.scope)
+    return sorted(chain.from_iterable(shared), key=attrgetter("number"))
 
 
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:
@@ -396,10 +379,9 @@ def reserve_night(
     offered = offered_units(ledger, stream.unit, units, labels)
     with ledger.transaction() as tx:
         opened = opened_stream(tx, stream)
-        identity = opened.nights.get(run_key, "")
-        night = tx.state.nights.get(identity)
+        night = opened.night_on(run_key)
         if night and night.committed:
-            return stored_night(tx, identity)
+            return stored_night(tx, opened, night)
         if version_of(tx, opened) != version:
             return None
         if night is None:
@@ -407,7 +389,7 @@ def reserve_night(
             check_claims(tx, opened)
         entered = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
         if night is not None:
-            held = _again(tx, opened, identity, offered, entered)
+            held = _again(tx, opened, night, offered, entered)
         else:
             if entered and opened.unit == "image":
                 raise _refused()
@@ -417,15 +399,15 @@ def reserve_night(
             event = _night_event(ledger, tx, opened, new)
             event |= {"stream": stream.identity, "run_key": run_key, "night": position}
             tx = tx.write(event | {"identity": identity})
-            row = len(tx.journal.events)
-            add_claims(tx.connection, ledger.key, opened.scope, row, new)
-            held = _reservation(tx.state.nights[identity], identity, mask)
+            night = tx.state.streams[stream.identity].rows[-1]
+            add_claims(tx.connection, ledger.key, opened.scope, night.number, new)
+            held = NightReservation(**vars(night), mask=mask, resumed=False)
         if prepare is not None:
             prepare(held)
     return held
 
 
-def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -> StoredNight:
+def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> StoredNight:
     """Store `result` as the one result of a night, and return what may be published.
 
     The first commit wins, as for `Ledger.commit`: publish what is returned, never the argument.
@@ -435,17 +417,19 @@ def commit_night(ledger: Ledger, reservation: NightReservation, result: bytes) -
     LedgerError
         The ledger does not know the night, or the database fails: publish nothing, reserve again.
     """
-    name = reservation.identity
+    identity, run_key = reservation.stream, reservation.run_key
     with ledger.transaction() as tx:
-        night = tx.state.nights.get(name)
-        if night is None:
+        stream = tx.state.streams.get(identity)
+        night = stream and stream.night_on(run_key)
+        if not night:
             raise LedgerError(
                 f"{ledger.database.place} does not know this night, so nothing may be published; "
                 "reserve it again"
             )
         if night.committed is None:
-            tx = tx.commit(name, result)
-        return stored_night(tx, name)
+            tx = tx.commit(night.identity, result)
+        stream = tx.state.streams[identity]
+        return stored_night(tx, stream, stream.rows[night.night - 1])
 
 
 def offered_units(
@@ -470,12 +454,12 @@ def offered_units(
     return offered
 
 
-def _next(tx: Transaction, opened: StreamState, run_key: str) -> int:
+def _next(tx: Transaction, opened: StreamAccount, run_key: str) -> int:
     """Return the number of a new night, or raise `LedgerError`; see the rules above."""
-    latest = next(reversed(opened.nights), None)
-    if latest is None:
+    if not opened.rows:
         return 1
-    night = tx.state.nights[opened.nights[latest]]
+    night = opened.rows[-1]
+    latest = night.run_key
     if run_key < latest:
         raise LedgerError(
             f"the night of {run_key} was not released when it was due, and {latest} has been; "
@@ -486,12 +470,12 @@ def _next(tx: Transaction, opened: StreamState, run_key: str) -> int:
             f"the night of {latest} is not finished, and {run_key} comes after it; release that "
             f"one first, with run key {latest}"
         )
-    if night.position >= opened.horizon:
+    if night.night >= opened.horizon:
         raise horizon_reached(opened)
-    return night.position + 1
+    return night.night + 1
 
 
-def horizon_reached(opened: StreamState) -> BudgetError:
+def horizon_reached(opened: StreamAccount) -> BudgetError:
     """Return the error of a night after the last."""
     return BudgetError(
         f"the stream {opened.name!r} has had its {opened.horizon} nights; open another that "
@@ -500,21 +484,22 @@ def horizon_reached(opened: StreamState) -> BudgetError:
     )
 
 
-def check_claims(tx: Transaction, opened: StreamState) -> None:
+def check_claims(tx: Transaction, opened: StreamAccount) -> None:
     """Raise `LedgerError` unless the last night, and others at random, claimed what they did.
 
     Without one of them a privacy unit could enter a second night.
     """
     nights = nights_of(tx, opened)[::-1]
-    order = nights[:1] + Random(len(nights)).sample(nights[1:], len(nights[1:]))
+    others = deque(nights[1:])
+    others.rotate(Random(len(nights)).randrange(len(nights) + 1))
+    order = [*nights[:1], *others]
     before = accumulate((night.units for night in order), initial=0)
-    for night, claims in zip(order, before, strict=False):
-        if claims < CHECKED:
-            claims_of(tx, opened.scope, night)
+    chosen = [night for night, claims in zip(order, before, strict=False) if claims < CHECKED]
+    claims_of(tx, opened.scope, chosen)
 
 
 def _night_event(
-    ledger: Ledger, tx: Transaction, opened: StreamState, new: Mapping[bytes, str]
+    ledger: Ledger, tx: Transaction, opened: StreamAccount, new: Mapping[bytes, str]
 ) -> Event:
     """Return what the journal keeps of a night's claims.
 
@@ -531,14 +516,13 @@ def _night_event(
 
 def _again(
     tx: Transaction,
-    opened: StreamState,
-    identity: str,
+    opened: StreamAccount,
+    night: NightState,
     offered: Mapping[bytes, str],
     entered: Mapping[bytes, UnitClaim],
 ) -> NightReservation:
     """Return a night that was reserved before, for the units that it claimed and no others."""
-    night = tx.state.nights[identity]
-    claimed = claims_of(tx, opened.scope, night)
+    (claimed,) = claims_of(tx, opened.scope, [night])
     if any(offered.get(unit) != label for unit, label in claimed.items()):
         raise LedgerError(
             f"the night of {night.run_key} was reserved for other images or classes, and may be "
@@ -547,15 +531,7 @@ def _again(
     if opened.unit == "image" and any(claim.night != night.number for claim in entered.values()):
         raise _refused()
     mask = tuple(unit in claimed for unit in offered)
-    return _reservation(night, identity, mask, resumed=True)
-
-
-def _reservation(
-    night: NightState, identity: str, mask: tuple[bool, ...], *, resumed: bool = False
-) -> NightReservation:
-    """Return a night that has no result yet, as it was reserved."""
-    position, units, total = night.position, night.units, night.total
-    return NightReservation(night.run_key, position, mask, resumed, units, total, identity)
+    return NightReservation(**vars(night), mask=mask)
 
 
 def _refused() -> LedgerError:
@@ -565,22 +541,11 @@ def _refused() -> LedgerError:
     )
 
 
-def stored_night(tx: Transaction, identity: str) -> StoredNight:
+def stored_night(tx: Transaction, stream: StreamAccount, night: NightState) -> StoredNight:
     """Return a night that is committed."""
-    night = tx.state.nights[identity]
-    if night.committed is None or night.digest is None:
-        raise damaged(f"row {night.number} of its journal has no result")
-    stream = tx.state.streams[night.stream]
+    stored = tx.stored(night)
     return StoredNight(
-        population=stream.population,
-        cost=stream.cost,
-        result=tx.result(identity, night.digest, night.number),
-        result_digest=night.digest,
-        reserved=night.reserved,
-        committed=night.committed,
-        run_key=night.run_key,
-        night=night.position,
-        units=night.units,
+        stream.population, stream.cost, *stored, night.run_key, night.night, night.units
     )
 
 
@@ -606,8 +571,7 @@ def entered_on(
     digests = [unit_digest(ledger.key, unit) for unit in units]
     with ledger.transaction(write=False) as tx:
         opened = opened_stream(tx, stream)
-        rows = [tx.state.nights[name] for name in opened.nights.values()]
-        number = {night.number: night.position for night in rows}
+        number = {night.number: night.night for night in opened.rows}
         claims = find_claims(tx.connection, ledger.key, opened.scope, digests)
         return tuple(
             number.get(claims[unit].night, 0) if unit in claims else None for unit in digests
@@ -628,8 +592,7 @@ def none_missing(
         many = Counter(
             claim.night for unit, claim in claims.items() if claim.label == offered[unit]
         )
-        nights = (tx.state.nights[name] for name in opened.nights.values())
-        return all(many[night.number] == night.units for night in nights if night.committed)
+        return all(many[night.number] == night.units for night in opened.rows if night.committed)
 
 
 def stored_nights(
@@ -637,17 +600,17 @@ def stored_nights(
 ) -> tuple[StoredNight, ...]:
     """Return the nights of a stream that are committed, in order, from number `after` + 1 on."""
     with ledger.transaction(write=False) as tx:
-        names = list(opened_stream(tx, stream).nights.values())[after:]
-        settled = [name for name in names if tx.state.nights[name].committed]
-        return tuple(stored_night(tx, name) for name in settled)
+        opened = opened_stream(tx, stream)
+        settled = (night for night in opened.rows[after:] if night.committed)
+        return tuple(stored_night(tx, opened, night) for night in settled)
 
 
 def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAccount, ...]:
     """Return the streams of a population, or of all, that go on, in the order of their opening."""
     with ledger.transaction(write=False) as tx:
         return tuple(
-            shown_stream(tx, name)
-            for name, opened in tx.state.streams.items()
+            opened
+            for opened in tx.state.streams.values()
             if not opened.ended and population in (None, opened.population)
         )
 
@@ -684,21 +647,17 @@ def stream_status(
                 check_affordable(account, cost)
             return None
         check_going(opened)
-        nights = {name: tx.state.nights[name] for name in opened.nights.values()}
-        settled = {name: night for name, night in nights.items() if night.committed}
-        pending = [name for name in nights if name not in settled]
-        if key not in opened.nights and len(nights) >= opened.horizon and not pending:
+        pending, settled = opened.unfinished, [night for night in opened.rows if night.committed]
+        tonight = opened.night_on(key)
+        if tonight is None and opened.nights >= opened.horizon and not pending:
             raise horizon_reached(opened)
-        tonight, last = opened.nights.get(key, ""), next(reversed(settled), None)
         return StreamStatus(
-            stream=shown_stream(tx, identity),
+            stream=opened,
             run_key=key,
             version=version_of(tx, opened),
-            digests=tuple(night.digest or "" for night in settled.values()),
-            totals=tuple(night.total for night in settled.values()),
-            last=None if last is None else stored_night(tx, last),
-            tonight=stored_night(tx, tonight) if tonight in settled else None,
-            unfinished=_reservation(nights[pending[0]], pending[0], (), resumed=True)
-            if pending
-            else None,
+            digests=tuple(str(night.digest) for night in settled),
+            totals=tuple(night.total for night in settled),
+            last=stored_night(tx, opened, settled[-1]) if settled else None,
+            tonight=stored_night(tx, opened, tonight) if tonight in settled else None,
+            unfinished=NightReservation(**vars(pending)) if pending else None,
         )

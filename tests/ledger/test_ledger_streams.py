@@ -584,4 +584,4 @@ def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
         told = {"stream": stream.identity, "identity": "0" * 64, "night": 1, "run_key": day(0)}
         book = book.write({"kind": "night", "at": "2026-01-01T00:00:00+00:00", **known, **told})
         add_claims(book.connection, ledger.key, scope, row, many)
-    commit_night(ledger, NightReservation(day(0), 1, (), True, count, "", "0" * 64), b"x")
+    commit_night(ledger, now(ledger).rows[-1], b"x")

@@ -151,7 +151,7 @@ def write_nights(
         opened = book.state.streams[stream.identity]
         scope, rows = opened.scope, len(book.journal.events)
         last = book.connection.execute(
-            RESULTS.select().where(RESULTS.c.identity == list(opened.nights.values())[-1])
+            RESULTS.select().where(RESULTS.c.identity == opened.rows[-1].identity)
         ).one()
         events, results = [], []
         for night in range(known + 1, nights + 1):

@@ -204,10 +204,7 @@ def read_accounts(
     if budget is None:
         return [AccountState(row, row.latest, row.releases_left) for row in rows]
     costs = [_like(row.budget, budget) for row in rows]
-    return [
-        AccountState(row, cost, ledger.releases_left(row.population, cost))
-        for row, cost in zip(rows, costs, strict=True)
-    ]
+    return [AccountState(row, cost, row.lasts(cost)) for row, cost in zip(rows, costs, strict=True)]
 
 
 def _like(budget: Budget, value: float) -> Budget:

@@ -152,7 +152,7 @@ def _account(
             raise
         return None, f"how many releases the account pays for is not known: {fault}"
     return (
-        lambda charge: book.releases_left(config.population, charge),
+        row.lasts,
         ("nights: those that one charge to" if config.nights else "releases: how many")
         + f" the account of {config.population} pays for, with {row.left or 'nothing'} of "
         f"{row.budget} left",
@@ -312,7 +312,7 @@ def release(
         was paid. Without it that is refused, and nothing is charged.
     """
     from pipeline import jobs
-    from pipeline.ledger import charge_of, rows_written
+    from pipeline.ledger import charge_of
 
     configure_output(output)
     job = jobs.prepare_release(
@@ -324,9 +324,8 @@ def release(
         store=store,
         again=again,
     )
-    before = rows_written(job.ledger)
     document = jobs.release(job)
-    _show_release(job, document, charge_of(job.ledger, document.read_bytes(), before), output)
+    _show_release(job, document, charge_of(job.ledger, document.read_bytes()), output)
 
 
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
@@ -531,11 +530,11 @@ def release_night(job: "ReleaseJob") -> str:
     """
     from pipeline import jobs
     from pipeline.cli.ledger import charge_line
-    from pipeline.ledger import charge_of, rows_written
+    from pipeline.ledger import charge_of
     from pipeline.publish import read_document
     from pipeline.schema import NightDocument
 
-    before, document = rows_written(job.ledger), None
+    document = None
     try:
         document = jobs.release(job)
     except (CovdpError, SystemExit, KeyboardInterrupt):
@@ -551,7 +550,7 @@ def release_night(job: "ReleaseJob") -> str:
     what = f"{job.settings.name} {job.settings.run_key}"
     if isinstance(released, NightDocument):
         what += f", night {released.night} of {released.horizon}"
-    charge = charge_line(charge_of(job.ledger, document.read_bytes(), before), PLAIN)
+    charge = charge_line(charge_of(job.ledger, document.read_bytes()), PLAIN)
     return f"released {what}: {document.with_suffix('.parquet')}; {charge}"
 
 

@@ -75,7 +75,6 @@ from pipeline.ledger.api import committed_results as committed_results
 from pipeline.ledger.api import confirm_restored as confirm_restored
 from pipeline.ledger.api import init_ledger as init_ledger
 from pipeline.ledger.api import open_ledger as open_ledger
-from pipeline.ledger.api import rows_written as rows_written
 from pipeline.ledger.records import Account as Account
 from pipeline.ledger.records import Charge as Charge
 from pipeline.ledger.records import HistoryLine as HistoryLine

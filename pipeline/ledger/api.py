@@ -195,10 +195,14 @@ class Ledger:
         Where it is. Nothing stays open between calls, so a ledger may be pickled and forked.
     key : bytes
         Key of all digests and of the journal, 256 random bits.
+    rows : int
+        How many rows the journal had when it was opened: by rows `charge_of` tells what was paid
+        since, and not by clocks, which are set back.
     """
 
     database: Database
     key: bytes = field(repr=False)
+    rows: int = field(default=0, repr=False, compare=False)
 
     def digest(self, chunks: Iterable[bytes]) -> str:
         """Return the HMAC-SHA256, in hexadecimal, of the content of one class.
@@ -364,15 +368,6 @@ class Ledger:
                 and one.reserved >= since
             )
 
-    def releases_left(self, population: str, cost: Budget) -> int:
-        """Return how many more releases are accepted when each is charged `cost`.
-
-        No account, or one in another definition, is a `LedgerError`.
-        """
-        population = clean_name("population", population)
-        with self.transaction(write=False) as tx:
-            return tx.account(population).lasts(cost)
-
     def commit(self, reservation: Reservation, result: bytes) -> Stored:
         """Store `result` as the one result of a reservation, and return what may be published.
 
@@ -469,8 +464,8 @@ def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
     Parameters and errors are those of `init_ledger`.
     """
     ledger = _locate_ledger(address, timeout)
-    ledger.history()  # every row is verified
-    return ledger
+    with ledger.transaction(write=False) as tx:  # every row is verified
+        return replace(ledger, rows=len(tx.journal.events))
 
 
 def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
@@ -563,16 +558,8 @@ def _populations(tx: Transaction, population: str | None) -> list[str]:
     return [name]
 
 
-def rows_written(ledger: Ledger) -> int:
-    """Return how many rows the journal has: what `charge_of` counts from."""
-    with ledger.transaction(write=False) as tx:
-        return len(tx.journal.events)
-
-
-def charge_of(ledger: Ledger, result: bytes, since: int) -> Charge:
-    """Return what a result cost, and whether that was paid after the first `since` rows.
-
-    By rows and not by clocks, which are set back.
+def charge_of(ledger: Ledger, result: bytes) -> Charge:
+    """Return what a result cost, and whether that was paid since the ledger was opened.
 
     Raises
     ------
@@ -581,14 +568,14 @@ def charge_of(ledger: Ledger, result: bytes, since: int) -> Charge:
     """
     digest = hashlib.sha256(result).hexdigest()
     with ledger.transaction(write=False) as tx:
-        state, later = tx.state, tx.journal.events[since:]
+        state, later = tx.state, tx.journal.events[ledger.rows :]
         settled = any(event.get("digest") == digest for event in later)
         owner = next((owner for row, owner in state.settled() if row.digest == digest), None)
         if owner is None:
             raise damaged("a result that was just stored is not in it")
         of_stream = isinstance(owner, StreamAccount)
         follows = isinstance(owner, StreamAccount) and owner.scope != owner.number
-        charged = owner.number > since and not follows  # which another stream has paid
+        charged = owner.number > ledger.rows and not follows  # which another stream has paid
         return Charge(owner.cost, charged, settled, of_stream, tx.account(owner.population))
 
 

@@ -247,14 +247,14 @@ def test_releases_left_is_exact(name: str, total: float, spent: list[float], cos
 def test_releases_left_at_thousands(lite: Ledger) -> None:
     """Counted by formula, in the decimals that were typed, and for the latest charge in a row."""
     lite.set_budget("chest", GDP(100.0))
-    assert lite.releases_left("chest", GDP(0.1)) == 1_000_000
+    assert lite.show("chest")[0].lasts(GDP(0.1)) == 1_000_000
     assert (lite.show()[0].latest, lite.show()[0].releases_left) == (None, None)
     pay(lite, "monday", GDP(0.1))
     assert (lite.show()[0].latest, lite.show()[0].releases_left) == (GDP(0.1), 999_999)
     with pytest.raises(LedgerError, match="in the definition of GDP"):
-        lite.releases_left("chest", ZCDP(0.1))
+        lite.show("chest")[0].lasts(ZCDP(0.1))
     with pytest.raises(LedgerError, match="has no budget"):
-        lite.releases_left("ward", GDP(0.1))
+        lite.check_charge("ward", GDP(0.1), "monday")
 
 
 def test_a_group_is_charged_for_a_person(ledger: Ledger) -> None:
@@ -336,7 +336,6 @@ def test_names_that_look_alike_are_refused(lite: Ledger, name: str) -> None:
         lambda: lite.set_budget(name, GDP(1.0)),
         lambda: lite.show(name),
         lambda: lite.history(name),
-        lambda: lite.releases_left(name, GDP(0.1)),
         lambda: lite.check_charge(name, GDP(0.1), "monday"),
         lambda: lite.check_charge("chest", GDP(0.1), name),
         lambda: lite.reserve(name, QUERY, "monday", contents=good, cost=GDP(0.1)),

@@ -140,7 +140,7 @@ def test_a_change_from_outside_is_named(file: Path, statements: list[str], words
         ledger.show,
         ledger.history,
         lambda: ledger.check_charge("chest", GDP(0.1), "sunday"),
-        lambda: ledger.releases_left("chest", GDP(0.1)),
+        lambda: ledger.show("chest")[0].lasts(GDP(0.1)),
         lambda: ledger.set_budget("chest", GDP(3.0)),
         lambda: pay(ledger, "sunday"),
     ]
@@ -313,7 +313,7 @@ def test_thousands_of_releases_are_verified_at_once(tmp_path: Path) -> None:
     started = time.process_time()
     ledger.check_charge("chest", GDP(0.1), "new")
     assert time.process_time() - started < 1
-    assert ledger.releases_left("chest", GDP(0.1)) == 7000
+    assert ledger.show("chest")[0].lasts(GDP(0.1)) == 7000
 
 
 def test_no_ledger_is_made_in_a_file_that_holds_anything(file: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from pipeline.errors import (
     PrivacyError,
 )
 from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Charge, Ledger, charge_of, init_ledger, rows_written
+from pipeline.ledger import Charge, Ledger, charge_of, init_ledger, open_ledger
 from pipeline.privacy import GDP, ZCDP, Budget
 from pipeline.publish import (
     check_folder,
@@ -122,8 +122,8 @@ def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch
     book, plain, whole = ledger(ward), Printing(), Printing(verbose=True)
 
     def cost(config: Any) -> Charge:
-        before = rows_written(book)
-        return charge_of(book, release_once(config, book, ward), before)
+        opened = open_ledger(ward / "ledger.sqlite")
+        return charge_of(opened, release_once(config, opened, ward))
 
     first, again = cost(told(ward)), cost(told(ward))
     assert charge_line(first, plain) == "charged μ = 0.5; left 0.866025"
@@ -146,7 +146,7 @@ def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch
     assert late == "nothing charged: μ = 0.5 was paid by an attempt before, which did not finish"
     assert charge_line(cost(told(ward, run_key="friday")), plain) == "charged μ = 0.5; left nothing"
     with pytest.raises(LedgerError, match="not in it"):
-        charge_of(book, b"{}", 0)
+        charge_of(book, b"{}")
 
 
 def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:

@@ -158,8 +158,8 @@ def transaction(database: Database, key: bytes, *, write: bool = True) -> Iterat
 
 def _added_up(journal: Journal, before: Journal, state: State) -> State:
     """Return what a journal adds up to; `state` is what `before` did, and is left as it is."""
-    n = len(before.macs)
-    if journal.macs[:n] != before.macs:
+    n = len(before.rows)
+    if journal.rows[n - 1 : n] != before.rows[n - 1 :]:  # its mac is of all before it
         n, state = 0, State()
     state = copied(state)
     for number, event in enumerate(journal.events[n:], n + 1):

@@ -32,7 +32,6 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -50,16 +49,15 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Journal:
-    """The verified events of a ledger, first to last, with the line and the mac of each."""
+    """The verified events of a ledger, first to last, and their rows: number, line, and mac."""
 
     events: tuple[Event, ...] = ()
-    lines: tuple[str, ...] = ()
-    macs: tuple[str, ...] = ()
+    rows: tuple[tuple[int, str, str], ...] = ()
 
     @property
     def mac(self) -> str:
         """The mac of the last row; "" of none."""
-        return self.macs[-1] if self.macs else ""
+        return self.rows[-1][2] if self.rows else ""
 
 
 def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
@@ -72,17 +70,14 @@ def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
 def append(connection: Connection, key: bytes, journal: Journal, *events: Event) -> Journal:
     """Write events after the last and seal them; return the journal that is there now."""
     mac = journal.mac
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[int, str, str]] = []
     for number, event in enumerate(events, len(journal.events) + 1):
         line = json.dumps(event, sort_keys=True)
         mac = chain(key, mac, number, line)
-        rows.append({"number": number, "event": line, "mac": mac})
-    connection.execute(insert(JOURNAL), rows)
-    longer = Journal(
-        (*journal.events, *events),
-        (*journal.lines, *(row["event"] for row in rows)),
-        (*journal.macs, *(row["mac"] for row in rows)),
-    )
+        rows.append((number, line, mac))
+    names = JOURNAL.columns.keys()
+    connection.execute(insert(JOURNAL), [dict(zip(names, row, strict=True)) for row in rows])
+    longer = Journal((*journal.events, *events), (*journal.rows, *rows))
     sealed = {"value": seal(key, len(longer.events), mac)}
     connection.execute(update(META).where(META.c.name == SEAL).values(sealed))
     return longer
@@ -104,30 +99,19 @@ def read_journal(connection: Connection, key: bytes, known: Journal | None = Non
     meta = dict(connection.exec_driver_sql("SELECT name, value FROM covdp_meta").tuples().all())
     if meta.get("key") != key.hex():
         raise damaged("its key was changed")
-    rows = connection.exec_driver_sql(
-        "SELECT number, event, mac FROM covdp_journal ORDER BY number"
-    ).all()
-    numbers, lines, macs = zip(*rows, strict=True) if rows else ((), (), ())
-    begun = known if known and _goes_on(known, numbers, lines, macs) else Journal()
+    query = "SELECT number, event, mac FROM covdp_journal ORDER BY number"
+    rows = tuple(map(tuple, connection.exec_driver_sql(query).all()))
+    begun = known if known and known.rows == rows[: len(known.rows)] else Journal()
     mac = begun.mac
-    for expected, (number, line, found) in enumerate(rows[len(begun.macs) :], len(begun.macs) + 1):
+    for expected, (number, line, found) in enumerate(rows[len(begun.rows) :], len(begun.rows) + 1):
         if number != expected:
             raise damaged(f"row {expected} of its journal is missing")
         if not isinstance(line, str) or (mac := chain(key, mac, number, line)) != found:
             raise damaged(f"row {expected} of its journal was changed after it was written")
-    if meta.get(SEAL) != seal(key, len(lines), mac):
-        raise damaged(_end(meta.get(SEAL), len(lines)))
-    new = json.loads(f"[{','.join(lines[len(begun.lines) :])}]")
-    return Journal((*begun.events, *new), lines, macs)
-
-
-def _goes_on(
-    known: Journal, numbers: Sequence[int], lines: Sequence[str], macs: Sequence[str]
-) -> bool:
-    """Tell whether rows begin with those that are known."""
-    n = len(known.macs)
-    same = lines[:n] == known.lines and macs[:n] == known.macs
-    return same and numbers[:n] == tuple(range(1, n + 1))
+    if meta.get(SEAL) != seal(key, len(rows), mac):
+        raise damaged(_end(meta.get(SEAL), len(rows)))
+    new = json.loads(f"[{','.join(line for _, line, _ in rows[len(begun.rows) :])}]")
+    return Journal((*begun.events, *new), rows)
 
 
 def last_row(connection: Connection) -> tuple[int, str]:
@@ -218,7 +202,7 @@ def restored_fault(database: Database, path: Path, marker: Marker | None, journa
             f"ends at row {rows} of its journal, and {marker.number} were written, as {path} says; "
             "put the newer one back"
         )
-    if journal.macs[marker.number - 1] != marker.mac:
+    if journal.rows[marker.number - 1][2] != marker.mac:
         return (
             f"is not the one that {path} was written for: row {marker.number} of its journal is "
             "another; put that one back"

@@ -368,9 +368,14 @@ class StreamAccount:
         return self.rows[-1].run_key if self.rows else None
 
     @property
-    def unfinished(self) -> NightState | None:
+    def pending(self) -> NightState | None:
         """The last night, where it has no result yet: it has to be finished first."""
         return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
+
+    @property
+    def unfinished(self) -> str | None:
+        """The planned date of that night."""
+        return self.pending and self.pending.run_key
 
     def night_on(self, run_key: str) -> NightState | None:
         """Return the night of a planned date, None where it was not reserved."""

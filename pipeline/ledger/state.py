@@ -137,7 +137,7 @@ def _result(state: State, event: Event, number: int) -> None:
         account = state.accounts[paid.population]
         state.accounts[paid.population] = replace(account, unfinished=account.unfinished - 1)
     else:  # nights are finished in order
-        streams = (one for one in state.streams.values() if one.unfinished)
+        streams = (one for one in state.streams.values() if one.pending)
         stream = next(one for one in streams if one.rows[-1].identity == name)
         row = replace(stream.rows[-1], **done)
         state.streams[stream.identity] = replace(stream, rows=(*stream.rows[:-1], row))

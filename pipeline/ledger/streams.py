@@ -198,6 +198,7 @@ def open_stream(
     group: int | None = 1,
     classes: int = 1,
     follows: str | None = None,
+    known: StreamAccount | None = None,
 ) -> StreamAccount:
     """Charge a stream, once; or return it when it is open already.
 
@@ -219,6 +220,8 @@ def open_stream(
     follows : str, optional
         The stream whose privacy units do not enter this one. It has paid for both, if this one is
         charged at most as much for the same kind of privacy units.
+    known : StreamAccount, optional
+        The stream, where `stream_status` has just told that it is open: it is not looked up again.
 
     Raises
     ------
@@ -235,15 +238,11 @@ def open_stream(
     identity = name_of(ledger, "stream", population, name)
     settings = {"query": query, "horizon": horizon, "cost": budget_fields(charged)}
     settings |= {**unit_fields(group, classes), "follows": follows}
+    if known is not None:
+        return _opened_with(settings, known)
     with ledger.transaction() as tx:
         if (opened := tx.state.streams.get(identity)) is not None:
-            check_going(opened)
-            if opened.settings != settings:
-                raise LedgerError(
-                    f"the stream {name!r} of {population!r} was opened with other settings; set "
-                    "them back, or give another name: that is another stream, and is charged"
-                )
-            return opened
+            return _opened_with(settings, opened)
         number = len(tx.journal.events) + 1
         account = tx.account(population)
         if follows is None:
@@ -254,6 +253,17 @@ def open_stream(
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
         tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
         return tx.state.streams[identity]
+
+
+def _opened_with(settings: Event, opened: StreamAccount) -> StreamAccount:
+    """Return a stream that is open, or raise `LedgerError` unless it was opened with `settings`."""
+    check_going(opened)
+    if opened.settings != settings:
+        raise LedgerError(
+            f"the stream {opened.name!r} of {opened.population!r} was opened with other settings; "
+            "set them back, or give another name: that is another stream, and is charged"
+        )
+    return opened
 
 
 def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | None:
@@ -647,7 +657,7 @@ def stream_status(
                 check_affordable(account, cost)
             return None
         check_going(opened)
-        pending, settled = opened.unfinished, [night for night in opened.rows if night.committed]
+        pending, settled = opened.pending, [night for night in opened.rows if night.committed]
         tonight = opened.night_on(key)
         if tonight is None and opened.nights >= opened.horizon and not pending:
             raise horizon_reached(opened)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import ConfigError, CovdpError, closest
-from pipeline.files import IrregularFileError, open_regular
+from pipeline.files import IrregularFileError, read_regular
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -41,16 +41,13 @@ WAYS = {
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
     try:
-        with open_regular(path) as stream:
-            content = stream.read(LARGEST + 1)
+        content = read_regular(path, LARGEST)
     except IrregularFileError as error:
         raise fault(
             f"{path} is {error.strerror}, so no {what}; give the path of a TOML file"
         ) from error
     except OSError as error:
         raise fault(f"cannot read the {what} {path} ({error.strerror}); check its path") from error
-    if len(content) > LARGEST:
-        raise fault(f"{path} has more than {LARGEST} bytes, so it is no {what}; check its path")
     place = ""
     try:
         fields = tomllib.loads(content.decode("utf-8"))

@@ -49,7 +49,7 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Journal:
-    """The verified events of a ledger, first to last, and their rows: number, line, and mac."""
+    """The verified events of a ledger, first to last, and their rows: number, JSON, and mac."""
 
     events: tuple[Event, ...] = ()
     rows: tuple[tuple[int, str, str], ...] = ()

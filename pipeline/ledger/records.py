@@ -354,7 +354,7 @@ class StreamAccount:
 
     @property
     def unit(self) -> Literal["image", "person"]:
-        """What is told apart, and enters on one night only."""
+        """What enters on one night only."""
         return "person" if self.settings["group"] is None else "image"
 
     @property
@@ -375,7 +375,7 @@ class StreamAccount:
     @property
     def unfinished(self) -> str | None:
         """The planned date of that night."""
-        return self.pending and self.pending.run_key
+        return None if self.pending is None else self.pending.run_key
 
     def night_on(self, run_key: str) -> NightState | None:
         """Return the night of a planned date, None where it was not reserved."""

@@ -177,7 +177,7 @@ def _stream(state: State, event: Event, number: int) -> None:
 def _night(state: State, event: Event, number: int) -> None:
     stream, key, at = state.streams[event["stream"]], event["run_key"], read_time(event["at"])
     names, units, position = (event["identity"], stream.identity), event["units"], event["night"]
-    night = NightState(*names, number, key, position, units, event["sum"], at)
+    night = NightState(*names, number, key, position, units, event["claims"], at)
     state.streams[stream.identity] = replace(stream, rows=(*stream.rows, night))
     if "content" in event:
         state.owners[event["content"]] = stream.population

@@ -42,10 +42,11 @@ But for the stored nights, all that may be asked of nights is as private as the 
 Claims: on which night a unit entered a stream, once, by a uniqueness that the database enforces.
 
 A row is a unit, by its digest under the ledger's key, the night on which it entered, its class, and
-the mac of all these. The journal's row of a night holds the sum of the macs of its claims, modulo
-2²⁵⁶, which no order changes. Before it claims anything, a new night verifies that of the night
-before it and of others, from one on that each night draws anew, until it has verified `CHECKED`
-claims; all of them where there are no more. So it costs the same however many nights there were.
+the mac of all these. The journal's row of a night holds the mac of all its claims together. Before
+it claims anything, a new night verifies that of the night before it and of others, from one on that
+each night draws anew, until it has verified `CHECKED` claims; all of them where there are no more.
+Of a longer night each draws whether it verifies that. So a night costs the same however many there
+were.
 
 ===================================  ===========================================================
 changed from outside                 noticed
@@ -57,8 +58,8 @@ the table, for an older copy of it   on the next night, which verifies the night
 ===================================  ===========================================================
 
 So while there are at most `CHECKED` claims, no unit whose row was lost enters again. Where there
-are N more, the chance that a night verifies a given row is about `CHECKED`/N, or one over the
-number of nights where these are longer, and until then such a unit can enter again.
+are N, the chance that a night verifies a given row is about `CHECKED`/N, and until one does such a
+unit can enter again.
 """
 
 import hashlib
@@ -100,7 +101,7 @@ BYTES = 16
 """Of the digest of a unit: two of 10⁹ have the same with probability 10⁻²¹."""
 AT_ONCE = 10_000
 """Units looked up in one statement; databases limit how many parameters one takes."""
-CHECKED = 1000
+CHECKED = 4096
 """Claims that a new night verifies at least, as far as there are so many."""
 
 
@@ -155,10 +156,10 @@ def claim_mac(key: bytes, scope: int, unit: bytes, night: int, label: str) -> by
     return hmac.digest(key, f"claim\0{scope}\0{night}\0{label}\0".encode() + unit, "sha256")
 
 
-def sum_of(key: bytes, scope: int, night: int, labels: Mapping[bytes, str]) -> str:
-    """Return the sum of the macs of a night's claims, modulo 2²⁵⁶, in hexadecimal."""
-    macs = (claim_mac(key, scope, unit, night, label) for unit, label in labels.items())
-    return f"{sum(map(int.from_bytes, macs)) % 2**256:064x}"
+def night_mac(key: bytes, scope: int, night: int, labels: Mapping[bytes, str]) -> str:
+    """Return the mac of all claims of a night together, in hexadecimal; see `claim_mac`."""
+    claims = b"".join(unit + label.encode() + b"\0" for unit, label in sorted(labels.items()))
+    return hmac.digest(key, f"night\0{scope}\0{night}\0".encode() + claims, "sha256").hex()
 
 
 def claims_of(tx: Transaction, scope: int, nights: Sequence[NightState]) -> list[dict[bytes, str]]:
@@ -167,7 +168,7 @@ def claims_of(tx: Transaction, scope: int, nights: Sequence[NightState]) -> list
     Raises
     ------
     LedgerError
-        They are not those that the journal has summed up.
+        They are not those of which the journal has the mac.
     """
     claimed: dict[tuple[int, int], dict[bytes, str]] = defaultdict(dict)
     columns = CLAIMS.c.scope, CLAIMS.c.unit, CLAIMS.c.night, CLAIMS.c.label
@@ -175,7 +176,7 @@ def claims_of(tx: Transaction, scope: int, nights: Sequence[NightState]) -> list
     for of, unit, number, label in tx.connection.execute(query).all():
         claimed[of, number][unit] = label
     for night in nights:
-        if sum_of(tx.key, scope, night.number, claimed[scope, night.number]) != night.total:
+        if night_mac(tx.key, scope, night.number, claimed[scope, night.number]) != night.total:
             raise claims_changed()
     return [claimed[scope, night.number] for night in nights]
 
@@ -331,8 +332,9 @@ def version_of(tx: Transaction, opened: StreamAccount) -> str:
     And those of all streams with the same claims: privacy units that enter one of them enter no
     other, and the mean of a stream goes on in the one that follows it.
     """
-    rows = [(night.number, night.digest) for night in nights_of(tx, opened)]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    shared = [one.rows for one in tx.state.streams.values() if one.scope == opened.scope]
+    lasts = [(len(rows), rows[-1].digest) if rows else None for rows in shared]
+    return hashlib.sha256(json.dumps(lasts).encode()).hexdigest()
 
 
 def nights_of(tx: Transaction, opened: StreamAccount) -> list[NightState]:
@@ -500,8 +502,9 @@ def check_claims(tx: Transaction, opened: StreamAccount) -> None:
     Without one of them a privacy unit could enter a second night.
     """
     nights = nights_of(tx, opened)[::-1]
-    others = deque(nights[1:])
-    others.rotate(Random(len(nights)).randrange(len(nights) + 1))
+    chance = Random(len(nights))
+    others = deque(one for one in nights[1:] if one.units * chance.random() < CHECKED)
+    others.rotate(chance.randrange(len(nights) + 1))
     order = [*nights[:1], *others]
     before = accumulate((night.units for night in order), initial=0)
     chosen = [night for night, claims in zip(order, before, strict=False) if claims < CHECKED]
@@ -517,7 +520,7 @@ def _night_event(
     are noticed as they are for a release; one alone is not, since blank images occur anywhere.
     """
     event: Event = {"kind": "night", "at": now(), "units": len(new)}
-    event["sum"] = sum_of(ledger.key, opened.scope, len(tx.journal.events) + 1, new)
+    event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.events) + 1, new)
     if opened.unit == "image" and len(new) > 1:
         event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
         check_owner(tx.state, opened.population, {"of this night": event["content"]})

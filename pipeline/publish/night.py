@@ -195,7 +195,7 @@ def _context(
         group=config.group,
         classes=config.classes_per_person or 1,
         follows=config.stream.follows,
-        known=status and status.stream,
+        known=None if status is None else status.stream,
     )
     now = status or _read_status(config, ledger)
     return NightContext(ledger, account, now, public, mechanism_of(query), source)

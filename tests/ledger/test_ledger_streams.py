@@ -32,7 +32,7 @@ from pipeline.ledger import (
     streams,
 )
 from pipeline.ledger.api import transaction
-from pipeline.ledger.streams import add_claims, sum_of, unit_digest, version_of
+from pipeline.ledger.streams import add_claims, night_mac, unit_digest, version_of
 from pipeline.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.postgres import new_address
@@ -580,7 +580,7 @@ def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
     with transaction(ledger.database, ledger.key) as book:
         scope = book.state.streams[stream.identity].scope
         row = len(book.journal.events) + 1
-        known = {"units": count, "sum": sum_of(ledger.key, scope, row, many)}
+        known = {"units": count, "claims": night_mac(ledger.key, scope, row, many)}
         told = {"stream": stream.identity, "identity": "0" * 64, "night": 1, "run_key": day(0)}
         book = book.write({"kind": "night", "at": "2026-01-01T00:00:00+00:00", **known, **told})
         add_claims(book.connection, ledger.key, scope, row, many)

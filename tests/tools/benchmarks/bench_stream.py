@@ -22,7 +22,7 @@ from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
 from pipeline.ledger.api import transaction
 from pipeline.ledger.database import RESULTS
 from pipeline.ledger.journal import Marker, append, move_marker, path_beside
-from pipeline.ledger.streams import add_claims, name_of, sum_of
+from pipeline.ledger.streams import add_claims, name_of, night_mac
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_night
 from pipeline.publish.night_state import mechanism_of
@@ -162,7 +162,7 @@ def write_nights(
             document = json.loads(last.result) | {"night": night}
             content = json.dumps(document, sort_keys=True).encode()
             told = {"stream": stream.identity, "identity": name, "night": night}
-            counted = {"units": UNITS, "sum": sum_of(ledger.key, scope, row, units)}
+            counted = {"units": UNITS, "claims": night_mac(ledger.key, scope, row, units)}
             at = {"at": "2026-01-01T00:00:00+00:00"}
             events.append({"kind": "night", **at, **told, **counted, "run_key": day(night)})
             digest = hashlib.sha256(content).hexdigest()

@@ -84,10 +84,10 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     whole = sum(one.n for one in wide)
     within = np.mean([one.there(one.belief) for one in classes], axis=0)
     for one in wide:
-        seen = one.moments
-        even = in_coordinates(np.eye(manifold.dim), seen)
-        spread = raw_covariance(seen) + ridge * noise_edge(seen) * even
-        within += seen.n / whole * one.there(spread)
+        moments = one.moments
+        even = in_coordinates(np.eye(manifold.dim), moments)
+        spread = raw_covariance(moments) + ridge * noise_edge(moments) * even
+        within += moments.n / whole * one.there(spread)
     return _discriminants(manifold, base, np.stack([one.mean for one in classes]), within)
 
 

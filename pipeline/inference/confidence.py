@@ -362,7 +362,7 @@ class StreamError(NamedTuple):
 
     Attributes
     ----------
-    seen : tuple of NoisyMoments
+    moments : tuple of NoisyMoments
         What each part says of its own records, the opening first.
     shares : tuple of float
         How much each counts in it.
@@ -372,7 +372,7 @@ class StreamError(NamedTuple):
         What comes to it against that of the population; None without any second moment.
     """
 
-    seen: tuple[NoisyMoments, ...]
+    moments: tuple[NoisyMoments, ...]
     shares: tuple[float, ...]
     sample: FloatArray
     units: FloatArray | None
@@ -391,19 +391,19 @@ def stream_error(
     if pooled is None:
         return None
     parts, spread = pooled
-    seen = part_moments(stream, past)
-    wide = [one for one in seen if one.moment is not None]
+    moments = part_moments(stream, past)
+    wide = [one for one in moments if one.moment is not None]
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.zeros_like(spread)
     if wide:
         weights = [one.n for one in wide]
         single = np.average([covariance(one) for one in wide], axis=0, weights=weights)
     shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
-    sample = bias(seen, shares)
-    for gain, one in zip(gains, seen, strict=True):
+    sample = bias(moments, shares)
+    for gain, one in zip(gains, moments, strict=True):
         rest = gain - one.n / n * np.eye(len(gain))
         sample = sample + gain @ one.noise @ gain.T + rest @ single @ rest.T / one.n
-    return StreamError(seen, shares, sample, single / n if wide else None)
+    return StreamError(moments, shares, sample, single / n if wide else None)
 
 
 def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
@@ -420,8 +420,8 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     firsts = [*opened, *(segment.epoch.first for segment in past.segments if segment.n)]
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
-        offered=is_offered(found.seen[len(opened) - 1]),
-        clipping=max(clipping_bound(part) for part in found.seen),
+        offered=is_offered(found.moments[len(opened) - 1]),
+        clipping=max(clipping_bound(part) for part in found.moments),
         sample=found.sample,
         population=None if found.units is None else found.sample + found.units,
         parts=[
@@ -430,7 +430,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
                 share=share,
                 observed=observed._replace(survey=None, shells=None, belief=None),
             )
-            for first, share, observed in zip(firsts, found.shares, found.seen, strict=True)
+            for first, share, observed in zip(firsts, found.shares, found.moments, strict=True)
         ],
     )
 

@@ -414,7 +414,7 @@ def class_mean(
     if not row.joined:
         error = stream_error(found.stream, until, stated_biases)
         if error is not None:
-            hidden = any(one.clipped > CLIPPED for one in error.seen)
+            hidden = any(one.clipped > CLIPPED for one in error.moments)
             return NightMean(
                 estimate.n, Mean(estimate.offset, None if hidden else error.sample), bias
             )

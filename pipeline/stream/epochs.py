@@ -160,10 +160,10 @@ def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
     if past.segments:
         return float(past.segments[-1].epoch.clip.radius)
     assert past.opened is not None
-    seen, frame = past.opened.observed, stream.frame
-    if seen.moment is None:  # the clip was the whole region
+    observed, frame = past.opened.observed, stream.frame
+    if observed.moment is None:  # the clip was the whole region
         return FIRST_RADIUS * stream.prior.least
-    return float((seen.axes @ frame.to_axes)[-1, -1]) / 2.0
+    return float((observed.axes @ frame.to_axes)[-1, -1]) / 2.0
 
 
 def _stable_shells(stream: StreamMechanism, centre: FloatArray) -> NDArray[np.bool_]:

@@ -164,7 +164,7 @@ def draw_night(
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _foreign_sums(past, after)
-    d, last, told = (
+    d, last, draws = (
         stream.space.dim,
         -1 if plan.secret else None,
         [
@@ -172,8 +172,8 @@ def draw_night(
             for vector, step in zip(after.vectors, stream.steps, strict=True)
         ],
     )
-    survey, shells, both = (found.vector for found in told)
-    rhos = tuple(found.rho for found in told)
+    survey, shells, both = (draw.vector for draw in draws)
+    rhos = tuple(draw.rho for draw in draws)
     count = float(both[-1]) / COUNT_UNIT if plan.secret else None
     return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:last], rhos, count)
 

@@ -208,7 +208,7 @@ def later_openings(opening: float) -> tuple[float, ...]:
     What later nights are clipped to is what the opening found. One of fewer records than
     `SURE_OPENING` finds hardly anything, and its epochs stay inaccurate. Its mean is a first look,
     for which its records have paid; all others are held back until they are an opening of their
-    own, at the whole budget: with `AGAIN` times as many records, or the usual `OPENING` if this is
+    own, at the whole budget: with `AGAIN` times as many records, or the usual `OPENING` where it is
     first. There the error is that of a stream that opens then, but for the few records that the
     first look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what
     the first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.

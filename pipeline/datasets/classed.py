@@ -1,11 +1,12 @@
 """Which file is in which class and split, whose it is and of which day: by a card's pattern."""
 
 import itertools
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ from pipeline.datasets.listing import (
     find_files,
     follower,
     is_excluded,
-    joined,
     mask_of,
     packed,
     read_exclusions,
@@ -36,7 +36,6 @@ from pipeline.datasets.source import (
     Rows,
     check_extent,
     check_volume,
-    split_codes,
 )
 from pipeline.errors import DatasetError, ImageError
 
@@ -117,6 +116,44 @@ class ClassedFiles:
     dates: NDArray[np.datetime64] | None
     left_out: NDArray[np.int64]
     masks: Paths | None = None
+
+
+class FileRow(NamedTuple):
+    """One file, and what a pattern or a row of a table says of it; a mask by its path."""
+
+    path: str
+    label: int
+    split: int
+    person: str = ""
+    day: date | None = None
+    mask: str = ""
+
+
+def collect(
+    card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64], says: set[str]
+) -> ClassedFiles:
+    """Return files as they are kept; of person, day and mask those that `says` names."""
+    labels, splits = array("q"), array("b")
+    others: dict[str, list[Any]] = {name: [] for name in says}
+
+    def paths() -> Iterator[str]:
+        for row in rows:
+            labels.append(row.label)
+            splits.append(row.split)
+            for name, values in others.items():
+                values.append(getattr(row, name))
+            yield row.path
+
+    names = packed(paths())
+    return ClassedFiles(
+        names,
+        np.array(labels, counting(len(card.classes))),
+        np.array(splits, counting(len(SPLITS))),
+        np.array(others["person"], np.str_) if "person" in says else None,
+        np.array(others["day"], "datetime64[D]") if "day" in says else None,
+        left_out,
+        packed(others["mask"]) if "mask" in says else None,
+    )
 
 
 CROPPED = (
@@ -208,46 +245,30 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
         When a class has no file, a file is in two classes, or one would be passed by that may be
         an image.
     """
-    skip = read_exclusions(card.exclude, path)
-    splits = SPLITS if "{split}" in card.pattern else SPLITS[:1]
-    groups = [
-        _group(card, path, skip, {"class": label, "split": split}, faults)
-        for split, label in itertools.product(splits, card.classes)
-    ]
-    many = np.array([len(group.names) for group in groups])
-    labels = np.arange(len(card.classes), dtype=counting(len(card.classes)))
-    label_of = np.tile(labels, len(splits))
-    for label, group in zip(label_of.tolist(), groups, strict=True):
-        faults += _passed(card, path, label, group.passed)
+    splits = range(len(SPLITS) if "{split}" in card.pattern else 1)
+    left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
+    folder = _Folder(card, path, read_exclusions(card.exclude, path), faults, left_out, {})
+    groups = itertools.product(splits, range(len(card.classes)))
+    rows = itertools.chain.from_iterable(itertools.starmap(folder.rows, groups))
+    says = {"person": "{person}" in card.pattern, "day": "{date}" in card.pattern}
+    says["mask"] = card.beside is not None
+    files = collect(card, rows, left_out, {name for name, said in says.items() if said})
+    for (_, label), entries in folder.passed.items():
+        faults += _passed(card, path, label, entries)
     card.require_classes(
-        np.bincount(label_of, many).tolist(),
+        np.bincount(files.label_of, minlength=len(card.classes)).tolist(),
         lambda name: (
             f"{path}: class '{name}' has no {' or '.join(card.ends)} image at "
             f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
         ),
     )
-    names = joined([group.names for group in groups])
-    masks = joined([group.masks for group in groups]) if card.beside else None
     apart = f"make '{card.pattern}' tell them apart"
-    check_once(names, f"is in two classes or splits, or a link repeats it; {apart}", faults)
-    if masks and not card.shared:
+    check_once(files.names, f"is in two classes or splits, or a link repeats it; {apart}", faults)
+    if files.masks and not card.shared:
         check_once(
-            masks, f"is the mask of two images; make '{card.beside}' tell them apart", faults
+            files.masks, f"is the mask of two images; make '{card.beside}' tell them apart", faults
         )
-    split_of = np.concatenate([split_codes(split, len(card.classes)) for split in splits])
-    people = [person for group in groups for person in group.people]
-    dates = [day for group in groups for day in group.dates]
-    left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
-    left_out.flat[: len(groups)] = [group.left_out for group in groups]
-    return ClassedFiles(
-        names,
-        np.repeat(label_of, many),
-        np.repeat(split_of, many),
-        np.array(people, np.str_) if "{person}" in card.pattern else None,
-        np.array(dates, "datetime64[D]") if "{date}" in card.pattern else None,
-        left_out,
-        masks,
-    )
+    return files
 
 
 def _passed(card: PatternCard, path: Path, label: int, entries: Sequence[FileEntry]) -> list[Fault]:
@@ -261,78 +282,57 @@ def _passed(card: PatternCard, path: Path, label: int, entries: Sequence[FileEnt
     return [Fault(entry.path, ImageError(OTHER), raised=error) for entry in entries[::-1]]
 
 
-@dataclass(eq=False)
-class _FileGroup:
-    """The files of one class and split; how many `exclude` names, and which would be missed."""
+@dataclass(frozen=True, eq=False)
+class _Folder:
+    """The folder of a dataset, whose files are sorted by its card.
 
-    names: Paths
-    masks: Paths
-    people: list[str]
-    dates: list[date | None]
-    left_out: int
-    passed: list[FileEntry]
+    Counted are, by split and class, files that the list `skip` names, and kept those that would be
+    `passed` by, though they may be images.
+    """
 
+    card: PatternCard
+    path: Path
+    skip: frozenset[str]
+    faults: Faults
+    left_out: NDArray[np.int64]
+    passed: dict[tuple[int, int], list[FileEntry]]
 
-def _group(
-    card: PatternCard, path: Path, skip: frozenset[str], named: dict[str, str], faults: Faults
-) -> _FileGroup:
-    """Return the files of one class and split; `skip` are those that the card leaves out."""
-    pattern, root = fill(card.pattern, named), root_of(card, path)
-    follow = follower(root)
-    group = _FileGroup(packed(()), packed(()), [], [], 0, [])
-    masks: dict[FileEntry, str] = {}
-    mask_paths: list[str] = []
-
-    def read(images: Iterable[FileEntry]) -> Iterator[str]:
+    def rows(self, split: int, label: int) -> Iterator[FileRow]:
+        """Yield the files of one split and class."""
+        card, passed = self.card, self.passed.setdefault((split, label), [])
+        named = {"class": card.classes[label], "split": SPLITS[split]}
+        pattern, root = fill(card.pattern, named), root_of(card, self.path)
+        follow, masks = follower(root), dict[FileEntry, str]()
+        found = find_files(self.path, pattern, root, self.faults)
+        images: Iterable[FileEntry] = self._usable(found, split, label)
+        if card.beside is not None:
+            for entry in images:
+                letters = pattern.letters(entry.relative)
+                masks[entry] = mask_of(card.beside, entry.relative, named | letters)
+            taken = set(masks.values())  # a mask is no image, whatever its format
+            images = [entry for entry in masks if entry.relative not in taken]
+            passed[:] = [entry for entry in passed if entry.relative not in taken]
         for entry in images:
             try:
                 whose = pattern.read(entry.relative, entry.path)
-                beside = follow(f"{path}/{masks[entry]}") if masks else ""
+                mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
             except ImageError as error:
-                faults.append(Fault(entry.path, error))
+                self.faults.append(Fault(entry.path, error))
                 continue
-            if "{person}" in card.pattern:
-                group.people.append(whose.person)
-            if "{date}" in card.pattern:
-                group.dates.append(whose.day)
-            if masks:
-                mask_paths.append(beside)
-            yield entry.path
+            yield FileRow(entry.path, label, split, whose.person, whose.day, mask)
 
-    images: Iterable[FileEntry] = _usable(
-        card, path, skip, find_files(path, pattern, root, faults), group, faults
-    )
-    if card.beside is not None:
-        for entry in images:
-            letters = pattern.letters(entry.relative)
-            masks[entry] = mask_of(card.beside, entry.relative, named | letters)
-        taken = set(masks.values())  # a mask is no image, whatever its format
-        images = [entry for entry in masks if entry.relative not in taken]
-        group.passed = [entry for entry in group.passed if entry.relative not in taken]
-    group.names = packed(read(images))
-    group.masks = packed(mask_paths)
-    return group
-
-
-def _usable(
-    card: PatternCard,
-    path: Path,
-    skip: frozenset[str],
-    entries: Iterable[FileEntry],
-    group: _FileGroup,
-    faults: Faults,
-) -> Iterator[FileEntry]:
-    """Yield the files that a card reads, and count in `group` those that it does not."""
-    ends = tuple(itertools.chain(*card.ends.values()))
-    for entry in entries:
-        if is_excluded(skip, entry.relative, entry.path, path):
-            group.left_out += 1
-        elif entry.fault is not None:
-            faults.append(Fault(entry.path, entry.fault))
-        elif entry.relative.lower().endswith(ends):
-            yield entry
-        elif entry.folder or may_be_image(entry.relative):
-            group.passed.append(entry)
+    def _usable(self, entries: Iterable[FileEntry], split: int, label: int) -> Iterator[FileEntry]:
+        """Yield the files that the card reads, and count or keep those that it does not."""
+        ends = tuple(itertools.chain(*self.card.ends.values()))
+        for entry in entries:
+            if is_excluded(self.skip, entry.relative, entry.path, self.path):
+                self.left_out[split, label] += 1
+            elif entry.fault is not None:
+                self.faults.append(Fault(entry.path, entry.fault))
+            elif entry.relative.lower().endswith(ends):
+                yield entry
+            elif entry.folder or may_be_image(entry.relative):
+                self.passed[split, label].append(entry)
 
 
 def may_be_image(name: str) -> bool:

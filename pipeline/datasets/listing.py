@@ -18,7 +18,6 @@ run too. A file that fits the pattern with ``*`` in their places, but not so, is
 neither be passed by nor go to a wrong person.
 """
 
-import fnmatch
 import itertools
 import os
 import re
@@ -28,7 +27,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
-from glob import has_magic
 from heapq import merge
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeAlias
@@ -77,9 +75,10 @@ class Pattern:
         return "**" in self.parts
 
     @cached_property
-    def names(self) -> tuple[Callable[[str], object] | str | None, ...]:
-        """For each part what a name must be: a test, the name itself, or None for ``**``."""
-        return tuple(None if part == "**" else _test(part) for part in self.parts)
+    def steps(self) -> tuple[re.Pattern[str], ...]:
+        """What a path fits down to each part, any run of characters for a person or a date."""
+        loose = [part.replace("{person}", "*").replace("{date}", "*") for part in self.parts]
+        return tuple(_down(loose[: end + 1]) for end in range(len(loose)))
 
     def read(self, path: str, where: str) -> Whose:
         """Return what a relative path says of person and date.
@@ -125,10 +124,7 @@ class Pattern:
         """The expression that reads person and date from a path, None where there are none."""
         if not any(name in part for part in self.parts for name in _READ):
             return None
-        above = "".join(
-            "(?:[^/]+/)*" if p == "**" else _expression(p) + "/" for p in self.parts[:-1]
-        )
-        return re.compile(above + _expression(self.parts[-1]), re.DOTALL)
+        return _down(self.parts)
 
 
 def fill(pattern: str, named: Mapping[str, str]) -> Pattern:
@@ -205,10 +201,12 @@ def check_pattern(pattern: str) -> None:
             raise ValueError(f"{part!r} in pattern cannot be read: {error}") from None
 
 
-def _test(part: str) -> Callable[[str], object] | str:
-    """Return the name that a part is, or the test of it."""
-    loose = part.replace("{person}", "*").replace("{date}", "*")
-    return re.compile(fnmatch.translate(loose)).match if has_magic(loose) else loose
+def _down(parts: Sequence[str]) -> re.Pattern[str]:
+    """Return the expression of a path of some parts."""
+    *above, last = parts
+    folders = ("(?:[^/]+/)*" if part == "**" else _expression(part) + "/" for part in above)
+    end = "(?:[^/]+/)*[^/]+" if last == "**" else _expression(last)
+    return re.compile("".join(folders) + end, re.DOTALL)
 
 
 def _expression(part: str) -> str:
@@ -525,8 +523,7 @@ def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> It
     """
     inside = os.path.realpath(root)
     start = _followed(str(folder), inside)
-    search = _Search(pattern, inside, faults)
-    for entry in _below(start, "", _closed({0}, pattern), search):
+    for entry in _below(start, "", _Search(pattern, inside, faults)):
         if not entry.relative.rpartition("/")[2].startswith("."):
             yield entry
 
@@ -556,41 +553,44 @@ class _Search(NamedTuple):
     faults: Faults
 
 
-def _below(
-    folder: str, relative: str, places: frozenset[int], search: _Search
-) -> Iterator[FileEntry]:
-    """Yield what is named below a folder.
-
-    `places` are the parts of the pattern that a name in it may be.
-    """
+def _below(folder: str, relative: str, search: _Search) -> Iterator[FileEntry]:
+    """Yield what is named below a folder."""
     pattern, root, faults = search
     try:
-        names, odd = _listed(folder, places, pattern)
+        names, odd = _listed(folder)
     except ImageError as error:
         faults.append(Fault(folder, error, listed=False))
         return
-    last = len(pattern.parts)
     for name in names:
-        path = os.path.join(folder, name)  # noqa: PTH118 (a million times)
+        path, below = os.path.join(folder, name), relative + name  # noqa: PTH118 (a million times)
         linked = name in odd and os.path.islink(path)  # noqa: PTH114
-        after = _next(name, places, pattern, linked)
-        if linked and after:
+        fits = pattern.steps[-1].fullmatch(below) is not None
+        leads = name in odd and _leads(pattern, below, linked)
+        if linked and (fits or leads):
             try:
                 path = _followed(path, root)
             except ImageError as error:
-                if last in after:
-                    yield FileEntry(relative + name, path, False, error)
+                if fits:
+                    yield FileEntry(below, path, False, error)
                 else:
                     faults.append(Fault(path, error, listed=False))
                 continue
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
-        if within and after - {last}:
+        if within and leads:
             if relative.count("/") >= DEEPEST:
                 faults.append(Fault(path, too_deep(folder), listed=False))
                 continue
-            yield from _below(path, f"{relative}{name}/", after, search)
-        elif last in after:
-            yield FileEntry(relative + name, path, within)
+            yield from _below(path, f"{below}/", search)
+        elif fits:
+            yield FileEntry(below, path, within)
+
+
+def _leads(pattern: Pattern, path: str, linked: bool) -> bool:
+    """Return whether what is named may be below a folder; ``**`` follows no link."""
+    return any(
+        step.fullmatch(path) and not (linked and part == "**")
+        for part, step in zip(pattern.parts[:-1], pattern.steps, strict=False)
+    )
 
 
 def too_deep(folder: str) -> ImageError:
@@ -601,18 +601,8 @@ def too_deep(folder: str) -> ImageError:
     )
 
 
-def _listed(
-    folder: str, places: frozenset[int], pattern: Pattern
-) -> tuple[Iterable[str], frozenset[str]]:
-    """Return the names in a folder, in order, and which of them are not plain files.
-
-    Where the pattern names one thing only, that is looked for without a listing.
-    """
-    tests = [pattern.names[place] for place in places if place < len(pattern.parts)]
-    wanted = [test for test in tests if isinstance(test, str)]
-    if len(wanted) == len(tests):
-        there = sorted(n for n in wanted if os.path.lexists(os.path.join(folder, n)))  # noqa: PTH118
-        return there, frozenset(there)
+def _listed(folder: str) -> tuple[Iterable[str], frozenset[str]]:
+    """Return the names in a folder, in order, and which of them are not plain files."""
     names, odd, runs = list[str](), set[str](), list[Paths]()
     try:
         with os.scandir(folder) as entries:
@@ -632,32 +622,6 @@ def _listed(
         ) from error
     names.sort()
     return merge(*runs, names) if runs else names, frozenset(odd)
-
-
-def _next(
-    name: str, places: frozenset[int], pattern: Pattern, linked: bool = False
-) -> frozenset[int]:
-    """Return what a name below this one may be, if this one is what one of `places` asks for."""
-    after = set()
-    for place in places:
-        if place == len(pattern.parts):
-            continue
-        test = pattern.names[place]
-        if test is None:
-            after |= set() if linked else {place}
-        elif test == name if isinstance(test, str) else test(name):
-            after.add(place + 1)
-    return _closed(after, pattern)
-
-
-def _closed(places: set[int], pattern: Pattern) -> frozenset[int]:
-    """Return places and those after a ``**``, which may be no folder at all."""
-    closed = set(places)
-    for place in sorted(places):
-        while place < len(pattern.parts) and pattern.parts[place] == "**":
-            place += 1
-            closed.add(place)
-    return frozenset(closed)
 
 
 def _followed(path: str, root: str, through: str | None = None) -> str:

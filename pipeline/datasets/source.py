@@ -365,23 +365,6 @@ class StacksReader:
         return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)
 
 
-def stamps_of(read: Reader, rows: Rows) -> Iterator[bytes]:
-    """Yield the stamp of each of some rows alone; names of files are unpacked once, in turn."""
-    if not isinstance(read, FilesReader):
-        yield from map(read.stamp, rows[:, np.newaxis])
-        return
-    frames, last, file_stamp = read.frame[rows].astype(np.int64).tobytes(), -1, b""
-    ahead, start = iter(read.names), 0
-    for place, index in enumerate(read.file[rows].tolist()):
-        if index != last:
-            later = index >= start
-            name = next(itertools.islice(ahead, index - start, None)) if later else None
-            beside = () if read.beside is None else (read.beside[index],)
-            file_stamp = b"".join(map(file_state, (name or read.names[index], *beside)))
-            last, start = index, max(start, index + 1)
-        yield hashlib.sha256(file_stamp + frames[8 * place : 8 * place + 8]).digest()
-
-
 CHUNK = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
 

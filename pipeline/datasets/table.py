@@ -2,10 +2,9 @@
 
 import csv
 import os
-from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from io import TextIOWrapper
@@ -19,7 +18,7 @@ from pydantic import Field
 from pydantic import model_validator as check
 
 from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty
-from pipeline.datasets.classed import ClassedFiles, check_once
+from pipeline.datasets.classed import FileRow, check_once, collect
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.listing import (
@@ -30,7 +29,6 @@ from pipeline.datasets.listing import (
     follower,
     is_excluded,
     open_regular,
-    packed,
     read_exclusions,
     wrap_errors,
 )
@@ -261,24 +259,14 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
         When the table cannot be read or lacks a column, a class has no row, a value means nothing,
         a row lacks one, or two rows name one image.
     """
-    rows = _Rows(np.zeros((len(SPLITS), len(card.classes)), np.int64))
-    names = packed(_read(card, path, rows, faults))
-    counts = np.bincount(rows.labels, minlength=len(card.classes))
+    left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
+    said = {SAYS[name] for name in card.columns if name in SAYS}
+    files = collect(card, _read(card, path, left_out, faults), left_out, said)
     card.require_classes(
-        counts.tolist(),
+        np.bincount(files.label_of, minlength=len(card.classes)).tolist(),
         lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
     )
-    check_once(names, "is in two rows, or a link repeats it; take one out", faults)
-    masks = packed(rows.masks) if card.masked else None
-    files = ClassedFiles(
-        names,
-        np.array(rows.labels, np.int64),
-        np.array(rows.splits, np.int64),
-        np.array(rows.people, np.str_) if "person" in card.columns else None,
-        np.array(rows.days, "datetime64[D]") if "date" in card.columns else None,
-        rows.left_out,
-        masks,
-    )
+    check_once(files.names, "is in two rows, or a link repeats it; take one out", faults)
     if card.other is None:
         return open_pictures(card, files, path, faults)
     kind, open_files = OTHERS[card.other]
@@ -295,20 +283,14 @@ OTHERS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]] = {
 """What a table may list besides pictures: what its card says, and how the files are opened."""
 
 
-@dataclass(eq=False)
-class _Rows:
-    """What the rows say of the images, one after another; `left_out` by split and class."""
-
-    left_out: NDArray[np.int64]
-    labels: "array[int]" = field(default_factory=lambda: array("q"))
-    splits: "array[int]" = field(default_factory=lambda: array("q"))
-    people: list[str] = field(default_factory=list)
-    days: list[date] = field(default_factory=list)
-    masks: list[str] = field(default_factory=list)
+SAYS: dict[Column, str] = {"person": "person", "date": "day", "mask": "mask"}
+"""What a row says of its image in these columns, as `FileRow` calls it."""
 
 
-def _read(card: TableCard, path: Path, rows: _Rows, faults: Faults) -> Iterator[str]:
-    """Yield where the image of each row is, and note in `rows` what else is said of it."""
+def _read(
+    card: TableCard, path: Path, left_out: NDArray[np.int64], faults: Faults
+) -> Iterator[FileRow]:
+    """Yield what each row says of its image; count those that the card leaves out."""
     skip, named = read_exclusions(card.exclude, path.parent, there=False), set[str]()
     depth = len(Path(card.file).parts)
     follow = follower(path.parents[depth - 1])
@@ -326,22 +308,17 @@ def _read(card: TableCard, path: Path, rows: _Rows, faults: Faults) -> Iterator[
         if is_excluded(skip, relative, image, path.parent):
             if said["class"] in labels:
                 split = splits.get(said.get("split", SPLITS[0]), 0)
-                rows.left_out[split, labels[said["class"]]] += 1
+                left_out[split, labels[said["class"]]] += 1
             continue
         try:
             label = _code(said["class"], labels, f"{where}: the class")
             split = _code(said.get("split", SPLITS[0]), splits, f"{where}: the split")
             day = _day(said["date"], where) if "date" in said else None
-            mask = follow(_joined(path, said["mask"], where)) if "mask" in said else None
+            mask = follow(_joined(path, said["mask"], where)) if "mask" in said else ""
         except ImageError as error:
             faults.append(Fault(image, error))
             continue
-        rows.labels.append(label)
-        rows.splits.append(split)
-        rows.people += [said["person"]] if "person" in said else []
-        rows.days += [day] if day else []
-        rows.masks += [mask] if mask else []
-        yield image
+        yield FileRow(image, label, split, said.get("person", ""), day, mask)
     check_exclusions(card.exclude or "", path.parent, skip - named)
 
 

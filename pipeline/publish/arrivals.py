@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.source import Rows, stamps_of
+from pipeline.datasets.source import Rows
 from pipeline.errors import OutputError
 from pipeline.files import atomic_path, private_folder
 from pipeline.geometry import Point
@@ -240,9 +240,9 @@ def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
 
     Under the ledger's key, since names of files may be those of patients, and can be guessed.
     """
-    parts: list[Iterable[bytes]] = [stamps_of(source.read, rows)]
+    parts: list[Iterable[bytes]] = [map(source.read.stamp, rows[:, np.newaxis])]
     if source.masks is not None:
-        parts.append(stamps_of(source.masks, rows))
+        parts.append(map(source.masks.stamp, rows[:, np.newaxis]))
     if source.people is not None:
         parts.append(map(bytes, source.people[rows]))
     known = map(b"".join, zip(*parts, strict=True))

@@ -3,6 +3,7 @@
     threads, limited_to    how many threads work that is started here may use
     side_by_side           a pool of so many threads
     workers                the same work by processes, threads, Dask here, or a Dask cluster
+    answer_within          what may never answer
     compiled, spread       kernels without the interpreter lock, over all threads
 
 Kernels, decoders and unpackers release the interpreter lock, so plain threads use all cores. Draws
@@ -41,6 +42,7 @@ UnorderedMap: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]
 """``results(work, calls)`` does all calls of `work`, and yields results as they come."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
 
 SHARE = 512
 """Fewest tasks worth a thread of their own, when a task is one matrix."""
@@ -195,6 +197,39 @@ def _by_worker(work: Callable[..., Any], *arguments: Any) -> Any:
             return error
         except Exception as error:
             return OutputError(f"a worker failed ({type(error).__name__}: {error})")
+
+
+def answer_within(
+    seconds: float, work: Callable[[], T], discard: Callable[[T], object] = lambda late: None
+) -> T:
+    """Return what `work` gives; it is done in a thread, for which nothing waits any longer.
+
+    Parameters
+    ----------
+    seconds : float
+    work : callable
+    discard : callable
+        What is done with a result that comes later.
+
+    Raises
+    ------
+    TimeoutError
+        When it takes more than so many seconds.
+    """
+    answer: Future[T] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        answer.add_done_callback(lambda late: late.exception() or discard(late.result()))
+        raise
 
 
 def check_runner(runner: str) -> None:

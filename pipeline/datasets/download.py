@@ -13,11 +13,9 @@ import os
 import re
 import shutil
 import socket
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,6 +24,7 @@ from pipeline.datasets.cards import LARGEST_DOWNLOAD
 from pipeline.datasets.listing import require_inside
 from pipeline.errors import DatasetError, ImageError
 from pipeline.files import atomic_path, home
+from pipeline.parallel import answer_within
 from pipeline.progress import counted
 
 if TYPE_CHECKING:
@@ -65,12 +64,9 @@ def transfer(url: str, part: Path, *, most: int, progress: bool) -> None:
     from urllib3.exceptions import HTTPError as BrokenError
 
     try:
-        answer = _ask(url)
-        try:
+        with _ask(url) as answer:
             answer.raise_for_status()
             _receive(answer, part, _length(answer, part, most), most, progress)
-        finally:
-            answer.close()
     except HTTPError as error:
         status = error.response.status_code if error.response is not None else 500
         final = status < 500 and status not in (408, 429)
@@ -86,26 +82,12 @@ def _ask(url: str) -> "Response":
     """Return the answer once its headers are here; they may not trickle in for ever."""
     import requests
 
-    answer: Future[Response] = Future()
-
-    def ask() -> None:
-        headers = {"Accept-Encoding": "identity"}
-        try:
-            answer.set_result(requests.get(url, stream=True, timeout=TIMEOUT, headers=headers))
-        except Exception as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()
+    headers = {"Accept-Encoding": "identity"}
+    ask = partial(requests.get, url, stream=True, timeout=TIMEOUT, headers=headers)
     try:
-        return answer.result(PATIENCE)
+        return answer_within(PATIENCE, ask, requests.Response.close)
     except TimeoutError:
-        answer.add_done_callback(_hang_up)
         raise TransferError(f"no answer in {PATIENCE:g} s", final=True) from None
-
-
-def _hang_up(late: "Future[Response]") -> None:
-    if late.exception() is None:
-        late.result().close()
 
 
 def _length(answer: "Response", part: Path, most: int) -> int | None:
@@ -221,9 +203,15 @@ def obtain(
     made = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        bounds = {"most": most, "attempts": attempts}
-        ask = partial(_download, url, target, md5, progress=progress, pause=pause, **bounds)
-        return _obtain_alone(ask, target, md5)
+        with _alone(target):
+            if not present(target):
+                for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+                    stale.unlink()  # of a run that was killed: no one else writes under the lock
+                _download(
+                    url, target, md5, most=most, progress=progress, attempts=attempts, pause=pause
+                )
+                return target
+        return verify(target, md5)  # another run has finished it meanwhile
     except (OSError, TransferError) as error:
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
@@ -273,8 +261,9 @@ def _digest(path: Path, size: int, mtime_ns: int) -> str:
         return hashlib.file_digest(stream, "md5").hexdigest()
 
 
-def _obtain_alone(attempt: Callable[[], None], target: Path, md5: str) -> Path:
-    """Download under a lock; what another process finished meanwhile is used."""
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Keep other runs that would download the same file waiting."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(target.with_name(f".{target.name}.lock"))
@@ -285,15 +274,10 @@ def _obtain_alone(attempt: Callable[[], None], target: Path, md5: str) -> Path:
         held = lock.acquire()
     with held:
         try:
-            if present(target):
-                return verify(target, md5)
-            for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-                stale.unlink()  # left by a run that was killed: no one else writes under the lock
-            attempt()
+            yield
         finally:
             with suppress(OSError):
                 Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew
-    return target
 
 
 def _download(

@@ -387,16 +387,13 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
         return frozenset()
     file = require_inside(folder / listed, folder, f"exclude = {listed!r}")
     try:
-        with open_regular(file) as stream:
-            content = stream.read(LARGEST_LIST + 1)
-        lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
+        content = files.read_regular(file, LARGEST_LIST)
     except OSError as error:
         raise DatasetError(
             f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
             "there, or take the key out"
         ) from error
-    if len(content) > LARGEST_LIST:
-        raise DatasetError(f"{file} has more than {LARGEST_LIST} bytes, so it is no list of paths")
+    lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
     paths = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
     if there:
         check_exclusions(listed, folder, paths)

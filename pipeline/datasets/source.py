@@ -480,9 +480,7 @@ class ImageSource:
         self._check(chosen, split, label)
         if label is not None:
             of_label = chosen.labels == label
-            chosen = Selection(
-                chosen.rows[of_label], chosen.labels[of_label], chosen.units[of_label]
-            )
+            chosen = Selection(*(column[of_label] for column in chosen))
         return chosen
 
     def chunks(

@@ -17,8 +17,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from pipeline.datasets.download import without_password
 from pipeline.errors import ConfigError, OutputError, require_extra
 from pipeline.files import home, private_folder, write_whole
+from pipeline.parallel import answer_within
 
 T = TypeVar("T")
 PATIENCE = 5.0
@@ -58,18 +57,9 @@ class Place:
         if self.folder is not None:
             private_folder(self.folder)
             return
-        answer: Future[list[str]] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(self.names())
-            except BaseException as error:
-                answer.set_exception(error)
-
-        threading.Thread(target=ask, name="ask the store", daemon=True).start()
         try:
-            answer.result(PATIENCE)
-        except FutureTimeout:
+            answer_within(PATIENCE, self.names)
+        except TimeoutError:
             fault = f"no answer in {PATIENCE:g} s"
         else:
             return

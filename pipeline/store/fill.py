@@ -24,7 +24,7 @@ from pipeline.errors import DatasetError, OutputError
 from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
 from pipeline.progress import counted
 from pipeline.store.place import TASK, Place, find_place, lease, sweep
-from pipeline.store.plan import Plan, ShardJob
+from pipeline.store.plan import Plan
 from pipeline.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
 
 CHUNK = 1 << 23
@@ -45,7 +45,7 @@ def no_progress(count: float) -> None:
     """Show nothing."""
 
 
-def make(part: ShardJob, place: Place, tick: Tick) -> ShardReport:
+def make(part: Plan, place: Place, tick: Tick) -> ShardReport:
     """Describe the images of some shards in one stream, and write each shard as it is full."""
     k = DESCRIPTORS[part.descriptor].k
     with side_by_side() as submit:
@@ -56,41 +56,42 @@ def make(part: ShardJob, place: Place, tick: Tick) -> ShardReport:
             writing = submit(_write, part, place, shard, chunk)
         if writing is not None:
             writing.result()
-    return ShardReport(len(part.rows), peak_memory())
+    return ShardReport(len(part.chosen.rows), peak_memory())
 
 
-def _write(part: ShardJob, place: Place, shard: int, chunk: Chunk) -> None:
-    low, high = part.span(shard)
-    content = encode(part.labels[low:high], chunk)
+def _write(part: Plan, place: Place, shard: int, chunk: Chunk) -> None:
+    content = encode(part.chosen.labels[part.span(shard)], chunk)
     place.write(name_of(part.keys[shard], content), content)
 
 
-def _shards(part: ShardJob, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
+def _shards(part: Plan, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
     """Yield the images of each shard, as they are described."""
     described = _described(part, submit)
-    held = next(described, None)
+    points, digests = np.empty((0, k, k)), np.empty((0, DIGEST), np.uint8)
     for shard in range(len(part.keys)):
-        low, high = part.span(shard)
-        points, digests = np.empty((high - low, k, k)), np.empty((high - low, DIGEST), np.uint8)
-        filled = 0
-        while filled < high - low:
-            if held is None:
-                raise DatasetError("images became fewer while they were read; run again")
-            fits = min(len(held[0]), high - low - filled)
-            points[filled : filled + fits] = held[0][:fits]
-            digests[filled : filled + fits] = held[1][:fits]
-            filled += fits
-            tick(fits)
-            rest = (held[0][fits:], held[1][fits:])
-            held = rest if len(rest[0]) else next(described, None)
-        yield shard, Chunk(points, part.units[low:high].astype(np.int64), digests)
+        span, held = part.span(shard), [(points, digests)]
+        size, last = span.stop - span.start, shard == len(part.keys) - 1
+        # the last one comes when the files are read to their ends, where their sums are compared
+        while last or sum(len(some) for some, _ in held) < size:
+            more = next(described, None)
+            if more is None:
+                break
+            held.append(more)
+            tick(len(more[0]))
+        points, digests = map(np.concatenate, zip(*held, strict=True))
+        if len(points) < size:
+            raise DatasetError("images became fewer while they were read; run again")
+        units = part.chosen.units[span].astype(np.int64)
+        yield shard, Chunk(points[:size], units, digests[:size])
+        points, digests = points[size:], digests[size:]
 
 
-def _described(part: ShardJob, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
+def _described(part: Plan, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
-    size = max(1, CHUNK // math.prod(part.shape))
-    images = part.read(part.rows, size)
-    masks = itertools.repeat(None) if part.masks is None else part.masks(part.rows, size)
+    size = max(1, CHUNK // math.prod(part.source.shape))
+    source, rows = part.source, part.chosen.rows
+    images = source.read(rows, size)
+    masks = itertools.repeat(None) if source.masks is None else source.masks(rows, size)
     before: list[Future[Any]] = []
     for chunk, mask in zip(images, masks, strict=False):
         now = _ask(submit, part, chunk, mask)
@@ -100,15 +101,15 @@ def _described(part: ShardJob, submit: Submit) -> Iterator[tuple[FloatArray, NDA
 
 
 def _ask(
-    submit: Submit, part: ShardJob, images: ImageArray, masks: ImageArray | None
+    submit: Submit, part: Plan, images: ImageArray, masks: ImageArray | None
 ) -> "list[Future[Any]]":
-    step = max(1, BLOCK // math.prod(part.shape))
+    step = max(1, BLOCK // math.prod(part.source.shape))
     cuts = [slice(start, start + step) for start in range(0, len(images), step)]
     return [submit(_work, part, images[cut], None if masks is None else masks[cut]) for cut in cuts]
 
 
 def _work(
-    part: ShardJob, images: ImageArray, masks: ImageArray | None
+    part: Plan, images: ImageArray, masks: ImageArray | None
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """Return descriptors and digests of a few images."""
     regions: dict[str, Any] = {} if masks is None else {"masks": masks}

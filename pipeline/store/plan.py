@@ -10,15 +10,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline import __version__
-from pipeline.arrays import LabelArray
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.source import Reader, Rows, Selection
+from pipeline.datasets.source import Selection
 from pipeline.geometry import AffineMap
 
 FORMAT = 2
@@ -31,53 +29,8 @@ UNREAD = {"name", "title", "description", "licence", "url", "images", "public"}
 
 
 @dataclass(frozen=True, eq=False)
-class ShardJob:
-    """What a worker needs for some shards, one after another; it can be pickled.
-
-    Attributes
-    ----------
-    read, masks : Reader
-        Where the images, and regions of interest if there are any, come from.
-    rows, labels, units : (m,) integers
-        As in `Selection`.
-    shape : tuple of int
-        Of an image.
-    descriptor, eta
-        As in `describe`.
-    ends : tuple of int
-        Where each shard ends in `rows`.
-    keys : tuple of str
-        What each is known by.
-    scale : AffineMap, optional
-        What puts descriptors on another scale.
-    """
-
-    read: Reader
-    masks: Reader | None
-    rows: Rows
-    labels: LabelArray
-    units: NDArray[np.signedinteger[Any]]
-    shape: tuple[int, ...]
-    descriptor: str
-    eta: float
-    ends: tuple[int, ...]
-    keys: tuple[str, ...]
-    scale: AffineMap | None = None
-
-    def span(self, shard: int) -> tuple[int, int]:
-        """Return where one of the shards is in `rows`."""
-        return self.ends[shard - 1] if shard else 0, self.ends[shard]
-
-    def detached(self) -> "ShardJob":
-        """Return the same with readers of these rows alone."""
-        rows = np.arange(len(self.rows))
-        masks = None if self.masks is None else self.masks.only(self.rows)
-        return replace(self, read=self.read.only(self.rows), masks=masks, rows=rows)
-
-
-@dataclass(frozen=True, eq=False)
 class Plan:
-    """One pass over some splits of a source.
+    """One pass over some splits of a source, or what a worker makes of it.
 
     Attributes
     ----------
@@ -91,7 +44,7 @@ class Plan:
     keys : tuple of str
         What each shard is known by.
     scale : AffineMap, optional
-        As in `ShardJob`.
+        What puts descriptors on another scale.
     """
 
     source: ImageSource
@@ -106,27 +59,27 @@ class Plan:
         """Return where a shard is in `chosen`."""
         return slice(int(self.ends[shard - 1]) if shard else 0, int(self.ends[shard]))
 
-    def part(self, shards: Sequence[int]) -> ShardJob:
-        """Return what some shards need, in ascending order."""
+    def part(self, shards: Sequence[int]) -> "Plan":
+        """Return the pass over some shards, in ascending order."""
         spans = [self.span(shard) for shard in shards]
         kept: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
         if shards[-1] - shards[0] != len(shards) - 1:  # not one run, which needs no copy
             kept = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        rows, labels, units = (column[kept] for column in self.chosen)
-        ends = itertools.accumulate(span.stop - span.start for span in spans)
-        return ShardJob(
-            self.source.read,
-            self.source.masks,
-            rows,
-            labels,
-            units,
-            self.source.shape,
-            self.descriptor,
-            self.eta,
-            tuple(ends),
-            tuple(self.keys[shard] for shard in shards),
-            self.scale,
+        return replace(
+            self,
+            chosen=Selection(*(column[kept] for column in self.chosen)),
+            ends=np.cumsum([span.stop - span.start for span in spans]),
+            keys=tuple(self.keys[shard] for shard in shards),
         )
+
+    def detached(self) -> "Plan":
+        """Return the same with readers of these images alone, for a worker elsewhere.
+
+        It can be pickled, and says of no image whose it is.
+        """
+        source = replace(self.source.only(self.chosen.rows), people=None, dates=None)
+        rows = np.arange(len(self.chosen.rows))
+        return replace(self, source=source, chosen=self.chosen._replace(rows=rows))
 
 
 def make_plan(

@@ -499,13 +499,6 @@ def packed(paths: Iterable[str]) -> Paths:
     return Paths(tuple(blocks), np.array(ends[1:], np.int64))
 
 
-def joined(parts: Sequence[Paths]) -> Paths:
-    """Return all of several, in order."""
-    starts = itertools.accumulate(map(len, parts), initial=0)
-    ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
-    return Paths(tuple(block for part in parts for block in part.blocks), np.concatenate(ends))
-
-
 def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[FileEntry]:
     """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
 

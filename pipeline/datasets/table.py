@@ -2,13 +2,13 @@
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from io import TextIOWrapper
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Literal, Self, TypeAlias
 
@@ -43,22 +43,9 @@ BATCH = 1 << 14
 
 def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
     """Return the names of all columns, and the first rows as text."""
-    with _readable(path) as stream:
-        if path.suffix.lower() == ".parquet":
-            import pyarrow.parquet as pq
-
-            with closing(pq.ParquetFile(stream)) as file:
-                names = list(file.schema_arrow.names)
-                batch = next(file.iter_batches(count), None)
-            rows = [list(row.values()) for row in batch.to_pylist()] if batch else []
-        else:
-            with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-                lines = (
-                    line for line in csv.reader(text, strict=True) if any(map(str.strip, line))
-                )
-                names = [name.strip() for name in next(lines, [])]
-                rows = list(islice(lines, count))
-    return names, [[_text(value) for value in row] for row in rows if len(row) == len(names)]
+    with _opened(path) as (names, rows):
+        head = [[_text(value) for value in row] for _, row in islice(rows, count)]
+    return names, [row for row in head if len(row) == len(names)]
 
 
 def read_columns(
@@ -82,11 +69,17 @@ def read_columns(
     DatasetError
         When the file cannot be read, has no such column or has it twice, or a row lacks a value.
     """
-    rows = _parquet if path.suffix.lower() == ".parquet" else partial(_csv, faults=faults)
-    with _readable(path) as stream:
-        for where, row in rows(stream, path, list(columns.values())):
-            values = dict(zip(columns, map(_text, row), strict=True))
+    with _opened(path, columns.values()) as (names, rows):
+        places = _places(columns.values(), names, path)
+        for number, row in rows:
+            where = f"{path}, {number}"
             try:
+                if len(row) != len(names):
+                    raise ImageError(
+                        f"{where}: a row must have {len(names)} values, found {len(row)}; put "
+                        "values with commas in double quotes"
+                    )
+                values = {name: _text(row[at]) for name, at in zip(columns, places, strict=True)}
                 complete = _full(values, columns, where) if any(values.values()) else None
             except ImageError as error:
                 faults.append(Fault(where, error, listed=False))
@@ -95,55 +88,60 @@ def read_columns(
                 yield where, complete
 
 
+TableRows: TypeAlias = Iterator[tuple[str, Sequence[Any]]]
+"""Which line or row each is, and its values."""
+
+
 @contextmanager
-def _readable(path: Path) -> Iterator[BinaryIO]:
-    """Open a table; whatever a damaged one raises becomes one `DatasetError`."""
+def _opened(
+    path: Path, wanted: Collection[str] | None = None
+) -> Iterator[tuple[list[str], TableRows]]:
+    """Open a table: give the names of its columns, and its rows, of which some values are `wanted`.
+
+    Whatever a damaged one raises becomes one `DatasetError`.
+    """
     with wrap_errors(path, "table", error=DatasetError), open_regular(path) as stream:
         try:
-            yield stream
+            if path.suffix.lower() == ".parquet":
+                yield _parquet(stream, path, wanted)
+                return
+            with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+                yield _csv(text)
         except UnicodeDecodeError as error:
             raise DatasetError(f"{path} is not UTF-8; save it as CSV in UTF-8") from error
 
 
-def _csv(
-    stream: BinaryIO, path: Path, columns: list[str], faults: Faults
-) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the rows of a CSV file; one with more or fewer values than names is refused."""
-    with TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        lines = csv.reader(text, strict=True)
-        names = next((line for line in lines if any(map(str.strip, line))), [])
-        places = _places(columns, [name.strip() for name in names], path)
-        for line in lines:
-            if not any(map(str.strip, line)):
-                continue
-            where = f"{path}, line {lines.line_num}"
-            if len(line) != len(names):
-                error = ImageError(
-                    f"{where}: a row must have {len(names)} values, found {len(line)}; put values "
-                    "with commas in double quotes"
-                )
-                faults.append(Fault(where, error, listed=False))
-                continue
-            yield where, [line[place] for place in places]
+def _csv(text: TextIOWrapper) -> tuple[list[str], TableRows]:
+    """Return the names and rows of a CSV file; a row may have more or fewer values than names."""
+    lines = csv.reader(text, strict=True)
+    filled = (line for line in lines if any(map(str.strip, line)))
+    names = [name.strip() for name in next(filled, [])]
+    return names, ((f"line {lines.line_num}", line) for line in filled)
 
 
-def _parquet(stream: BinaryIO, path: Path, columns: list[str]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the rows of a Parquet file."""
+def _parquet(
+    stream: BinaryIO, path: Path, wanted: Collection[str] | None
+) -> tuple[list[str], TableRows]:
+    """Return the names and rows of a Parquet file; values that are not wanted are None."""
     import pyarrow.parquet as pq
 
-    with closing(pq.ParquetFile(stream)) as file:
-        _places(columns, file.schema_arrow.names, path)
-        count, size = file.metadata.num_rows, path.stat().st_size
-        check_count(count, size, f"{path}: {count:,} rows", "a real table")
-        number = 0
-        for batch in file.iter_batches(BATCH, columns=columns):
-            values = [batch.column(name).to_pylist() for name in columns]
-            for row in zip(*values, strict=True):
-                number += 1
-                yield f"{path}, row {number}", list(row)
+    file = pq.ParquetFile(stream)
+    names, count, size = file.schema_arrow.names, file.metadata.num_rows, path.stat().st_size
+    check_count(count, size, f"{path}: {count:,} rows", "a real table")
+    kept = [name for name in names if wanted is None or name in wanted]
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for batch in file.iter_batches(BATCH, columns=kept):
+            read = iter(batch.columns)
+            yield from zip(
+                *(next(read).to_pylist() if name in kept else repeat(None) for name in names),
+                strict=False,
+            )
+
+    return names, ((f"row {number}", row) for number, row in enumerate(rows(), 1))
 
 
-def _places(columns: list[str], names: list[str], path: Path) -> list[int]:
+def _places(columns: Collection[str], names: list[str], path: Path) -> list[int]:
     """Return where each column is among the names of the file's."""
     for column in columns:
         if (times := names.count(column)) != 1:

@@ -70,12 +70,12 @@ class Place:
         if self.folder is not None:
             folder = self.folder
             return self._tried("read", lambda: [file.name for file in folder.iterdir()])
-        files = self._elsewhere()
+        files, path = self._elsewhere()
 
         def listing() -> list[str]:
             files.invalidate_cache()
             with suppress(FileNotFoundError):  # nothing was written yet
-                return [str(name).rpartition("/")[2] for name in files.ls(self._path, False)]
+                return [str(name).rpartition("/")[2] for name in files.ls(path, False)]
             return []
 
         return self._tried("read", listing)
@@ -85,9 +85,8 @@ class Place:
         if self.folder is not None:
             file = self.folder / name
             return self._tried("read", lambda: file.open("rb"))
-        return self._tried(
-            "read", lambda: cast(BinaryIO, self._elsewhere().open(f"{self._path}/{name}", "rb"))
-        )
+        files, path = self._elsewhere()
+        return self._tried("read", lambda: cast(BinaryIO, files.open(f"{path}/{name}", "rb")))
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -100,9 +99,8 @@ class Place:
             file = self.folder / name
             self._tried("write to", lambda: write_whole(file, content, mode=0o600))
             return
-        self._tried(
-            "write to", lambda: self._elsewhere().pipe_file(f"{self._path}/{name}", content)
-        )
+        files, path = self._elsewhere()
+        self._tried("write to", lambda: files.pipe_file(f"{path}/{name}", content))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -112,7 +110,8 @@ class Place:
                 if self.folder is not None:
                     (self.folder / name).unlink()
                 else:
-                    self._elsewhere().rm_file(f"{self._path}/{name}")
+                    files, path = self._elsewhere()
+                    files.rm_file(f"{path}/{name}")
 
         self._tried("write to", gone)
 
@@ -121,15 +120,12 @@ class Place:
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    @property
-    def _path(self) -> str:
-        return str(self._elsewhere()._strip_protocol(self.address)).rstrip("/")
-
-    def _elsewhere(self) -> Any:
-        """Return fsspec's file system; it finds credentials in its own environment."""
+    def _elsewhere(self) -> tuple[Any, str]:
+        """Return fsspec's file system, which finds credentials in its own environment, and path."""
         import fsspec
 
-        return self._tried("use", lambda: fsspec.core.url_to_fs(self.address)[0])
+        files, path = self._tried("use", lambda: fsspec.core.url_to_fs(self.address))
+        return files, str(path)
 
     def _tried(self, what: str, work: Callable[[], T]) -> T:
         """Return what `work` gives; of what a library says about a failure, its kind alone."""

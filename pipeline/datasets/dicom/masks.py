@@ -55,7 +55,6 @@ from pipeline.datasets.listing import (
     fill,
     find_files,
     is_excluded,
-    joined,
     packed,
     read_exclusions,
 )
@@ -197,7 +196,8 @@ def mask_reader(
             refuse(rows, reason)
     high, wide = (shape[1:] if card.volumes else shape)[:2]
     decode = partial(_decode, card, (high, wide), reasons, masks.read)
-    found = FilesReader(decode, joined([masks.names, files.names]), file, place, shared=True)
+    names = packed(itertools.chain(masks.names, files.names))
+    found = FilesReader(decode, names, file, place, shared=True)
     return StacksReader(found, read.starts, _not_empty) if isinstance(read, StacksReader) else found
 
 

@@ -216,7 +216,7 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.document import computed
     from pipeline.publish.maps import write_maps
     from pipeline.publish.several import read_several
-    from pipeline.report import HarmonisedSites, build_harmonise
+    from pipeline.report import Together, build_harmonise
 
     configure_output(output)
     several = read_several(documents, distinct=True)
@@ -224,7 +224,7 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     with computed(documents):
         found = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, found, out)}
-    paths["page"] = build_harmonise(HarmonisedSites(several, found), out.with_suffix(".html"))
+    paths["page"] = build_harmonise(Together(several, found), out.with_suffix(".html"))
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
     sites = found.sites.items()

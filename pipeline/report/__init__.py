@@ -20,7 +20,7 @@ and ``reports/style.css``.
 """
 
 from pipeline.report.claims import judge, verdicts
-from pipeline.report.harmonise_page import HarmonisedSites, build_harmonise
+from pipeline.report.harmonise_page import build_harmonise
 from pipeline.report.history_page import build_history
 from pipeline.report.match_page import (
     FARTHEST,
@@ -38,7 +38,6 @@ from pipeline.report.site import build_report
 __all__ = [
     "FARTHEST",
     "FinishedRun",
-    "HarmonisedSites",
     "MatchFiles",
     "Together",
     "build_harmonise",

@@ -1,8 +1,6 @@
 """The page of `covdp harmonise`: sites before and after, from documents of releases alone."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,42 +8,18 @@ from scipy.special import ndtr
 
 from pipeline.figures import listing
 from pipeline.inference import Harmonisation
-from pipeline.publish.document import write_document
-from pipeline.publish.several import Several
-from pipeline.report.page import (
-    Declaration,
-    Finding,
-    PageFrame,
-    Section,
-    table,
-    write_page,
+from pipeline.report.page import Declaration, Finding, PageFrame, table
+from pipeline.report.several_page import (
+    Together,
+    finite,
+    frame_of,
+    size_numbers,
+    size_together,
+    write_together,
 )
-from pipeline.report.several_page import finite, frame_of, size_together, units_in_words
 
 
-@dataclass(frozen=True, eq=False)
-class HarmonisedSites:
-    """Releases of several sites, and their maps.
-
-    Attributes
-    ----------
-    several : Several
-    found : Harmonisation
-    files : sequence of Path
-        The committed bytes of each release, beside the page once it is written.
-    """
-
-    several: Several
-    found: Harmonisation
-    files: Sequence[Path] = ()
-
-    @property
-    def unit(self) -> str:
-        """What one record is."""
-        return self.several.given[0].settings.unit
-
-
-def build_harmonise(sites: HarmonisedSites, page: Path) -> Path:
+def build_harmonise(sites: Together, page: Path) -> Path:
     """Write the page, and the committed bytes beside it; return its path.
 
     Raises
@@ -53,28 +27,14 @@ def build_harmonise(sites: HarmonisedSites, page: Path) -> Path:
     OutputError
         When something cannot be written.
     """
-    contents = [given.content for given in sites.several.given]
-    files = [write_document(content, page.parent).relative_to(page.parent) for content in contents]
-    return write_page(page, "harmonise", replace(sites, files=files))
+    return write_together("harmonise", sites, page)
 
 
-def harmonise_page(sites: HarmonisedSites, texts: Declaration) -> PageFrame:
-    """Return the frame of the page: one section."""
-    several, names = sites.several, listing(sites.several.names)
-    section = Section(
-        id="harmonise",
-        title=texts["headline"],
-        subtitle=names,
-        key_numbers=[
-            (str(len(several.given)), "sites"),
-            (units_in_words(several.given), f"{sites.unit}s"),
-            (str(len(several.classes)), "class" if len(several.classes) == 1 else "classes"),
-        ],
-        headline=_verdict(sites.found),
-        subject=sites,
-        classes=tuple(several.classes),
-    )
-    return frame_of(several, section, texts)
+def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
+    """Return the frame of the page."""
+    numbers = [(str(len(sites.several.given)), "sites"), *size_numbers(sites)]
+    headline = _verdict(sites.results)
+    return frame_of("harmonise", sites, texts, numbers=numbers, headline=headline)
 
 
 def _verdict(found: Harmonisation) -> Finding:
@@ -90,7 +50,7 @@ def _verdict(found: Harmonisation) -> Finding:
     return Finding(text, warning=bool(stay))
 
 
-def scales(sites: HarmonisedSites) -> dict[str, Any] | None:
+def scales(sites: Together) -> dict[str, Any] | None:
     """Return a row per site: its shift with its standard error, how far apart before and after."""
     lines = [
         [
@@ -101,15 +61,15 @@ def scales(sites: HarmonisedSites) -> dict[str, Any] | None:
             finite(site.left),
             "as it is" if site.reason else "means, covariances" if site.spread else "means",
         ]
-        for place, (name, site) in enumerate(sites.found.sites.items())
+        for place, (name, site) in enumerate(sites.results.sites.items())
     ]
     heads = ["Site", "n", "Shift", "Apart before", "Expected after", "Mapped"]
     return table(heads, lines)
 
 
-def kept(sites: HarmonisedSites) -> list[Finding]:
+def kept(sites: Together) -> list[Finding]:
     """Return what is kept of the difference between classes, as an area under the ROC curve."""
-    found = sites.found
+    found: Harmonisation = sites.results
     if not math.isfinite(found.classes_before):
         return []
     areas = (ndtr(d / math.sqrt(2.0)) for d in (found.classes_before, found.classes_after))

@@ -3,6 +3,7 @@
 Unlike any other page it is as private as the images: it names single files and their percentiles.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, comparison
+from pipeline.figures import Figure
 from pipeline.files import make_folder, owner_only
 from pipeline.geometry import frechet_mean
 from pipeline.inference import FLAGGED, Match
@@ -27,32 +28,25 @@ from pipeline.publish.readings import (
     read_differences,
     read_terms,
 )
-from pipeline.report.methods import methods, of_release
-from pipeline.report.page import (
-    Declaration,
-    Finding,
-    PageFrame,
-    Section,
-    statement_of,
-    table,
-    write_page,
-)
+from pipeline.publish.several import Several
+from pipeline.report.page import Declaration, Finding, PageFrame, table
 from pipeline.report.several_page import (
+    NO_DIFFERENCE,
     NOT_TESTED,
-    difference_records,
+    Together,
+    difference_chart,
     finite,
-    forest_records,
+    forest_chart,
+    frame_of,
     not_tested,
+    p_in_words,
     probability,
     size_together,
-    units_in_words,
     untested,
+    write_together,
 )
-from pipeline.report.templates import word
 
 LOCAL = "local images"
-ORDER = "local images to release"
-"""What a difference is of."""
 FARTHEST = 20
 """Images that the page and the terminal name; the CSV file has all."""
 
@@ -66,33 +60,6 @@ class MatchFiles:
     document: Path
 
 
-@dataclass(frozen=True, eq=False)
-class _Subject:
-    """What the page is made of."""
-
-    matched: MatchedImages
-    document: Path
-
-    @property
-    def name(self) -> str:
-        """What the release is called."""
-        return self.matched.given.name
-
-    @property
-    def descriptor(self) -> str:
-        """Which descriptor the means are of."""
-        return self.matched.given.settings.descriptor
-
-    @property
-    def readable(self) -> dict[str, ClassMatch]:
-        """The classes whose local images have a mean with a band."""
-        return {
-            name: one
-            for name, one in self.matched.classes.items()
-            if one.result is not None and one.result.n > 1
-        }
-
-
 def build_match(matched: MatchedImages, out: Path) -> MatchFiles:
     """Write ``OUT/match.html``, ``match.csv`` and the committed bytes, for their owner alone.
 
@@ -101,42 +68,30 @@ def build_match(matched: MatchedImages, out: Path) -> MatchFiles:
     OutputError
         When something cannot be written.
     """
+    given = matched.given
+    rows = {name: [one.row] for name, one in matched.classes.items()}
+    together = Together(Several((given,), (given.name,), rows), matched)
     with owner_only(True):
         folder = make_folder(out)
-        document = write_document(matched.given.content, folder)
         images = write_percentiles(matched, folder / "match.csv")
-        subject = _Subject(matched, document.relative_to(out))
-        page = write_page(folder / "match.html", "match", subject)
-    return MatchFiles(page, images, document)
+        page = write_together("match", together, folder / "match.html")
+    return MatchFiles(page, images, write_document(given.content, folder))
 
 
-def match_page(subject: _Subject, texts: Declaration) -> PageFrame:
-    """Return the frame of the page: one section."""
-    matched = subject.matched
-    given, tested = matched.given, matched.p_values
+def match_page(together: Together, texts: Declaration) -> PageFrame:
+    """Return the frame of the page; it is as private as the images, whatever its noise."""
+    matched: MatchedImages = together.results
     outside = sum(percentile > FLAGGED for *_, percentile in matched.images)
-    key_numbers = [(f"{outside:,}", "images outside"), (f"{len(matched.images):,}", LOCAL)]
-    if tested:
-        key_numbers.insert(0, (probability(matched.p_value), "all tested classes together"))
-    section = Section(
-        id="match",
-        title=texts["headline"],
-        subtitle=f"{matched.dataset} against {subject.name}",
-        key_numbers=key_numbers,
+    numbers = [(f"{outside:,}", "images outside"), (f"{len(matched.images):,}", LOCAL)]
+    if matched.p_values:
+        numbers.insert(0, (probability(matched.p_value), "all tested classes together"))
+    return frame_of(
+        "match",
+        together,
+        {**texts, "unsafe": AS_PRIVATE},
+        numbers=numbers,
         headline=match_verdict(matched),
-        subject=subject,
-        classes=tuple(matched.classes),
-    )
-    return PageFrame(
-        title=f"{texts['headline']}: {matched.dataset} against {given.settings.population} "
-        f"({given.settings.run_key})",
-        sections=[section],
-        privacy=statement_of([(subject.name, given.document.statement)]),
-        methods=methods(
-            {subject.name: of_release(given.settings, given.document.classes)},
-            more=word("analysis", "match"),
-        ),
-        texts={"warning": AS_PRIVATE},
+        local=f"{matched.dataset} against ",
     )
 
 
@@ -145,23 +100,21 @@ def match_verdict(matched: MatchedImages) -> Finding:
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
         return untested(missing)
-    together = "all tested classes together" if len(p_values) > 1 else "one class"
-    p = probability(matched.p_value)
-    found = f"(p {p if p[0] in '<>' else f'= {p}'}, {together})"
+    found = p_in_words(matched.p_value, p_values)
     if matched.differs:
         least = min(p_values, key=p_values.__getitem__)
         text = f"The local images differ from those of the release {found}, most surely in {least}:"
         text += " two samples of one population would seldom differ so much."
     else:
-        text = f"No difference is found {found}. That is no proof that there is none."
+        text = NO_DIFFERENCE.format(found)
     text += not_tested(missing)
     return Finding(text, warning=matched.differs or bool(missing))
 
 
-def tests(subject: _Subject) -> dict[str, Any] | None:
+def tests(together: Together) -> dict[str, Any] | None:
     """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
     lines = []
-    for name, one in subject.matched.classes.items():
+    for name, one in together.results.classes.items():
         result = one.result
         cells = ["–"] * 4
         if result is not None:
@@ -182,58 +135,49 @@ def outside_cells(result: Match) -> tuple[str, str]:
     return share, f"{100.0 * result.expected:.2g} % ({low:.2g} to {high:.2g})"
 
 
-def farthest(subject: _Subject) -> dict[str, Any] | None:
+def farthest(together: Together) -> dict[str, Any] | None:
     """Return a row per the images that are farthest away."""
     lines = [
         [file, name, f"{percentile:.2f}", "yes" if percentile > FLAGGED else "no"]
-        for name, file, percentile in subject.matched.images[:FARTHEST]
+        for name, file, percentile in together.results.images[:FARTHEST]
     ]
     return table(["Image", "Class", "Percentile", "Outside"], lines, text=2)
 
 
-def faults(subject: _Subject) -> dict[str, Any] | None:
+def faults(together: Together) -> dict[str, Any] | None:
     """Return a row per local file that cannot be used."""
-    lines = [[fault.file, fault.reason] for fault in subject.matched.faults]
+    lines = [[fault.file, fault.reason] for fault in together.results.faults]
     return table(["File", "Why"], lines, text=2, long=1)
 
 
-def forest_figure(subject: _Subject, *, marks: str) -> Figure | None:
+def forest_figure(together: Together, *, marks: str) -> Figure | None:
     """Return what the mean of either side says in each term, classes side by side."""
-    known, sides = terms_of(DESCRIPTORS[subject.descriptor]), (subject.name, LOCAL)
+    known, sides = terms_of(DESCRIPTORS[together.descriptor]), (*together.several.names, LOCAL)
     forests = {
         name: {
             side: read_terms(known, mean, one.row.manifold)
             for side, mean in zip(sides, _means(one), strict=True)
         }
-        for name, one in subject.readable.items()
+        for name, one in _readable(together.results)
     }
-    return comparison(
-        forest_records(forests),
-        name="forest",
-        title="Terms",
-        along="mean",
-        lines=sides,
-        classes=list(forests),
-        caption=marks,
-    )
+    return forest_chart(forests, marks)
 
 
-def difference_figure(subject: _Subject, *, marks: str) -> Figure | None:
+def difference_figure(together: Together, *, marks: str) -> Figure | None:
     """Return by what local images differ from the release, in each term and class."""
-    known = terms_of(DESCRIPTORS[subject.descriptor])
+    known = terms_of(DESCRIPTORS[together.descriptor])
     readings = {
         name: read_differences(known, *_means(one), one.row.manifold)
-        for name, one in subject.readable.items()
+        for name, one in _readable(together.results)
     }
-    return comparison(
-        difference_records(readings, ORDER),
-        name="differences",
-        title="Differences",
-        along="of",
-        lines=[ORDER],
-        classes=list(readings),
-        caption=marks,
-    )
+    return difference_chart(readings, "local images to release", marks)
+
+
+def _readable(matched: MatchedImages) -> Iterator[tuple[str, ClassMatch]]:
+    """Yield the classes whose local images have a mean with a band."""
+    for name, one in matched.classes.items():
+        if one.result is not None and one.result.n > 1:
+            yield name, one
 
 
 def _means(one: ClassMatch) -> tuple[Mean, Mean]:
@@ -244,9 +188,9 @@ def _means(one: ClassMatch) -> tuple[Mean, Mean]:
     return population_mean(one.row), Mean(point, scatter, point)
 
 
-def basis(subject: _Subject) -> list[Finding]:
+def basis(together: Together) -> list[Finding]:
     """Return what all figures of the page rest on, and what it costs."""
-    matched = subject.matched
+    matched = together.results
     unit, promise = matched.given.settings.unit, matched.given.settings.promise
     return [
         Finding(AS_PRIVATE, warning=True),
@@ -267,15 +211,3 @@ def basis(subject: _Subject) -> list[Finding]:
             told=True,
         ),
     ]
-
-
-def documents(subject: _Subject) -> dict[str, Any]:
-    """Return a row on the document, with its digest."""
-    given = subject.matched.given
-    settings = given.settings
-    units = units_in_words([given])
-    cells = [given.name, settings.population, units, str(settings.promise)]
-    path = subject.document
-    line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
-    heads = ["Release", "Population", f"{settings.unit.capitalize()}s", "Promise"]
-    return {"heads": heads, "lines": [{**line, "statement": ""}], "text": len(heads)}

@@ -1,4 +1,7 @@
-"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone."""
+"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone.
+
+Those of `covdp harmonise` and `covdp match` have their frame, and their table of documents.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -39,24 +42,24 @@ from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"
 NOT_TESTED = "not tested"
-ORDER = "second to first"
-"""What a difference is of."""
+NO_DIFFERENCE = "No difference is found {}. That is no proof that there is none."
 
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Releases, and what was found of each class that all of them have.
+    """Releases, and what was found of them.
 
     Attributes
     ----------
     several : Several
-    results : mapping of str to Comparison, or to CombinedMean
+    results : mapping of str to Comparison or to CombinedMean, Harmonisation, or MatchedImages
+        Of classes that are compared or combined, what was found of each that was tested or not.
     files : sequence of Path
         The committed bytes of each release, beside the page once it is written.
     """
 
     several: Several
-    results: Mapping[str, Any]
+    results: Any
     files: Sequence[Path] = ()
 
     @property
@@ -112,54 +115,69 @@ def build_together(together: Together, out: Path) -> Path:
     OutputError
         When something cannot be written.
     """
-    folder, name = make_folder(out), "combine" if together.combined else "compare"
+    name = "combine" if together.combined else "compare"
+    return write_together(name, together, make_folder(out) / f"{name}.html")
+
+
+def write_together(name: str, together: Together, page: Path) -> Path:
+    """Write a page of the declaration, and the committed bytes beside it; return its path."""
     contents = [given.content for given in together.several.given]
-    files = [write_document(content, folder).relative_to(out) for content in contents]
-    return write_page(out / f"{name}.html", name, replace(together, files=files))
+    files = [write_document(content, page.parent).relative_to(page.parent) for content in contents]
+    return write_page(page, name, replace(together, files=files))
 
 
 def several_page(together: Together, texts: Declaration) -> PageFrame:
-    """Return the frame of both pages: one section."""
-    several = together.several
-    names, unit = listing(several.names), together.unit
-    count, p_values = len(several.classes), together.p_values
-    first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
+    """Return the frame of both pages."""
+    p_values, first = together.p_values, []
     if together.combined:
-        first = [(str(len(several.given)), "releases")]
-    elif not p_values:
-        first = []
+        first = [(str(len(together.several.given)), "releases")]
+    elif p_values:
+        first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
+    name = "combine" if together.combined else "compare"
+    numbers = [*first, *size_numbers(together)]
+    return frame_of(name, together, texts, numbers=numbers, headline=verdict(together))
+
+
+def size_numbers(together: Together) -> list[tuple[str, str]]:
+    """Return how many images or persons there are, and how many classes."""
+    units, count = units_in_words(together.several.given), len(together.several.classes)
+    return [(units, f"{together.unit}s"), (str(count), "class" if count == 1 else "classes")]
+
+
+def frame_of(
+    name: str,
+    together: Together,
+    texts: Declaration,
+    *,
+    numbers: Sequence[tuple[str, str]],
+    headline: Finding,
+    local: str = "",
+) -> PageFrame:
+    """Return the frame of a page on documents: one section, and what all of them promise.
+
+    `local` is what is held against them, and not safe to publish.
+    """
+    several, title = together.several, texts["headline"]
+    documents = {x: one.document for x, one in zip(several.names, several.given, strict=True)}
     section = Section(
-        id="combine" if together.combined else "compare",
-        title=texts["headline"],
-        subtitle=names,
-        key_numbers=[
-            *first,
-            (units_in_words(several.given), f"{unit}s"),
-            (str(count), "class" if count == 1 else "classes"),
-        ],
-        headline=verdict(together),
+        id=name,
+        title=title,
+        subtitle=f"{local}{listing(several.names)}",
+        key_numbers=numbers,
+        headline=headline,
         subject=together,
         classes=tuple(several.classes),
     )
-    return frame_of(several, section, texts)
-
-
-def frame_of(several: Several, section: Section, texts: Declaration) -> PageFrame:
-    """Return the frame of a page on several releases: one section, and what all of them promise."""
-    is_float = not all(given.settings.is_safe for given in several.given)
-    statements = [given.document.statement for given in several.given]
+    is_safe = not local and all(given.settings.is_safe for given in several.given)
     return PageFrame(
-        title=f"{texts['headline']}: {dated(several)}",
+        title=f"{title}: {local}{dated(several)}",
         sections=[section],
-        privacy=statement_of(list(zip(several.names, statements, strict=True))),
+        privacy=statement_of([(title, one.statement) for title, one in documents.items()]),
         methods=methods(
-            {
-                name: of_release(given.settings, given.document.classes)
-                for name, given in zip(several.names, several.given, strict=True)
-            },
-            more=word("analysis", section.id),
+            {title: of_release(one.settings, one.classes) for title, one in documents.items()},
+            more=word("analysis", name),
         ),
-        texts={"warning": texts["unsafe"]} if is_float else {},
+        texts={} if is_safe else {"warning": texts["unsafe"]},
     )
 
 
@@ -178,9 +196,7 @@ def verdict(together: Together) -> Finding:
     if not p_values:
         return untested(missing)
     p, sound = bonferroni(list(p_values.values())), together.sound
-    printed = probability(p)
-    found = f"(p {printed}" if printed[0] in "<>" else f"(p = {printed}"
-    found += f", {_of_classes(p_values)})"
+    found = p_in_words(p, p_values)
     if together.combined and p < ALPHA:
         text = f"The releases are not of one population {found}: read the mean of all; a common "
         text += "mean does not fit them."
@@ -192,8 +208,7 @@ def verdict(together: Together) -> Finding:
         text = f"The two releases differ {found}, most surely in {least}: two samples of one "
         text += "population would seldom differ so much."
     else:
-        text = f"No difference is found {found}. That is no proof that there is none. "
-        text += _power(together)
+        text = f"{NO_DIFFERENCE.format(found)} {_power(together)}"
     text += "" if sound else " Not every mean has a region: see what it rests on."
     text += not_tested(missing)
     bad = together.combined and p < ALPHA
@@ -251,6 +266,13 @@ def _reasons(refusals: Mapping[str, str]) -> str:
 
 def _of_classes(p_values: Mapping[str, float]) -> str:
     return "all tested classes together" if len(p_values) > 1 else "one class"
+
+
+def p_in_words(p: float, p_values: Mapping[str, float]) -> str:
+    """Return the p-value of all tested classes as a sentence has it."""
+    printed = probability(p)
+    sign = "" if printed[0] in "<>" else "= "
+    return f"(p {sign}{printed}, {_of_classes(p_values)})"
 
 
 def compared(together: Together) -> dict[str, Any] | None:
@@ -363,16 +385,42 @@ def means(together: Together) -> Figure | None:
 
 def forest_figure(together: Together, *, marks: str) -> Figure | None:
     """Return what each mean says in each term, classes side by side; None without terms."""
-    several = together.several
-    if together.descriptor not in DESCRIPTORS or not together.tested:
+    if together.descriptor not in DESCRIPTORS:
         return None
     forests = {}
     for name, rows in together.tested.items():
         result = together.results[name]
         regions = {ALL: result.all, COMMON: result.common} if together.combined else {}
-        forests[name] = forest(together.descriptor, several.names, rows, regions)
+        forests[name] = forest(together.descriptor, together.several.names, rows, regions)
+    return forest_chart(forests, marks)
+
+
+def difference_figure(together: Together, *, marks: str) -> Figure | None:
+    """Return by what the second release differs from the first, in each term and class."""
+    if together.descriptor not in DESCRIPTORS:
+        return None
+    tested = together.tested.items()
+    readings = {name: differences(together.descriptor, *rows) for name, rows in tested}
+    return difference_chart(readings, "second to first", marks)
+
+
+def forest_chart(
+    forests: Mapping[str, Mapping[str, Sequence[Reading]]], marks: str
+) -> Figure | None:
+    """Return the chart of what several means of each class say; None where none is known."""
+    records = [
+        {
+            "term": f"{one.term.title} ({one.term.unit})" if one.term.unit else one.term.title,
+            "class": name,
+            "mean": title,
+            **numbers_of(one),
+        }
+        for name, means in forests.items()
+        for title, row in means.items()
+        for one in row
+    ]
     return comparison(
-        forest_records(forests),
+        records,
         name="forest",
         title="Terms",
         along="mean",
@@ -382,58 +430,33 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
     )
 
 
-def difference_figure(together: Together, *, marks: str) -> Figure | None:
-    """Return by what the second release differs from the first, in each term and class."""
-    if together.descriptor not in DESCRIPTORS or not together.tested:
-        return None
-    readings = {
-        name: differences(together.descriptor, *rows) for name, rows in together.tested.items()
-    }
+def difference_chart(
+    classes: Mapping[str, Sequence[Reading]], order: str, marks: str
+) -> Figure | None:
+    """Return the chart of differences of two means, and of where both would be equal.
+
+    `order` is what each is of.
+    """
+    records = [
+        {
+            "term": one.term.title,
+            "class": name,
+            "of": order,
+            "same": float(one.term.unscaled(np.array(0.0))),
+            **numbers_of(one),
+        }
+        for name, row in classes.items()
+        for one in row
+    ]
     return comparison(
-        difference_records(readings, ORDER),
+        records,
         name="differences",
         title="Differences",
         along="of",
-        lines=[ORDER],
-        classes=list(readings),
+        lines=[order],
+        classes=list(classes),
         caption=marks,
     )
-
-
-def forest_records(
-    forests: Mapping[str, Mapping[str, Sequence[Reading]]],
-) -> list[dict[str, Any]]:
-    """Return what a chart holds of classes: a record a term of each of their means."""
-    return [
-        {
-            "term": f"{reading.term.title} ({reading.term.unit})"
-            if reading.term.unit
-            else reading.term.title,
-            "class": name,
-            "mean": title,
-            **numbers_of(reading),
-        }
-        for name, means in forests.items()
-        for title, row in means.items()
-        for reading in row
-    ]
-
-
-def difference_records(
-    classes: Mapping[str, Sequence[Reading]], order: str
-) -> list[dict[str, Any]]:
-    """Return the same of differences of two means, and where both would be equal."""
-    return [
-        {
-            "term": reading.term.title,
-            "class": name,
-            "of": order,
-            "same": float(reading.term.unscaled(np.array(0.0))),
-            **numbers_of(reading),
-        }
-        for name, row in classes.items()
-        for reading in row
-    ]
 
 
 def probability(p: float) -> str:

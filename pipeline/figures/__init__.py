@@ -3,7 +3,7 @@
     style      colours, numbers and lists in words, the `Figure` record; scales, panels, shapes
     curves     error or time against budget or size, with captions computed from what is shown; the
                bound and its tightness, time per step; what a paper prints, and ours
-    timelines  what was read of released means, run after run, with bands; accuracies by budget
+    timelines  what was read of released means, run after run, with bands
     pictures   released means as correlations, outlines, sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
@@ -30,7 +30,6 @@ from pipeline.figures.style import listing as listing
 from pipeline.figures.style import number as number
 from pipeline.figures.style import own_ids as own_ids
 from pipeline.figures.timelines import Scale as Scale
-from pipeline.figures.timelines import accuracies as accuracies
 from pipeline.figures.timelines import comparison as comparison
 from pipeline.figures.timelines import timeline as timeline
 from pipeline.privacy import letter as letter

@@ -55,6 +55,7 @@ MEASURED: Mapping[str, Axis] = {
     "seconds": Axis("time of a draw", seconds=True),
     "rejected": Axis("share of tests that find a difference, at 5 %", linear=True),
     "auc": Axis("area under the ROC curve", linear=True, cut=True),
+    "accuracy": Axis("share classified correctly", linear=True, cut=True),
 }
 """What may go up, beside the error."""
 NAMED, SHOWN = ("panel:N", "series:N"), ("mean", "low", "high", "expected")
@@ -84,8 +85,8 @@ def curves(
         The column along x; k is the size of matrices of dimension d = k(k + 1)/2.
     panels : sequence of {"class", "panel", "budget"}
         What tells one panel from another; empty for a single panel.
-    value : {"error", "seconds", "rejected", "auc"}
-        The column that goes up.
+    value : {"error", "seconds", "rejected", "auc", "accuracy"}
+        The column that goes up; dashes are at ``expected_error`` of errors and accuracies alone.
     panel_of : mapping of str to str
         The group of each series, for panels by group.
 
@@ -99,7 +100,7 @@ def curves(
     if not len(table["count"]):
         return None
     table["k"] = (np.sqrt(8 * table["dim"] + 1) - 1) / 2
-    if value != "error":
+    if value not in ("error", "accuracy"):
         table["expected_error"] = np.full(len(table["count"]), np.nan)
     table["low"], table["high"] = band(table, value)
     table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
@@ -158,7 +159,7 @@ def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         middle = mean + square / 2.0
         return (middle - half) / (1.0 + square), (middle + half) / (1.0 + square)
     half = half_width(table["se"], count)
-    high = np.minimum(mean + half, 1.0) if value == "auc" else mean + half
+    high = np.minimum(mean + half, 1.0) if value in ("auc", "accuracy") else mean + half
     return np.maximum(mean - half, mean * FOOT), high
 
 

@@ -1,4 +1,4 @@
-"""Timelines: what was read of each class, run after run, with bands; of a few means; of budgets.
+"""Timelines: what was read of each class, run after run, with bands; and of a few means.
 
 Records have ``class``, what tells them apart (``run``, or ``nights``), ``n`` and the deviation of
 its noise, ``n_sd``, ``value``, ``low`` and ``high``; the last two are None where no band is known.
@@ -18,7 +18,6 @@ from pipeline.figures.style import (
     Figure,
     along_runs,
     alt,
-    budget_column,
     finish,
     header,
     in_order,
@@ -29,7 +28,6 @@ from pipeline.figures.style import (
     specification,
     tips,
 )
-from pipeline.privacy import letter
 
 Record = Mapping[str, Any]
 NUMBERS = ("value", "low", "high")
@@ -247,17 +245,13 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     numbers = [record[key] for record in records for key in NUMBERS]
     if scale.middle is not None:
         numbers.append(scale.middle)
-    marks, ticks = _spread(min(numbers), max(numbers))
-    axis = alt.Axis(**ticks, format=",.6~g") if ticks else alt.Axis(tickCount=5)
-    return {"title": scale.title, "scale": marks, "axis": axis}
-
-
-def _spread(low: float, high: float) -> tuple[Any, dict[str, Any]]:
-    """Return a scale and its ticks: logarithmic where the numbers span a lot, else without any."""
-    if is_log([low, high]):
-        ticks = log_ticks(low / 1.08, high * 1.08)
-        return alt.Scale(type="log", nice=False), {"values": ticks}
-    return alt.Scale(zero=False), {}
+    low, high = min(numbers), max(numbers)
+    if not is_log([low, high]):
+        spread, axis = alt.Scale(zero=False), alt.Axis(tickCount=5)
+    else:
+        spread = alt.Scale(type="log", nice=False)
+        axis = alt.Axis(values=log_ticks(low / 1.08, high * 1.08), format=",.6~g")
+    return {"title": scale.title, "scale": spread, "axis": axis}
 
 
 def _middle(value: float) -> Any:
@@ -270,62 +264,3 @@ def _told(first: str) -> list[Any]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
     sizes = alt.Tooltip("n:Q", format=","), alt.Tooltip("n_sd:Q", format=".2~g")
     return ["class:N", f"{first}:N", *tips(*NUMBERS), *sizes]
-
-
-def accuracies(
-    records: Sequence[Mapping[str, Any]],
-    *,
-    colours: Mapping[str, int],
-    levels: Mapping[str, float],
-    definition: str,
-    caption: str,
-) -> Figure:
-    """Draw the mean share that each series classifies correctly, with a band, against the budget.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-        With ``series``, ``budget``, ``value``, ``low`` and ``high``.
-    colours : mapping of str to int
-        Each series' place in the palette.
-    levels : mapping of str to float
-        What to compare with: name and share, a dashed line each.
-    definition : str
-        That of the budgets.
-    caption : str
-        What the marks stand for.
-    """
-    budgets = sorted({record["budget"] for record in records})
-    colour, shape = look("series", colours, list(colours) if len(colours) > 1 else ())
-    spread, ticks = _spread(budgets[0], budgets[-1])
-    title, axis = f"budget {letter(definition)}", alt.Axis(**ticks, grid=False)
-    across = alt.X("budget:Q", title=title, scale=spread, axis=axis)
-    base = alt.Chart(alt.InlineData(values=list(records))).encode(across, colour)
-    percent, scale = alt.Axis(format=".1~%"), alt.Scale(zero=False)
-    up = {"title": "classified correctly", "scale": scale, "axis": percent}
-    ends = alt.Y("low:Q", **up), alt.Y2("high")
-    shown = ["series:N", *(alt.Tooltip(f"{x}:Q", format=".4~g") for x in ("budget", "value"))]
-    rows = [{"level": x, "value": y, "budget": budgets[-1]} for x, y in levels.items()]
-    flat = alt.Chart(alt.InlineData(values=rows)).encode(alt.Y("value:Q"))
-    layers = [
-        base.mark_area(fillOpacity=0.16, line=False).encode(*ends),
-        flat.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1),
-        flat.mark_text(align="right", dy=-14, color=INK, fontSize=11).encode(
-            across, alt.Text("level:N")
-        ),
-        base.mark_line(strokeWidth=1.8).encode(alt.Y("value:Q", **up)),
-        base.mark_point(filled=True, opacity=1, fillOpacity=FADED, size=44).encode(
-            alt.Y("value:Q", **up), shape, tooltip=shown
-        ),
-        base.mark_rule(strokeWidth=2).encode(*ends),
-    ]
-    found = finish(
-        alt.layer(*layers).properties(width=WIDTH - 90, height=260),
-        name="accuracies",
-        title="Classified correctly",
-        alt=f"Share classified correctly by budget, {listing(colours)}, beside {listing(levels)}.",
-        caption=caption,
-        legend=list(colours),
-    )
-    names = {"value": "classified_correctly", "budget": budget_column([definition])}
-    return replace(found, columns={**COLUMNS, **names})

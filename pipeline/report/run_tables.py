@@ -11,9 +11,8 @@ from pipeline.config import ClaimConfig
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import (
     Figure,
-    accuracies,
+    curves,
     digits,
-    half_width,
     letter,
     listing,
     matrices,
@@ -261,31 +260,27 @@ def kept(run: FinishedRun) -> Figure | None:
     use = run.use
     if not use or not use["kept"] or len(use["classes"]) < 2:
         return None
-    records = []
-    for point in use["kept"]:
-        shares = np.array(point["kept"])
-        middle, count = float(shares.mean()), len(shares)
-        half = float(half_width(np.std(shares, ddof=min(count - 1, 1)) / np.sqrt(count), count))
-        ends = {"low": max(middle - half, 0.0), "high": min(middle + half, 1.0)}
-        numbers = {"value": middle, **ends}
-        rounded = {name: float(f"{value:.5g}") for name, value in numbers.items()}
-        records.append({"series": point["series"], "budget": point["budget"], **rounded})
-    order = [item["series"] for item in run.record.config["mechanisms"]]
-    colours = {name: order.index(name) for name in dict.fromkeys(r["series"] for r in records)}
-    guess = 1.0 / len(use["classes"])
-    levels = {"by the true means": use["plain"]}
-    if min(record["low"] for record in records) < 2.0 * guess:
-        levels["by guessing"] = guess
-    draws = len(use["kept"][0]["kept"])
-    return accuracies(
-        records,
-        colours=colours,
-        levels=levels,
-        definition=run.record.config["definition"],
-        caption=f"Curve: mean of {draws} draws of all classes. Band and stroke: 95 % confidence "
-        "for the mean of all draws. Classified correctly: the share of a class that is "
-        f"nearest to its own mean, averaged over classes; guessing has {100 * guess:.3g} %.",
+    config = run.record.config
+    points = [(item["series"], use["budget"], np.nan) for item in config["mechanisms"]]  # colours
+    points += [(one["series"], one["budget"], x) for one in use["kept"] for x in one["kept"]]
+    every = np.ones(len(points))
+    rows = {
+        "series": np.array([series for series, _, _ in points], dtype=object),
+        "budget": np.array([budget for _, budget, _ in points]),
+        "accuracy": np.array([share for _, _, share in points]),
+        "definition": np.array([config["definition"]] * len(points), dtype=object),
+        "class_name": np.array([""] * len(points), dtype=object),
+        "expected_error": use["plain"] * every,
+        **dict.fromkeys(("label", "n", "dim"), every),
+    }
+    figure = curves(rows, value="accuracy", panels=())
+    caption = (
+        f"Mean of {len(use['kept'][0]['kept'])} draws of all classes. Band and stroke: 95 % "
+        "confidence for the mean of all draws. Thin dashes: by the true means. Classified "
+        "correctly: the share of a class that is nearest to its own mean, averaged over classes; "
+        f"guessing has {100 / len(use['classes']):.3g} %."
     )
+    return figure and replace(figure, id="accuracies", caption=caption)
 
 
 def beside_true(run: FinishedRun) -> Figure | None:

@@ -88,7 +88,7 @@ GEOMETRY: Mapping[str, str] = {
     r"code units|2·lines|, lines|line break|(in|several) lines": "names of fields; lines of text",
 }
 """The same of docstrings alone, which speak of geometry."""
-NAMES = {"name", "frame", "like", "template", "content", "latest", "paid"}
+NAMES = {"name", "frame", "like", "of", "template", "content"}
 """Keys of declared pages whose values are names, not texts."""
 QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
 """How a statement of SQL begins."""

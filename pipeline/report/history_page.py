@@ -25,17 +25,14 @@ from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import (
     Block,
     Declaration,
-    Finding,
     PageFrame,
     Section,
-    blocks_of,
-    load_pages,
     statement_of,
     table,
     write_page,
 )
 from pipeline.report.readings import numbers_of, radius_line, readings
-from pipeline.report.release_page import attack_numbers, page_name, promise_of, verdict
+from pipeline.report.release_page import attack_numbers, promise_of, verdict
 from pipeline.report.templates import word
 from pipeline.schema import Document, NightDocument
 
@@ -53,6 +50,24 @@ class History(NamedTuple):
     series: Sequence[Series]
     others: int
     files: Mapping[int, Path]
+
+
+class SeriesPart(NamedTuple):
+    """What a section is made of: a series, and the files of all; the account is in the first."""
+
+    series: Series
+    files: Mapping[int, Path]
+    first: bool
+
+    @property
+    def latest(self) -> Document | None:
+        """The latest document; None where nothing is known of its means."""
+        return self.series.runs[-1].document if self.series.terms else None
+
+    @property
+    def paid(self) -> Document | None:
+        """The same in the section of the series that was paid last."""
+        return self.latest if self.first else None
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
@@ -85,7 +100,7 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
 def history_page(history: History, texts: Declaration) -> PageFrame:
     """Return the frame of the page: a section a series."""
     sections = [
-        _section(f"series-{place}", series, history.files, texts, first=place == 1)
+        _section(place, SeriesPart(series, history.files, place == 1))
         for place, series in enumerate(history.series, 1)
     ]
     lead, others = texts["lead"], history.others
@@ -125,55 +140,31 @@ def _methods(series: Sequence[Series]) -> Methods:
     return methods(slots, more=more, version=latest.settings.version)
 
 
-def _section(
-    name: str, series: Series, files: Mapping[int, Path], texts: Declaration, *, first: bool
-) -> Section:
-    """Return the section of one series; the account stands in the one that was paid last.
-
-    Its charts of terms, its list of files, and the blocks of the latest document's own page that
-    are of use here, are ready.
-    """
-    ready: dict[str, list[Block]] = {
-        "terms": [_term_block(series, term, texts) for term in series.terms],
-        "runs": [
-            Block(
-                "runs",
-                texts["runs_title"],
-                texts["runs_caption"],
-                "documents.html.j2",
-                committed(series, files),
-            )
-        ],
-    }
-    document = series.runs[-1].document
-    if series.terms:
-        page = load_pages()[page_name(document)]
-        latest = Section("", "", "", (), Finding(""), document)
-        ready |= {
-            block.name: [block]
-            for block in blocks_of(latest, page["block"])
-            if block.name in texts["latest"] and (first or block.name not in texts["paid"])
-        }
+def _section(place: int, part: SeriesPart) -> Section:
+    """Return the section of one series."""
+    series, document = part.series, part.series.runs[-1].document
     return Section(
-        id=name,
+        id=f"series-{place}",
         title=document.title,
         subtitle=series.settings.name,
         key_numbers=_key_numbers(series),
         headline=verdict(document),
-        subject=series,
+        subject=part,
         classes=series.classes,
         spans=spans(series),
-        ready=ready,
     )
 
 
-def _term_block(series: Series, term: Term, texts: Declaration) -> Block:
-    """Return the chart of a term, or that there is nothing to draw."""
-    chart = term_chart(series, term, texts["band"])
-    caption = texts["terms"][term.name]
-    if chart is None:
-        return Block(term.name, term.title, caption, "lines.html.j2", [texts["no_band"]])
-    return Block(term.name, term.title, caption, "figure.html.j2", chart)
+def term_blocks(
+    series: Series, *, captions: Mapping[str, str], band: str, none: str
+) -> list[Block]:
+    """Return the chart of each term, or that there is nothing to draw."""
+    blocks = []
+    for term in series.terms:
+        texts, chart = (term.name, term.title, captions[term.name]), term_chart(series, term, band)
+        drawn = ("lines.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
+        blocks.append(Block(*texts, *drawn))
+    return blocks
 
 
 def _key_numbers(series: Series) -> list[tuple[str, str]]:
@@ -325,8 +316,9 @@ def correlations(series: Series) -> Figure | None:
     return matrices(list(points), np.array([*points.values()]), features)
 
 
-def committed(series: Series, files: Mapping[int, Path]) -> dict[str, Any]:
+def committed(part: SeriesPart) -> dict[str, Any]:
     """Return a row per release, the latest first: size, cost, what was left, its bytes."""
+    series, files = part.series, part.files
     cells = {run.place: _run_cells(run, series) for run in series.runs}
     lines = [
         {

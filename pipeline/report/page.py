@@ -3,7 +3,8 @@
 A page of that file names its `frame`, the function that makes of a subject the page's title, the
 heads of its sections, its statement of privacy and its methods. Its blocks say in which order,
 under which title and caption, and by which template a section shows what their `content`, a
-function too, makes of the section's subject. A block with nothing to show drops out.
+function too, makes of the section's subject, or of what the subject has by the name `of`. A block
+with nothing to show drops out; the content of one without a template is a list of blocks.
 """
 
 import pkgutil
@@ -64,8 +65,6 @@ class Section:
         Of these a reader chooses the one that is drawn.
     about : str
         What its figures are of, in the caption of each.
-    ready : mapping of str to sequence of Block
-        Blocks that no function makes of the subject alone, by the name that has their place.
     """
 
     id: str
@@ -77,7 +76,6 @@ class Section:
     classes: Sequence[str] = ()
     spans: Sequence[str] = ()
     about: str = ""
-    ready: Mapping[str, Sequence[Block]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -181,9 +179,7 @@ def _declared_block(
 ) -> dict[str, Any]:
     like = pages[block["like"]]["block"] if "like" in block else ()
     block = {**next((one for one in like if one["name"] == block["name"]), {}), **block}
-    if "content" in block:
-        block["content"] = _function(block["content"], path)
-    return block
+    return {**block, "content": _function(block["content"], path)}
 
 
 def _function(name: str | Callable[..., Any], path: Path) -> Callable[..., Any]:
@@ -203,11 +199,13 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     """Return the blocks of a section that have something to show, in the declared order."""
     blocks: list[Block] = []
     for item in declared:
-        blocks += section.ready.get(item["name"], ())
-        if "content" in item:
-            content = item["content"](section.subject, **item.get("options", {}))
+        subject = getattr(section.subject, item["of"]) if "of" in item else section.subject
+        content = item["content"](subject, **item.get("options", {})) if subject is not None else None
+        if content and "template" in item:
             texts = (item["name"], item["title"], item.get("caption", ""), item["template"])
-            blocks += [Block(*texts, content)] if content else []
+            blocks.append(Block(*texts, content))
+        else:
+            blocks += content or []
     return blocks
 
 

@@ -47,6 +47,7 @@ from pipeline.schema import (
     ClassEntry,
     ClassPart,
     Document,
+    NightClassPart,
     NightDocument,
     SettingsPart,
     WindowPart,
@@ -281,9 +282,9 @@ def tonight(document: NightDocument) -> dict[str, Any] | None:
     return table(["Class", f"{unit}s tonight", "So far", *ERRORS], lines)
 
 
-def waiting(document: NightDocument) -> list[str]:
-    """Return of each class without a mean why there is none."""
-    rows = document.classes
+def waiting(document: Document) -> list[str]:
+    """Return of each class of a night without a mean why there is none."""
+    rows = [row for row in document.classes if isinstance(row, NightClassPart)]
     return [f"{row.class_name}: {row.no_point}." for row in rows if row.no_point]
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import LedgerError, OutputError
-from pipeline.geometry import MANIFOLDS, Manifold, from_chart
+from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import WindowTest, is_usable, stream_error, window_test
 from pipeline.mean import NoisyMoments
 from pipeline.mean.axes import Frame
@@ -214,16 +214,6 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
         )
     every = sorted(grouped.values(), key=lambda documents: -documents[-1].place)
     return tuple(map(_series, every)), others
-
-
-def latest_points(series: Series) -> dict[str, FloatArray]:
-    """Return the latest mean of each class that has a usable one as a matrix, by its name."""
-    kind, space = series.settings.descriptor, series.settings.manifold
-    return {
-        one.name: from_chart(MANIFOLDS[space](k=DESCRIPTORS[kind].k), one.mean.point)
-        for one in series.runs[-1].classes
-        if one.usable and one.mean and one.mean.point is not None
-    }
 
 
 def read_alone(document: Document) -> Series:

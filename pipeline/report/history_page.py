@@ -4,20 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pipeline.descriptors import DESCRIPTORS, Term
-from pipeline.figures import Figure, Scale, comparison, letter, matrices, timeline
+from pipeline.descriptors import Term
+from pipeline.figures import Figure, Scale, comparison, letter, timeline
 from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm, size_in_words
-from pipeline.privacy.rounding import digits_down, digits_up
+from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import write_document
 from pipeline.publish.history import (
     ClassRun,
-    PublishedRun,
     Series,
     WindowReadings,
-    latest_points,
     read_history,
 )
 from pipeline.publish.readings import Reading
@@ -305,52 +301,6 @@ def _changed(test: WindowTest, together: float | None) -> list[str]:
     p_values = [f"{digits_up(p, 2)}" for p in (test.p_value, together)]
     sizes = size_in_words(test.n, test.n_sd), size_in_words(test.before, test.before_sd)
     return [f"{words}.", *sizes, *p_values]
-
-
-def correlations(series: Series) -> Figure | None:
-    """Return the latest means as correlations; None where there is none."""
-    points = latest_points(series)
-    if not points:
-        return None
-    features = DESCRIPTORS[series.settings.descriptor].features
-    return matrices(list(points), np.array([*points.values()]), features)
-
-
-def committed(part: SeriesPart) -> dict[str, Any]:
-    """Return a row per release, the latest first: size, cost, what was left, its bytes."""
-    series, files = part.series, part.files
-    cells = {run.place: _run_cells(run, series) for run in series.runs}
-    lines = [
-        {
-            "cells": list(cells[run.place].values()),
-            "statement": str(run.place),
-            "href": files[run.place].as_posix(),
-            "file": files[run.place].name,
-            "digest": run.digest,
-        }
-        for run in reversed(series.runs)
-    ]
-    return {"heads": list(cells[series.runs[-1].place]), "lines": lines, "text": 1}
-
-
-def _run_cells(run: PublishedRun, series: Series) -> dict[str, str]:
-    """Return what stands in the line of a release or a night, by the head of the column."""
-    units, document = _units(series), run.document
-    if isinstance(document, NightDocument):
-        return {
-            "Night of": run.key,
-            "Number": f"{document.night:,}",
-            f"{units} that night": f"{document.units_tonight:,}",
-            "So far": f"{document.units_so_far:,}",
-            "Then left": f"{document.horizon - document.night:,} nights",
-        }
-    account, symbol = document.account, letter(document.settings.definition)
-    return {
-        "Release": run.key,
-        units: f"{run.n:,}",
-        "Paid": f"{symbol} = {digits_up(account.charged, 4)}",
-        "Then left": f"{symbol} = {digits_down(account.left, 4)}",
-    }
 
 
 def _units(series: Series) -> str:

@@ -186,28 +186,3 @@ def _means(one: ClassMatch) -> tuple[Mean, Mean]:
     point = frechet_mean(places, space).point
     scatter = np.cov(space.log(point, places), rowvar=False) / len(places)
     return population_mean(one.row), Mean(point, scatter, point)
-
-
-def basis(together: Together) -> list[Finding]:
-    """Return what all figures of the page rest on, and what it costs."""
-    matched = together.results
-    unit, promise = matched.given.settings.unit, matched.given.settings.promise
-    return [
-        Finding(AS_PRIVATE, warning=True),
-        Finding(
-            f"Nothing is taken from an account: the release promised {promise} to one {unit} of "
-            "its own, and that is unchanged. The local images were read in the clear.",
-            told=True,
-        ),
-        Finding(
-            f"The tests hold for releases of other people than the local ones, each {unit} drawn "
-            "independently. If some people are in both, the tests find real differences less "
-            "often.",
-            told=True,
-        ),
-        Finding(
-            "Percentiles are of a law of distances with the tails of the local images, no wider "
-            "than the release says: a class of unusual tails has more images outside than 1 %.",
-            told=True,
-        ),
-    ]

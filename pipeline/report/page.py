@@ -4,7 +4,8 @@ A page of that file names its `frame`, the function that makes of a subject the 
 heads of its sections, its statement of privacy and its methods. Its blocks say in which order,
 under which title and caption, and by which template a section shows what their `content`, a
 function too, makes of the section's subject, or of what the subject has by the name `of`. A block
-with nothing to show drops out; the content of one without a template is a list of blocks.
+with nothing to show drops out. Without a `content` the template draws the subject itself; without a
+template the content is a list of blocks.
 """
 
 import pkgutil
@@ -179,7 +180,9 @@ def _declared_block(
 ) -> dict[str, Any]:
     like = pages[block["like"]]["block"] if "like" in block else ()
     block = {**next((one for one in like if one["name"] == block["name"]), {}), **block}
-    return {**block, "content": _function(block["content"], path)}
+    if "content" in block:
+        block["content"] = _function(block["content"], path)
+    return block
 
 
 def _function(name: str | Callable[..., Any], path: Path) -> Callable[..., Any]:
@@ -200,7 +203,9 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     blocks: list[Block] = []
     for item in declared:
         subject = getattr(section.subject, item["of"]) if "of" in item else section.subject
-        content = item["content"](subject, **item.get("options", {})) if subject is not None else None
+        content = subject
+        if subject is not None and "content" in item:
+            content = item["content"](subject, **item.get("options", {}))
         if content and "template" in item:
             texts = (item["name"], item["title"], item.get("caption", ""), item["template"])
             blocks.append(Block(*texts, content))

@@ -325,47 +325,24 @@ def combined(together: Together) -> dict[str, Any] | None:
     return table([*heads, "p-value", "Regions"], lines)
 
 
-def basis(together: Together) -> list[Finding]:
-    """Return what all figures of a page rest on, and what its releases cost together."""
-    several, unit, sum_of_all = together.several, together.unit, together.several.together
-    promises = zip(several.names, several.given, strict=True)
-    promised = "; ".join(f"{name}: {given.settings.promise}" for name, given in promises)
-    both = "as they are promised in different definitions, no one figure says how much in all"
-    if sum_of_all:
-        both = f"in GDP and in zCDP the promises compose, to {sum_of_all} for one {unit}"
-    texts = (
-        f"What each release promises one {unit}: {promised}. Who is in several of them pays in "
-        f"each: {both}.",
-        f"Tests, and bands of means together, hold for releases of different people, each {unit} "
-        "drawn independently.",
-    )
-    doubts = [several.doubt] if several.doubt else []
-    for name, rows in several.classes.items():
-        for title, row in zip(several.names, rows, strict=True):
-            if reason := certainty_refusal(row):
-                doubts.append(f"{title} has no region for {name}, as {reason}. It is not tested.")
-    return [
-        Finding("Only released values were read: this page costs no privacy."),
-        *(Finding(text, told=True) for text in texts),
-        *(Finding(text, warning=True) for text in doubts),
-    ]
-
-
-def documents(together: Together) -> dict[str, Any]:
-    """Return a row per document, with its digest."""
-    lines = []
+def basis(together: Together) -> dict[str, Any]:
+    """Return why means of releases have no region: release, class and reason."""
     several = together.several
-    for name, given, path in zip(several.names, several.given, together.files, strict=True):
-        cells = [
-            name,
-            given.settings.population,
-            units_in_words([given]),
-            str(given.settings.promise),
+    return {
+        "refusals": [
+            (title, name, reason)
+            for name, rows in several.classes.items()
+            for title, row in zip(several.names, rows, strict=True)
+            if (reason := certainty_refusal(row))
         ]
-        line = {"cells": cells, "href": path.as_posix(), "file": path.name, "digest": given.digest}
-        lines.append({**line, "statement": ""})
-    heads = ["Release", "Population", f"{together.unit.capitalize()}s", "Promise"]
-    return {"heads": heads, "lines": lines, "text": len(heads)}
+    }
+
+
+def documents(together: Together) -> list[tuple[str, Given, Path, str]]:
+    """Return of each document how it is called, its file, and how many records it is of."""
+    several = together.several
+    pairs = zip(several.names, several.given, together.files, strict=True)
+    return [(name, given, path, units_in_words([given])) for name, given, path in pairs]
 
 
 def means(together: Together) -> Figure | None:

@@ -24,7 +24,6 @@ from pipeline.figures.style import PALETTE as PALETTE
 from pipeline.figures.style import Figure as Figure
 from pipeline.figures.style import digits as digits
 from pipeline.figures.style import firm as firm
-from pipeline.figures.style import half_width as half_width
 from pipeline.figures.style import javascript as javascript
 from pipeline.figures.style import listing as listing
 from pipeline.figures.style import number as number

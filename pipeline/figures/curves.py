@@ -18,7 +18,6 @@ from scipy import special
 
 from pipeline.figures.style import (
     COLUMNS,
-    CONFIDENCE,
     DEFINITIONS,
     FADED,
     INK,
@@ -30,7 +29,6 @@ from pipeline.figures.style import (
     broken,
     budget_column,
     finish,
-    half_width,
     header,
     in_order,
     layout,
@@ -62,6 +60,8 @@ NAMED, SHOWN = ("panel:N", "series:N"), ("mean", "low", "high", "expected")
 """What a tooltip tells of a mark: whose it is, and numbers."""
 GROWING = ("n", "night")
 """Where they lie along x, the number of records is another at each point."""
+CONFIDENCE = 0.95
+"""Of every band that is drawn."""
 FOOT = 1 / 20
 """A band ends at this share of its mean: a logarithmic axis has no zero."""
 CUT = "; it is cut at a twentieth of the mean"
@@ -158,7 +158,8 @@ def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         half = np.sqrt(square * (mean * (1.0 - mean) + square / 4.0))
         middle = mean + square / 2.0
         return (middle - half) / (1.0 + square), (middle + half) / (1.0 + square)
-    half = half_width(table["se"], count)
+    half = special.stdtrit(np.maximum(count - 1, 1), (1.0 + CONFIDENCE) / 2.0) * table["se"]
+    half = np.where(np.isfinite(half), half, 0.0)
     high = np.minimum(mean + half, 1.0) if value in ("auc", "accuracy") else mean + half
     return np.maximum(mean - half, mean * FOOT), high
 

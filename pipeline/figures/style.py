@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import lazy_loader
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from pipeline.errors import ConfigError, OutputError
 from pipeline.files import make_folder, write_whole
@@ -66,8 +65,6 @@ DEFINITIONS: Mapping[str, str] = {
 
 WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
-CONFIDENCE = 0.95
-"""Of every band that is drawn."""
 COLUMNS = {"low": "low95", "high": "high95"}
 """What the ends of a band are called in a file of numbers."""
 FADED = 0.45
@@ -425,12 +422,6 @@ def budget_column(definitions: Iterable[str]) -> str:
     symbols = set(map(letter, definitions))
     names = {unicodedata.name(symbol).split()[-1].lower() for symbol in symbols}
     return f"budget_{names.pop()}" if len(names) == 1 else "budget"
-
-
-def half_width(se: Any, count: Any) -> NDArray[np.float64]:
-    """Return half an interval of 95 % for means of `count` draws (Student's t); 0 of one draw."""
-    half = special.stdtrit(np.maximum(count - 1, 1), (1.0 + CONFIDENCE) / 2.0) * se
-    return np.where(np.isfinite(half), half, 0.0)
 
 
 def tips(*names: str) -> list[Any]:

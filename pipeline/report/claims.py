@@ -27,6 +27,7 @@ from pipeline.report.evidence import (
 )
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
+from pipeline.report.templates import words
 from pipeline.results import Table
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
@@ -37,16 +38,6 @@ PRICE = "Price"
 """What is measured and shown, and promised by nobody."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
-HOW = {
-    "error": "Each statement on errors is decided by tests on the means in all its comparisons "
-    f"together: {STATED}, over all of them. A difference within that is not decided, and what "
-    "rests on means that are not those of their law cannot be judged; neither counts, for or "
-    "against.",
-    "seconds": "Each statement on times is decided by exact tests on the ranks of the times in "
-    f"all its comparisons together: {STATED}, over all of them. A difference within that is not "
-    "decided and does not count, for or against.",
-}
-"""How statements on a column are judged; on the bound there is nothing random."""
 FEWEST = 20
 """Regions of a cell that say something of its coverage."""
 RARE = 0.0228
@@ -78,10 +69,13 @@ def claims(run: FinishedRun) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
     sentences = [verdict.finding for verdict in verdicts(run)]
     columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
-    return [
-        *sentences,
-        *(Finding(HOW[name], told=True) for name in columns if sentences and name in HOW),
-    ]
+    how = (how_judged(name) for name in columns if sentences)
+    return [*sentences, *(Finding(text, told=True) for text in how if text)]
+
+
+def how_judged(column: str) -> str:
+    """Return how statements on a column are judged; "" of one in which nothing is random."""
+    return words()["judged"].get(column, "").format(stated=STATED)
 
 
 def verdict(run: FinishedRun) -> list[Finding]:

@@ -67,20 +67,12 @@ def scales(sites: Together) -> dict[str, Any] | None:
     return table(heads, lines)
 
 
-def kept(sites: Together) -> list[Finding]:
-    """Return what is kept of the difference between classes, as an area under the ROC curve."""
+def kept(sites: Together) -> dict[str, Any] | None:
+    """Return expected areas under the ROC curve before and after, and the weights of classes."""
     found: Harmonisation = sites.results
     if not math.isfinite(found.classes_before):
-        return []
-    areas = (ndtr(d / math.sqrt(2.0)) for d in (found.classes_before, found.classes_after))
-    before, after = (f"{area:.3f}" for area in areas)
-    shares = zip(sites.several.classes, found.weights, strict=True)
-    weights = ", ".join(f"{name} {100.0 * share:.2g} %" for name, share in shares)
-    return [
-        Finding(
-            "Linear discriminants distinguish the two nearest classes, all sites together, with an "
-            f"expected AUC of {before} before and {after} after. Each map moves all classes of a "
-            "site in the same way."
-        ),
-        Finding(f"Weights of the classes, the same at all sites: {weights}.", told=True),
-    ]
+        return None
+    distances = (found.classes_before, found.classes_after)
+    before, after = (float(ndtr(distance / math.sqrt(2.0))) for distance in distances)
+    weights = dict(zip(sites.several.classes, found.weights, strict=True))
+    return {"before": before, "after": after, "weights": weights}

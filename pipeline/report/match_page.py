@@ -88,10 +88,11 @@ def match_page(together: Together, texts: Declaration) -> PageFrame:
     return frame_of(
         "match",
         together,
-        {**texts, "unsafe": AS_PRIVATE},
+        texts,
         numbers=numbers,
         headline=match_verdict(matched),
         local=f"{matched.dataset} against ",
+        warning=AS_PRIVATE,
     )
 
 

@@ -3,7 +3,6 @@
 A night has blocks of its own (the second half); what both promise, tell and cost is said alike.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from pipeline.privacy import (
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import read_stream
 from pipeline.publish.history import read_alone
-from pipeline.report.methods import Methods, methods, of_release
+from pipeline.report.methods import methods, of_release
 from pipeline.report.page import (
     Declaration,
     Finding,
@@ -85,12 +84,48 @@ def release_page(document: Document, texts: Declaration) -> PageFrame:
         headline=verdict(document),
         subject=document,
     )
-    return PageFrame(
+    return frame_of_documents(
+        {settings.name: document},
+        section,
+        texts,
         title=f"{settings.population}, {settings.run_key}",
+        more=word("analysis", "release") if any(map(has_region, document.classes)) else "",
+        version=settings.version,
+    )
+
+
+def frame_of_documents(
+    documents: Mapping[str, Document],
+    section: Section,
+    texts: Declaration,
+    *,
+    title: str,
+    more: str,
+    version: str = "",
+) -> PageFrame:
+    """Return the frame of a page of one section on documents: what all promise, and Methods.
+
+    Parameters
+    ----------
+    documents : mapping of str to Document
+        By what each is called.
+    section : Section
+    texts : Declaration
+        Its text ``unsafe`` is the warning where the noise of one is not safe to publish.
+    title : str
+    more : str
+        What Methods say of them all.
+    version : str
+        Of covdp that drew their noise, if one did.
+    """
+    is_safe = all(document.settings.is_safe for document in documents.values())
+    said = {name: of_release(one.settings, one.classes) for name, one in documents.items()}
+    return PageFrame(
+        title=title,
         sections=[section],
-        privacy=statement_of([("", document.statement)]),
-        methods=methods_of_release(document),
-        texts={} if settings.is_safe else {"warning": texts["unsafe"]},
+        privacy=statement_of([(name, one.statement) for name, one in documents.items()]),
+        methods=methods(said, more=more, version=version),
+        texts={} if is_safe else {"warning": texts["unsafe"]},
     )
 
 
@@ -106,16 +141,6 @@ def verdict(document: Document) -> Finding:
     )
     bad = not settings.is_safe or any(row.use == NOTHING for row in found)
     return Finding(" ".join(lines), warning=bad)
-
-
-def methods_of_release(document: Document) -> Methods:
-    """Return what a paper says of a release, or of a night."""
-    settings = document.settings
-    return methods(
-        {settings.name: of_release(settings, document.classes)},
-        more=word("analysis", "release") if any(map(has_region, document.classes)) else "",
-        version=settings.version,
-    )
 
 
 def _is_observed(document: Document) -> bool:
@@ -198,9 +223,8 @@ def exact(
 
 def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings; `words` are those of mechanisms and noises."""
-    settings = document.settings
-    config = json.dumps(as_json(settings), indent=2, ensure_ascii=False, sort_keys=True)
-    return {"settings": settings, "words": words, "config": config}
+    config = dict(sorted(as_json(document.settings).items()))
+    return {"settings": document.settings, "words": words, "config": config}
 
 
 def means(document: Document) -> Figure | None:

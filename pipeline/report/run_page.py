@@ -1,7 +1,6 @@
 """The page of an experiment: from its runs, one a dataset, to what each of their blocks shows."""
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -174,33 +173,15 @@ def summary(run: FinishedRun) -> list[Any]:
 
 
 def facts(run: FinishedRun, *, about: str) -> Mapping[str, Any] | None:
-    """Return what was run and on what, of runs about that; pairs, classes, series and settings."""
+    """Return what was run and on what, of runs about that: the record, and names in its rows."""
     if run.subject != about:
         return None
-    record = run.record
-    pairs: dict[str, str] = {}
-    if not _is_made(record):
-        pixels = " pixels" if record.image_shape else ""
-        pairs |= {
-            "Dataset": record.dataset.title,
-            "Licence": record.dataset.licence,
-            "Origin": record.dataset.origin,
-            "Image size": " × ".join(str(side) for side in record.image_shape) + pixels,
-        }
-        pairs["Descriptor"] = listing(unique(run.rows["descriptor"])[0]) if run.rows else ""
-    shown = "Descriptor" if run.subject == "passes" else "Manifold"
-    pairs[shown] = listing(unique(run.rows[shown.lower()])[0]) if run.rows else ""
-    url = record.dataset.url
-    head = "Setting" if _is_made(record) else "Class"
-    return {
-        "pairs": {label: text for label, text in pairs.items() if text},
-        "url": url if url.startswith(("https://", "http://")) else "",
-        "classes": record.classes,
-        "heads": (head, f"{record.units.capitalize()} n"),
-        "series": _series(run),
-        "notes": record.notes,
-        "config": json.dumps(record.config, indent=2, ensure_ascii=False) if record.config else "",
+    names = {
+        column: listing(unique(run.rows[column])[0]) if run.rows else ""
+        for column in ("descriptor", "manifold")
     }
+    is_made, series = _is_made(run.record), _series(run)
+    return {"run": run, "record": run.record, "is_made": is_made, "series": series, **names}
 
 
 def _is_made(record: RunRecord) -> bool:

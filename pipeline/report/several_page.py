@@ -26,17 +26,16 @@ from pipeline.inference import (
 from pipeline.publish.document import write_document
 from pipeline.publish.readings import Reading, differences, forest
 from pipeline.publish.several import Given, Several
-from pipeline.report.methods import methods, of_release
 from pipeline.report.page import (
     Declaration,
     Finding,
     PageFrame,
     Section,
-    statement_of,
     table,
     write_page,
 )
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
+from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import word
 from pipeline.schema import ClassEntry
 
@@ -152,10 +151,11 @@ def frame_of(
     numbers: Sequence[tuple[str, str]],
     headline: Finding,
     local: str = "",
+    warning: str = "",
 ) -> PageFrame:
-    """Return the frame of a page on documents: one section, and what all of them promise.
+    """Return the frame of a page on several documents.
 
-    `local` is what is held against them, and not safe to publish.
+    `local` is what is compared with them, and `warning` what is first on the page in any case.
     """
     several, title = together.several, texts["headline"]
     documents = {x: one.document for x, one in zip(several.names, several.given, strict=True)}
@@ -168,17 +168,14 @@ def frame_of(
         subject=together,
         classes=tuple(several.classes),
     )
-    is_safe = not local and all(given.settings.is_safe for given in several.given)
-    return PageFrame(
+    frame = frame_of_documents(
+        documents,
+        section,
+        texts,
         title=f"{title}: {local}{dated(several)}",
-        sections=[section],
-        privacy=statement_of([(title, one.statement) for title, one in documents.items()]),
-        methods=methods(
-            {title: of_release(one.settings, one.classes) for title, one in documents.items()},
-            more=word("analysis", name),
-        ),
-        texts={} if is_safe else {"warning": texts["unsafe"]},
+        more=word("analysis", name),
     )
+    return replace(frame, texts={"warning": warning}) if warning else frame
 
 
 def dated(several: Several) -> str:
@@ -445,4 +442,4 @@ def probability(p: float) -> str:
 
 def finite(value: float) -> str:
     """Return a number with a true minus sign; a dash where there is none."""
-    return number(value).replace("-", "−") if math.isfinite(value) else "–"
+    return number(value).replace("-", "−")

@@ -14,13 +14,13 @@ from pipeline.files import owner_only
 from pipeline.report.claims import (
     AGAINST,
     AGREES,
-    HOW,
     OPEN,
     PART,
     RATIO,
     UNRUN,
     VOID,
     ClaimVerdict,
+    how_judged,
     verdicts,
 )
 from pipeline.report.findings import findings
@@ -60,6 +60,7 @@ class IndexEntry(NamedTuple):
     """One experiment of the index; `missing` are datasets, each with the command that gets it.
 
     Of `runs` there are the id, the name, where its page has it, and whether its data were at hand.
+    `marks` are those of the statements in each run, `mark` the worst.
     """
 
     id: str
@@ -68,7 +69,7 @@ class IndexEntry(NamedTuple):
     paper: str
     where: str
     own: bool
-    held: str
+    marks: Sequence[str]
     told: Sequence[str]
     warnings: Sequence[str]
     runs: Sequence[Mapping[str, Any]]
@@ -177,7 +178,6 @@ def index_page(
         texts={
             "groups": groups,
             "marks": MARKS,
-            "lead": lead(groups),
             "legend": legend(entries, texts["meaning"]),
         },
     )
@@ -189,7 +189,7 @@ def methods_of_site(runs: Sequence[FinishedRun], texts: Mapping[str, str]) -> Me
     columns = [claim["column"] for run in judged for claim in run.record.config.get("claims", ())]
     done = [run for run in runs if run.record.status == "ok"]
     experiments = len({run.record.experiment for run in done})
-    how = [HOW.get(column, texts["methods_else"]).rstrip(".") for column in columns]
+    how = [(how_judged(column) or texts["methods_else"]).rstrip(".") for column in columns]
     lines = [texts["methods"].format(experiments=experiments, runs=len(done)), *how]
     sentences = {line: line for line in lines}
     cited = sorted(methods_of_runs(runs).references, key=lambda entry: entry.text.casefold())
@@ -215,7 +215,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
         paper=paper.strip("“ "),
         where=", ".join(filter(None, (name, figures.strip(", ")))),
         own=not paper,
-        held=_held(words, several=len(runs) > 1),
+        marks=[MARKS[word] for word in words],
         told=[items[0].text for items in found.values() if not says and not items[0].warning],
         warnings=list(dict.fromkeys(shown)),
         runs=[
@@ -298,27 +298,6 @@ def groups_of(entries: Sequence[IndexEntry], words: Mapping[str, Any]) -> list[G
     ]
 
 
-def lead(groups: Sequence[Group]) -> list[str]:
-    """Return the first sentences of the index: how many statements hold, theirs and ours."""
-    out = []
-    for own, name in ((False, "the papers' statements"), (True, "our own claims")):
-        words = [
-            word
-            for group in groups
-            for entry in group.entries
-            if group.own is own
-            for word in _words(entry.statements)
-        ]
-        decided = [word for word in words if word in (AGREES, PART, AGAINST)]
-        if words:
-            text = f"Of {name} that these rows decide, {decided.count(AGREES)} of {len(decided)}"
-            out.append(f"{text} agree." if decided else f"These rows decide none of {name}.")
-    missing = sum(len(entry.missing) for group in groups for entry in group.entries)
-    if missing:
-        out.append(f"{missing} run{'s' * (missing > 1)} had no data at hand, which is no failure.")
-    return out
-
-
 def legend(entries: Sequence[IndexEntry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what each word means, how often it stands and where, for the words that occur."""
     words = {entry.id: _words(entry.statements) for entry in entries}
@@ -338,17 +317,3 @@ def legend(entries: Sequence[IndexEntry], meaning: Mapping[str, str]) -> list[di
 def _words(statements: Sequence[Statement]) -> list[str]:
     """Return what became of statements, a word a statement and run."""
     return [word for line in statements for word, places in line.verdicts.items() for _ in places]
-
-
-def _held(words: Sequence[str], *, several: bool) -> str:
-    """Return how many statements hold, counted in each dataset where there are several."""
-    decided = [word for word in words if word in (AGREES, PART, AGAINST)]
-    left, parts = len(words) - len(decided) - words.count(NO_DATA), []
-    if decided:
-        plural = ("statement", "holds") if len(decided) == 1 else ("statements", "hold")
-        parts = [f"{decided.count(AGREES)} of {len(decided)} {' '.join(plural)}"]
-    if left:
-        nouns = "" if parts else f" statement{'s' * (left > 1)}"
-        parts.append(f"{left}{nouns} {'is' if left == 1 else 'are'} not decided")
-    counted = "; counted in each dataset" if several and parts else ""
-    return f"{', '.join(parts)}{counted}." if parts else ""

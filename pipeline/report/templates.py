@@ -1,6 +1,7 @@
 """Templates of ``reports/templates``: what they know besides their values, and words for names."""
 
 import base64
+import json
 import pkgutil
 import tomllib
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ def templates() -> Any:
         lstrip_blocks=True,
     )
     known = (number, digits, own_ids, letter, digits_up, digits_down)
-    environment.filters |= {"link": _link, **{one.__name__: one for one in known}}
+    environment.filters |= {one.__name__: one for one in known}
+    environment.filters |= {"link": _link, "written": _written}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {one.__name__: one for one in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
@@ -44,6 +46,11 @@ def templates() -> Any:
 def _shipped(name: str) -> str:
     """Return the text of a script or a style sheet of ``reports``."""
     return resource("reports", name).read_text(encoding="utf-8")
+
+
+def _written(settings: Any) -> str:
+    """Return settings as a file of JSON has them."""
+    return json.dumps(settings, indent=2, ensure_ascii=False)
 
 
 def _link(text: str, kind: str) -> str:

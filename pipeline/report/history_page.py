@@ -27,7 +27,7 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.readings import numbers_of, radius_line, readings
+from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
 from pipeline.report.release_page import attack_numbers, promise_of, verdict
 from pipeline.report.templates import word
 from pipeline.schema import Document, NightDocument
@@ -229,23 +229,19 @@ def spans(series: Series) -> tuple[str, ...]:
         return (ALL,)
     every = [item for run in series.runs for row in run.classes for item in _spans(row)]
     drawn = {span for span, _, read in every if any(reading.low is not None for reading in read)}
-    return tuple(span for span in (ALL, _last(MONTH)) if span in drawn) or (ALL,)
-
-
-def _last(nights: int) -> str:
-    return f"last {nights} nights" if nights > 1 else "last night"
+    return tuple(span for span in (ALL, last(MONTH)) if span in drawn) or (ALL,)
 
 
 def windows(series: Series, *, caption: str) -> Figure | None:
     """Return the chart of the last nights of a stream, beside all of them."""
     classes = series.runs[-1].classes
-    reaching = {ALL, *(span for row in classes for span in _reaching(row))}
+    furthest = {ALL, *(last(one.nights) for row in classes for one in reaching(row.windows))}
     records = [
         {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
         for place, term in enumerate(series.terms)
         for row in classes
         for span, size, read in _spans(row)
-        if span in reaching
+        if span in furthest
     ]
     lines = list(dict.fromkeys(str(record["nights"]) for record in records))
     if len(lines) < 2:
@@ -261,17 +257,10 @@ def windows(series: Series, *, caption: str) -> Figure | None:
     )
 
 
-def _reaching(row: ClassRun) -> Iterator[str]:
-    """Yield the windows of a class that reach further back than those before them."""
-    for before, window in zip([None, *row.windows], row.windows, strict=False):
-        if before is None or window.first < before.first:
-            yield _last(window.nights)
-
-
 def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:
     """Yield the windows of a class, in words, and all its nights: how many units, and readings."""
     for window in row.windows:
-        yield _last(window.nights), _size(window), window.readings
+        yield last(window.nights), _size(window), window.readings
     yield ALL, _size(row), row.readings
 
 
@@ -286,7 +275,7 @@ def changes(series: Series) -> dict[str, Any] | None:
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     lines = [
-        [row.name, _last(test.nights), *_changed(test, together.get(id(test)))]
+        [row.name, last(test.nights), *_changed(test, together.get(id(test)))]
         for row, test in tests
     ]
     heads = ["Class", "Nights", "In words", _units(series), "Before", "p", "Holm's"]

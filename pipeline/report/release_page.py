@@ -40,7 +40,15 @@ from pipeline.report.page import (
     table,
     write_page,
 )
-from pipeline.report.readings import ERRORS, errors_in_words, has_region, readings, regions_of
+from pipeline.report.readings import (
+    ERRORS,
+    errors_in_words,
+    has_region,
+    last,
+    reaching,
+    readings,
+    regions_of,
+)
 from pipeline.report.templates import word
 from pipeline.schema import (
     ClassEntry,
@@ -65,12 +73,8 @@ def build_release_report(document: Document, target: Path) -> Path:
     OutputError
         When the page cannot be written.
     """
-    return write_page(target, page_name(document), document)
-
-
-def page_name(document: Document) -> str:
-    """Return which page of the declaration is that of a document."""
-    return "night" if isinstance(document, NightDocument) else "release"
+    name = "night" if isinstance(document, NightDocument) else "release"
+    return write_page(target, name, document)
 
 
 def release_page(document: Document, texts: Declaration) -> PageFrame:
@@ -254,22 +258,29 @@ def terms(document: Document) -> dict[str, Any] | None:
 
 
 def errors(document: Document) -> dict[str, Any] | None:
-    """Return a row per class: how many images or persons, and how far the true mean may be."""
+    """Return a row per class: how many images or persons, and how far the true mean may be.
+
+    Of a night it is how many came, and how many so far.
+    """
     rows: Sequence[ClassEntry] = document.classes
+    unit, settings = document.settings.unit.capitalize(), document.settings
+    heads = [f"{unit}s, {'with noise' if settings.secret else 'exact'}"]
+    if isinstance(document, NightDocument):
+        heads = [f"{unit}s tonight", "So far"]
     lines = [
-        [found.name, size_of(row), *errors_in_words(row, found, rows)]
+        [row.class_name, *sizes_of(row), *errors_in_words(row, found, rows)]
         for row, found in zip(rows, verdicts(rows), strict=True)
     ]
-    unit, settings = document.settings.unit.capitalize(), document.settings
-    how = "with noise" if settings.secret else "exact"
-    return table(["Class", f"{unit}s, {how}", *ERRORS], lines)
+    return table(["Class", *heads, *ERRORS], lines)
 
 
-def size_of(row: ClassEntry) -> str:
+def sizes_of(row: ClassEntry) -> Sequence[str]:
     """Return how many records a class has: exactly, or as the noise says, with its deviation."""
+    if isinstance(row, NightClassPart):
+        return row.counts
     deviation = row.n_sd
     few = f"; too few to count, at most about {row.n + 2.0 * deviation:,.0f}"
-    return size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")
+    return [size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")]
 
 
 def regions(document: Document) -> dict[str, Any] | None:
@@ -293,17 +304,6 @@ def costs(document: Document) -> dict[str, Any] | None:
 def rounded(value: float | None, count: int, absent: str = "") -> str:
     """Return a number in `count` digits, or what stands for none."""
     return absent if value is None else f"{value:.{count}g}"
-
-
-def tonight(document: NightDocument) -> dict[str, Any] | None:
-    """Return a row per class: who came, how many so far, and how far the true mean may be."""
-    rows = document.classes
-    lines = [
-        [row.class_name, *row.counts, *errors_in_words(row, found, rows)]
-        for row, found in zip(rows, verdicts(rows), strict=True)
-    ]
-    unit = document.settings.unit.capitalize()
-    return table(["Class", f"{unit}s tonight", "So far", *ERRORS], lines)
 
 
 def waiting(document: Document) -> list[str]:
@@ -330,7 +330,7 @@ def lately(document: NightDocument) -> Figure | None:
     if len(windows) > MOST_WINDOWS:
         longest = max(window.nights for _, window in windows)
         windows = [pair for pair in windows if pair[1].nights == longest][:MOST_WINDOWS]
-    points = [(f"{name}, {_span(window)}", window.point) for name, window in windows]
+    points = [(f"{name}, {last(window.nights)}", window.point) for name, window in windows]
     return _squares(points, document.settings)
 
 
@@ -339,7 +339,7 @@ def windows(document: NightDocument) -> dict[str, Any] | None:
     lines = [
         [
             name,
-            _span(window),
+            last(window.nights),
             f"{window.first} to {window.last}",
             size_in_words(window.n, window.n_sd),
             rounded(_noise_of(window, document), 3),
@@ -353,17 +353,10 @@ def windows(document: NightDocument) -> dict[str, Any] | None:
 def _windows(document: NightDocument) -> list[tuple[str, WindowPart]]:
     """Return the windows of all classes that reach further back than those before them."""
     return [
-        (row.class_name, window)
-        for row in document.classes
-        for before, window in zip([None, *row.windows], row.windows, strict=False)
-        if before is None or window.first < before.first
+        (row.class_name, window) for row in document.classes for window in reaching(row.windows)
     ]
 
 
 def _noise_of(window: WindowPart, document: NightDocument) -> float:
     """Return the root mean square distance by which noise moves the mean of a window."""
     return math.sqrt(window.noise(document.axes).trace())
-
-
-def _span(window: WindowPart) -> str:
-    return "last night" if window.nights == 1 else f"last {window.nights} nights"

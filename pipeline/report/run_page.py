@@ -14,9 +14,7 @@ from pipeline.figures import (
     letter,
     listing,
     number,
-    outlines,
     printed_numbers,
-    steps,
     tightness,
 )
 from pipeline.report.claims import claims
@@ -251,16 +249,6 @@ def measured(run: FinishedRun, *, shown: str) -> Figure | None:
     series = run.record.config.get("mechanisms", ())
     groups = {item["series"]: item.get("panel", "") for item in series}
     return curves(run.rows, **chosen, panel_of=groups)
-
-
-def outline_figure(run: FinishedRun) -> Figure | None:
-    """Return the private outlines."""
-    return outlines(run.outlines)
-
-
-def step_figure(run: FinishedRun) -> Figure | None:
-    """Return the time per step."""
-    return steps(run.record)
 
 
 MEASURED = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}

@@ -8,7 +8,6 @@ Bars, one number for each of a few things; printed numbers beside ours, two mark
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -112,7 +111,7 @@ def curves(
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
     title = f"{measured.title[0].upper()}{measured.title[1:]} {where}"
     count = len(set(table["panel"]))
-    figure = finish(
+    return finish(
         chart,
         name="error",
         title=title,
@@ -120,19 +119,14 @@ def curves(
         f"{listing(unique(table['series'])[0], '; ')}.",
         caption=caption(table, x=x, panels=tuple(panels), value=value),
         legend=names,
+        columns={
+            "x": budget_column(table["definition"]) if x == "budget" else x,
+            "mean": f"mean_{value}",
+            **COLUMNS,
+            "count": "repetitions",
+            "expected": "expected_error",
+        },
     )
-    return replace(figure, columns=_columns(table, x=x, value=value))
-
-
-def _columns(table: Table, *, x: str, value: str) -> dict[str, str]:
-    """Return what the columns of the file of numbers are called, each by what it is of."""
-    return {
-        "x": budget_column(table["definition"]) if x == "budget" else x,
-        "mean": f"mean_{value}",
-        **COLUMNS,
-        "count": "repetitions",
-        "expected": "expected_error",
-    }
 
 
 def _measure(table: Table, value: str) -> Axis:
@@ -440,14 +434,14 @@ def bars(
         layers.append(stroke.encode(alt.X("limit:Q")))
     chart = alt.layer(*layers).properties(width=WIDTH - 240, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
-    found = finish(
+    return finish(
         chart,
         name=name,
         title=title,
         alt=f"Bar chart, {axis if isinstance(axis, str) else ' '.join(axis)}: {pairs}.",
         caption=caption,
+        columns={"end": "", "text": "", **columns},
     )
-    return replace(found, columns={"end": "", "text": "", **columns})
 
 
 def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
@@ -532,12 +526,12 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
-    found = finish(
+    return finish(
         chart.properties(width=WIDTH - 300, height={"step": 38}),
         name="printed",
         title="Printed numbers and ours",
         alt=f"Numbers that the paper prints and ours. {told}.",
         caption="Diamond: as printed in the paper. Dot: the same quantity here.",
         legend=(PAPER, OURS),
+        columns={"value": "seconds"} if unit == "s" else {},
     )
-    return replace(found, columns={"value": "seconds"} if unit == "s" else {})

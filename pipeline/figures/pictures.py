@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -251,15 +250,15 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
             spacing={"row": 6, "column": 10},
         )
     )
-    found = finish(
+    return finish(
         chart,
         name="outlines",
         title="Private outlines",
         alt=f"Closed outlines in rows: {listing(shapes)}.",
         caption="At most six of each, turned onto the true mean and scaled to one width: a shape "
         "has neither place nor angle nor size. Records and true mean are not private.",
+        columns={"line": "row", "place": "outline", "order": "landmark"},
     )
-    return replace(found, columns={"line": "row", "place": "outline", "order": "landmark"})
 
 
 def _scaled(outline: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -21,6 +21,7 @@ from datetime import date
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lazy_loader
@@ -157,13 +158,15 @@ def finish(
     alt: str,
     caption: str,
     legend: Sequence[str] = (),
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure:
     """Return the `Figure` of an Altair chart, with the house style and its static picture.
 
-    The names in `legend` decide how many of them fit side by side.
+    The names in `legend` decide how many of them fit side by side; `columns` are what columns of
+    the file of numbers are called.
     """
     spec = specification(chart, legend)
-    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, caption)
+    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, caption, columns)
 
 
 def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:

@@ -101,10 +101,10 @@ def timeline(
         alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
         caption=caption,
         legend=classes,
+        columns={**COLUMNS, "value": name.replace("-", "_"), "span": "mean_of", "stretch": ""},
     )
     every = _layers(records, scale, classes, _up(shown, scale))
-    columns = {**COLUMNS, "value": name.replace("-", "_"), "span": "mean_of", "stretch": ""}
-    return replace(found, spec=specification(every, classes), columns=columns)
+    return replace(found, spec=specification(every, classes))
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -188,15 +188,15 @@ def comparison(
         return None
     seen = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
-    found = finish(
+    return finish(
         _panels(records, terms, along, lines, classes),
         name=name,
         title=title,
         alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands of 95 %.",
         caption=caption,
         legend=classes,
+        columns={**COLUMNS, "same": "value_if_equal", "of": "difference"},
     )
-    return replace(found, columns={**COLUMNS, "same": "value_if_equal", "of": "difference"})
 
 
 def _panels(

@@ -35,8 +35,6 @@ from pipeline.schema import Document, NightDocument
 ALL = "all nights so far"
 MONTH = 30
 """Nights of the window that is drawn night by night."""
-SAME = "nothing that is not the same for all"
-"""Of a statement without words of its own."""
 
 
 class History(NamedTuple):
@@ -307,16 +305,8 @@ def shared_statement(series: Series) -> dict[str, str]:
 
 
 def statements(series: Series) -> dict[str, Any]:
-    """Return a row per release with what its statement says that not all say."""
+    """Return the runs, and the labels of what their statements say that not all say."""
     shared = shared_statement(series)
-    every = [dict(run.document.statement) for run in series.runs]
-    heads = list(dict.fromkeys(label for texts in every for label in texts if label not in shared))
-    lines = [
-        {
-            "place": run.place,
-            "key": run.key,
-            "texts": [texts.get(label, "") for label in heads] or [SAME],
-        }
-        for run, texts in zip(series.runs, every, strict=True)
-    ]
-    return {"heads": ["Release", *(heads or ["Statement"])], "lines": lines[::-1]}
+    every = (label for run in series.runs for label, _ in run.document.statement)
+    labels = list(dict.fromkeys(label for label in every if label not in shared))
+    return {"runs": series.runs, "labels": labels}

@@ -281,18 +281,13 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
 
 
 def reproduction(run: FinishedRun) -> Mapping[str, Any]:
-    """Return what is needed to get the same numbers again."""
-    record = run.record
-    return {
-        "command": record.command,
-        "pairs": {
-            "Seed": str(record.seed) if run.rows is not None else "",
-            "Machine": ", ".join(machine_words(record.machine)),
-            "Started": _moment(record.started),
-            "Finished": _moment(record.finished),
-        },
-        "versions": record.versions,
+    """Return what is needed to get the same numbers again: the run, its machine and its times."""
+    facts = {
+        "Machine": ", ".join(machine_words(run.record.machine)),
+        "Started": _moment(run.record.started),
+        "Finished": _moment(run.record.finished),
     }
+    return {"run": run, "facts": facts}
 
 
 def _moment(written: str) -> str:

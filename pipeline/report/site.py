@@ -60,7 +60,8 @@ class IndexEntry(NamedTuple):
     """One experiment of the index; `missing` are datasets, each with the command that gets it.
 
     Of `runs` there are the id, the name, where its page has it, and whether its data were at hand.
-    `marks` are those of the statements in each run, `mark` the worst.
+    `words` are what became of the statements in each run, `marks` how they are marked, and `mark`
+    is the worst.
     """
 
     id: str
@@ -69,6 +70,7 @@ class IndexEntry(NamedTuple):
     paper: str
     where: str
     own: bool
+    words: Sequence[str]
     marks: Sequence[str]
     told: Sequence[str]
     warnings: Sequence[str]
@@ -169,17 +171,12 @@ def index_page(
     """Return the frame of the index, whose template draws the groups of experiments."""
     groups, experiments = subject
     runs = [run for group in experiments.values() for run in group]
-    entries = [entry for group in groups for entry in group.entries]
     return PageFrame(
         title=texts["title"],
         sections=(),
         privacy=statement_of_runs(runs),
         methods=methods_of_site(runs, texts),
-        texts={
-            "groups": groups,
-            "marks": MARKS,
-            "legend": legend(entries, texts["meaning"]),
-        },
+        texts={"groups": groups, "marks": MARKS},
     )
 
 
@@ -215,6 +212,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
         paper=paper.strip("“ "),
         where=", ".join(filter(None, (name, figures.strip(", ")))),
         own=not paper,
+        words=words,
         marks=[MARKS[word] for word in words],
         told=[items[0].text for items in found.values() if not says and not items[0].warning],
         warnings=list(dict.fromkeys(shown)),
@@ -295,22 +293,6 @@ def groups_of(entries: Sequence[IndexEntry], words: Mapping[str, Any]) -> list[G
     return [
         Group(f"group-{place}", title, items[0].own, items)
         for place, (title, items) in enumerate(titles.items(), 1)
-    ]
-
-
-def legend(entries: Sequence[IndexEntry], meaning: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what each word means, how often it stands and where, for the words that occur."""
-    words = {entry.id: _words(entry.statements) for entry in entries}
-    return [
-        {
-            "word": word,
-            "mark": MARKS[word],
-            "count": sum(found.count(word) for found in words.values()),
-            "meaning": text,
-            "entries": [name for name, found in words.items() if word in found],
-        }
-        for word, text in meaning.items()
-        if any(word in found for found in words.values())
     ]
 
 

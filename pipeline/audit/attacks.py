@@ -11,10 +11,10 @@ two ends (`ENDS`), on opposite sides of all others.
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import cycle, repeat
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -39,8 +39,8 @@ from pipeline.ledger import (
 from pipeline.mean import (
     PUBLIC_LABELS,
     AdaptivePlan,
+    Domain,
     Labels,
-    Prepared,
     admit,
     draw,
     draw_each,
@@ -56,7 +56,7 @@ from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, dra
 from pipeline.stream.epochs import epoch_due
 from pipeline.stream.factorisation import from_limbs
 from pipeline.stream.history import split_epochs
-from pipeline.stream.night import add_placed, draw_openings
+from pipeline.stream.night import add_placed, draw_count, draw_openings
 
 RECORDS = 4
 """Size n of the data sets; one of the records is replaced."""
@@ -97,92 +97,63 @@ class ReplayedSteps(NamedTuple):
 class Transcript(NamedTuple):
     """All noised vectors in order, and what they were before noise; of a stream also its nights."""
 
-    vectors: tuple[FloatArray, ...]
+    vectors: Sequence[FloatArray]
     own: ReplayedSteps
-    history: tuple[Night, ...] = ()
+    history: Sequence[Night] = ()
 
 
-class RecordedNoise:
-    """Sources of noise that keep what they were given and gave, one for each repetition.
+class Tape:
+    """A source of noise that writes transcripts, or gives back those that are written.
 
-    Repetitions are drawn together: each step of all of them, then the next step.
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[Noise],
-        vectors: Sequence[list[FloatArray]] | None = None,
-        own: Sequence[ReplayedSteps] | None = None,
-    ) -> None:
-        self.sources = sources
-        self.vectors = [list[FloatArray]() for _ in sources] if vectors is None else vectors
-        self.own = [ReplayedSteps([], []) for _ in sources] if own is None else own
-        self._each = cycle(zip(self.sources, self.vectors, self.own, strict=True))
-
-    @property
-    def rng(self) -> np.random.Generator | None:
-        """The generator of the sources."""
-        return self.sources[0].rng
-
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add noise and keep the result."""
-        source, vectors, own = next(self._each)
-        noised = source(vector, sigma, sensitivity)
-        vectors.append(noised.vector)
-        own.vectors.append(vector)
-        own.sigmas.append(sigma)
-        return noised
-
-    def repetition(self, row: int) -> "RecordedNoise":
-        """Return the source of one repetition alone."""
-        return RecordedNoise([self.sources[row]], [self.vectors[row]], [self.own[row]])
-
-    def transcripts(self, histories: Iterable[Sequence[Night]] = repeat(())) -> Points:
-        """Return the transcript of each repetition, as objects."""
-        drawn = np.empty(len(self.sources), dtype=object)
-        for row, (vectors, own, history) in enumerate(
-            zip(self.vectors, self.own, histories, strict=False)
-        ):
-            drawn[row] = Transcript(tuple(vectors), own, tuple(history))
-        return drawn
-
-
-class ReplayedNoise:
-    """No noise: transcripts are given back step by step, and what was asked is kept.
-
-    Repetitions are drawn together: each step of all of them, then the next step.
+    Repetitions are drawn together: each step of all of them, then the next step. With `sources`,
+    one for each repetition, noise is added and what was given and gave is kept. Without them
+    transcripts are given back step by step, and what was asked is kept.
 
     Vectors of a step may differ in length from draw to draw, as the last carries second moments or
     not. That is decided by what was released before, so a replay has the same; unless the mechanism
     is broken: then what both have counts.
     """
 
-    rng = None
+    def __init__(self, transcripts: Sequence[Transcript], sources: Sequence[Noise] = ()) -> None:
+        self.transcripts, self.sources = transcripts, sources
+        self._rows = cycle(range(len(transcripts)))
 
-    def __init__(
-        self,
-        transcripts: Sequence[Sequence[FloatArray]],
-        replayed: Sequence[ReplayedSteps] | None = None,
-    ) -> None:
-        self.transcripts = transcripts
-        self.replayed = replayed or [ReplayedSteps([], []) for _ in transcripts]
-        self._each = cycle(zip(self.transcripts, self.replayed, strict=True))
+    @classmethod
+    def blank(cls, sources: Sequence[Noise]) -> "Tape":
+        """Return a tape that transcripts are written on."""
+        return cls([Transcript([], ReplayedSteps([], [])) for _ in sources], sources)
+
+    @classmethod
+    def replaying(cls, transcripts: Sequence[Transcript]) -> "Tape":
+        """Return a tape that gives transcripts back."""
+        return cls([one._replace(own=ReplayedSteps([], [])) for one in transcripts])
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator of the sources."""
+        return self.sources[0].rng if self.sources else None
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Return the next part of a transcript."""
-        transcript, replayed = next(self._each)
-        released = transcript[len(replayed.vectors)]
-        replayed.sigmas.append(sigma)
-        if len(released) == len(vector):
-            replayed.vectors.append(vector)
-            return Noised(released, math.nan)
-        both = min(len(released), len(vector))
-        replayed.vectors.append(np.append(vector[:both], released[both:]))
-        return Noised(np.append(released[:both], vector[both:]), math.nan)
+        """Add noise and keep the result, or return the next part of a transcript."""
+        row = next(self._rows)
+        released, (vectors, sigmas), _ = self.transcripts[row]
+        sigmas.append(sigma)
+        if self.sources:
+            noised = self.sources[row](vector, sigma, sensitivity)
+            cast(list[FloatArray], released).append(noised.vector)
+            vectors.append(vector)
+            return noised
+        known = released[len(vectors)]
+        if len(known) == len(vector):
+            vectors.append(vector)
+            return Noised(known, math.nan)
+        both = min(len(known), len(vector))
+        vectors.append(np.append(vector[:both], known[both:]))
+        return Noised(np.append(known[:both], vector[both:]), math.nan)
 
-    def repetition(self, row: int) -> "ReplayedNoise":
-        """Return the source of one transcript alone."""
-        return ReplayedNoise([self.transcripts[row]], [self.replayed[row]])
+    def repetition(self, row: int) -> "Tape":
+        """Return the tape of one repetition alone."""
+        return Tape([self.transcripts[row]], self.sources[row : row + 1])
 
 
 def replays(mechanism: Any, left: Any, right: Any) -> Replay:
@@ -190,8 +161,8 @@ def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     sides = [mechanism.ready(data) for data in (left, right)]
 
     def replay(transcripts: Sequence[Transcript]) -> list[Steps]:
-        replayed = zip(transcripts, *mechanism.replay(sides, transcripts), strict=True)
-        return [_steps(one.vectors, *parts) for one, *parts in replayed]
+        replayed = (mechanism.replay(side, transcripts) for side in sides)
+        return [_steps(*parts) for parts in zip(transcripts, *replayed, strict=True)]
 
     return replay
 
@@ -204,17 +175,17 @@ def replayed_pair(
     What a step releases without noise on its own data set is what its noise was added to.
     """
     left, right = laws
-    ready = [mechanism.ready(own) for own in data]
-    (moved,), (back,) = mechanism.replay(ready[1:], left), mechanism.replay(ready[:1], right)
+    moved = mechanism.replay(mechanism.ready(data[1]), left)
+    back = mechanism.replay(mechanism.ready(data[0]), right)
     return [
-        [_steps(one.vectors, one.own, other) for one, other in zip(left, moved, strict=True)],
-        [_steps(one.vectors, other, one.own) for one, other in zip(right, back, strict=True)],
+        [_steps(one, one.own, other) for one, other in zip(left, moved, strict=True)],
+        [_steps(one, other, one.own) for one, other in zip(right, back, strict=True)],
     ]
 
 
-def _steps(released: Sequence[FloatArray], left: ReplayedSteps, right: ReplayedSteps) -> Steps:
+def _steps(transcript: Transcript, left: ReplayedSteps, right: ReplayedSteps) -> Steps:
     sigmas = list(zip(left.sigmas, right.sigmas, strict=True))
-    return Steps(released, left.vectors, right.vectors, sigmas)
+    return Steps(transcript.vectors, left.vectors, right.vectors, sigmas)
 
 
 def transcripts(mechanism: Any, ends: tuple[End, End] | None = None) -> Neighbours:
@@ -231,7 +202,7 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     Clips differ from transcript to transcript, and a record moves a mean most between opposite
     edges of the clip: so either end goes, in turns, to where it costs more, by random steps.
     """
-    vectors, size, trial = transcript.vectors, 2.0, 0
+    size, trial = 2.0, 0
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
 
     def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[ReplayedSteps]:
@@ -242,7 +213,7 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
 
     ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
-    most = squared_mu(_steps(vectors, *sides)).sum()
+    most = squared_mu(_steps(transcript, *sides)).sum()
     while trial < SEARCH:
         # as if none of them cost more; those after one that does are not looked at
         tries, sizes = list[tuple[int, FloatArray]](), [size]
@@ -253,11 +224,16 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
         for (i, end), side, size in zip(tries, replayed(tries), sizes[1:], strict=True):
             tried = sides.copy()
             tried[i], trial = side, trial + 1
-            cost = squared_mu(_steps(vectors, *tried)).sum()
+            cost = squared_mu(_steps(transcript, *tried)).sum()
             if cost > most:
                 ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
                 break
-    return _steps(vectors, *sides)
+    return _steps(transcript, *sides)
+
+
+def matrices(logs: Sequence[End]) -> FloatArray:
+    """Return diagonal matrices of these logarithms of eigenvalues, (n, k, k)."""
+    return np.stack([np.diag(np.exp(np.asarray(log, np.float64))) for log in logs])
 
 
 # --- the adaptive mean --------------------------------------------------------------------------
@@ -291,24 +267,29 @@ class AdaptiveTranscripts:
     @property
     def sigma(self) -> float:
         """Noise that the last step of a draw asks for, which does not depend on the records."""
-        ready, noise = self.ready(self.data_set(ENDS[0])), FloatNoise(np.random.default_rng(0))
-        return draw(ready[-1], self.class_budget, noise=noise)[0].sigma
+        data = self.data_set(self.ends[0])
+        (one,) = self.sample(data, size=1, rng=np.random.default_rng(0)).points
+        return float(one.own.sigmas[-1])
+
+    @property
+    def domain(self) -> Domain:
+        """The public bound of the records."""
+        return domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records, one of which is at `end`."""
-        return np.stack([np.diag(np.exp(log)) for log in (end, *[OTHERS] * (RECORDS - 1))])
+        return matrices([end, *[OTHERS] * (RECORDS - 1)])
 
     def classes(self, data: Any) -> list[Points]:
         """Return the records of each class of a data set."""
         return [data]
 
-    def ready(self, data: Any) -> list[Prepared]:
+    def ready(self, data: Any) -> list[Any]:
         """Return the records of each class, prepared for draws of their adaptive mean."""
-        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
-        labels = self.known(data)
+        bound, labels = self.domain, self.known(data)
         admitted = (
-            admit(x, domain=known, manifold=self.manifold, labels=labels)
-            for x in self.classes(data)
+            admit(points, domain=bound, manifold=self.manifold, labels=labels)
+            for points in self.classes(data)
         )
         return [prepare(records, AdaptivePlan(), rng=None) for records in admitted]
 
@@ -316,41 +297,41 @@ class AdaptiveTranscripts:
         """Return what is public of the classes: here, which each record is in."""
         return PUBLIC_LABELS
 
+    def draw(self, ready: list[Any], tape: Tape) -> Sequence[Sequence[Night]]:
+        """Draw a transcript of each class, first class first; return the nights of streams."""
+        for prepared in ready:
+            draw(prepared, self.class_budget, noise=tape, size=len(tape.transcripts))
+        return [()] * len(tape.transcripts)
+
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` transcripts of a data set: the vectors of each, first class first."""
-        drawn, prepared = list[Points](), self.ready(center)
-        for start in range(0, size, TOGETHER):
-            few = min(TOGETHER, size - start)
-            noise = RecordedNoise([self.noise(rng) for _ in range(few)])
-            for ready in prepared:
-                draw(ready, self.class_budget, noise=noise, size=few)
-            drawn.append(noise.transcripts())
-        return Draws(np.concatenate(drawn), Diagnostics())
+        """Return `size` transcripts of a data set, as objects."""
+        drawn, ready = np.empty(size, dtype=object), self.ready(center)
+        for rows in np.split(np.arange(size), range(TOGETHER, size, TOGETHER)):
+            tape = Tape.blank([self.noise(rng) for _ in rows])
+            histories = self.draw(ready, tape)
+            for row, one, history in zip(rows, tape.transcripts, histories, strict=True):
+                drawn[row] = one._replace(history=history)
+        return Draws(drawn, Diagnostics())
 
-    def replay(
-        self, sides: Sequence[list[Prepared]], transcripts: Sequence[Transcript]
-    ) -> list[list[ReplayedSteps]]:
-        """Return what the steps of transcripts release on each side, unnoised, and each σ."""
-        replayed = [list[ReplayedSteps]() for _ in sides]
+    def replay(self, ready: list[Any], transcripts: Sequence[Transcript]) -> list[ReplayedSteps]:
+        """Return what the steps of transcripts release on a data set, unnoised, and each σ."""
+        replayed = list[ReplayedSteps]()
         for start in range(0, len(transcripts), TOGETHER):
-            few = [one.vectors for one in transcripts[start : start + TOGETHER]]
-            for ready, steps in zip(sides, replayed, strict=True):
-                noise = ReplayedNoise(few)
-                for prepared in ready:
-                    draw(prepared, self.class_budget, noise=noise, size=len(few))
-                steps += noise.replayed
+            tape = Tape.replaying(transcripts[start : start + TOGETHER])
+            self.draw(ready, tape)
+            replayed += [one.own for one in tape.transcripts]
         return replayed
 
     def replay_each(
-        self, sides: Sequence[list[Prepared]], transcript: Transcript
+        self, sides: Sequence[list[Any]], transcript: Transcript
     ) -> list[ReplayedSteps]:
-        """Return what the steps of one transcript release on each of several sides."""
-        noise = ReplayedNoise([transcript.vectors] * len(sides))
+        """Return what the steps of one transcript release on each of several data sets."""
+        tape = Tape.replaying([transcript] * len(sides))
         for prepared in zip(*sides, strict=True):
-            draw_each(prepared, self.class_budget, noise=noise)
-        return list(noise.replayed)
+            draw_each(prepared, self.class_budget, noise=tape)
+        return [one.own for one in tape.transcripts]
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -381,10 +362,8 @@ class LabelTranscripts(AdaptiveTranscripts):
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records of both classes; one at `end` is in the first, or in the second."""
-        one, other = (np.diag(np.exp(np.asarray(log, float))) for log in (end, OTHERS))
-        others = [other] * (RECORDS - 1)
-        classes = [others, [*others, one]] if more else [[*others, one], others]
-        return [np.stack(points) for points in classes]
+        both = [OTHERS] * (RECORDS - 1), [*[OTHERS] * (RECORDS - 1), end]
+        return [matrices(logs) for logs in (both if more else both[::-1])]
 
     def classes(self, data: Any) -> list[Points]:
         """Return the records of each class of a data set."""
@@ -437,18 +416,18 @@ class PersonTranscripts(AdaptiveTranscripts):
 
         All others have `IMAGES` in one class.
         """
-        logs: list[End] = []
-        labels: list[int] = []
-        people: list[bytes] = []
         own = IMAGES + 3 * more
-        for label in range(len(CARD.classes)):
-            logs += [end] * own + [OTHERS] * (IMAGES * (RECORDS - 1))
-            people += [b"one"] * own
-            for number in range(RECORDS - 1):
-                people += [f"{label}-{number}".encode()] * IMAGES
-            labels += [label] * (len(logs) - len(labels))
-        points = np.stack([np.diag(np.exp(log)) for log in logs])
-        return Album(points, np.array(labels), np.array(people))
+        images = [
+            (log, label, person)
+            for label in range(len(CARD.classes))
+            for log, person, many in (
+                (end, "one", own),
+                *((OTHERS, f"{label}-{number}", IMAGES) for number in range(RECORDS - 1)),
+            )
+            for _ in range(many)
+        ]
+        logs, labels, people = zip(*images, strict=True)
+        return Album(matrices(logs), np.array(labels), np.array(people, dtype=np.bytes_))
 
     def classes(self, data: Album) -> list[Points]:
         """Return the records of each class, persons unless not `whole`."""
@@ -475,38 +454,44 @@ class PersonTranscripts(AdaptiveTranscripts):
 
 
 class ReadyStream(NamedTuple):
-    """What a data set's transcripts have in common: nights that are known, and the sums then.
+    """What transcripts of a class have in common: nights that are known, and the sums then.
 
-    `placed` are the records of all nights as `StreamMechanism.placed` gives them, `rests` from how
-    many nights each goes on.
+    `placed` are the records of all nights as `StreamMechanism.placed` gives them, `units` how many
+    it is public that came, `rests` from how many nights each goes on.
     """
 
     stream: StreamMechanism
     placed: list[FloatArray]
+    units: list[int]
     known: list[Night]
     private: PrivateSums
-    rests: tuple[int, ...]
+    rests: Sequence[int]
 
-    def openings(
-        self, noise: RecordedNoise | ReplayedNoise, size: int
-    ) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
-        """Return the nights of `size` repetitions up to the last opening, and the sums till then.
+    def openings(self, tape: Tape) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
+        """Return the nights of all repetitions up to the last opening, and the sums till then.
 
-        Nothing is released before an opening, so all of them are drawn together.
+        Nothing but counts is released before an opening, so all of them are drawn together.
         """
+        stream, size = self.stream, len(tape.transcripts)
         histories = [list(self.known) for _ in range(size)]
         states = {len(self.known): self.private}
         for place in range(len(self.known), len(self.placed)):
-            past, units = histories[0][: self.rests[place]], len(self.placed[place])
-            if split_epochs(self.stream, past).opened is not None:
+            pasts = [history[: self.rests[place]] for history in histories]
+            if split_epochs(stream, pasts[0]).opened is not None:
                 break
-            held = add_placed(self.stream, past, states[self.rests[place]], self.placed[place])
+            held = add_placed(stream, pasts[0], states[self.rests[place]], self.placed[place])
             states[place + 1] = held
-            if self.stream.plan.opens(len(held.held)):
-                tonight = Night(len(past) + 1, units, len(held.held))
-                nights = draw_openings(self.stream, tonight, held, noise=noise, size=size)
-            else:
-                nights = [draw_night(self.stream, past, held, units, noise=noise)] * size
+            so_far = sum(self.units[: self.rests[place]]) + self.units[place]
+            nights = [Night(len(pasts[0]) + 1, self.units[place], so_far)] * size
+            opens = stream.plan.opens(len(held.held))
+            if stream.plan.secret:  # by its count, as the records of these classes do for certain
+                nights = [draw_count(stream, past, held, nights[0], tape)[0] for past in pasts]
+            if opens:
+                opened = draw_openings(stream, nights[0], held, noise=tape, size=size)
+                nights = [
+                    replace(night, opened=one.opened)
+                    for night, one in zip(nights, opened, strict=True)
+                ]
             for history, night in zip(histories, nights, strict=True):
                 history.append(night)
         return histories, states
@@ -521,188 +506,46 @@ class ReadyStream(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StreamTranscripts:
+class StreamTranscripts(AdaptiveTranscripts):
     """A stream of one class over all nights of its horizon, drawn as its transcripts.
 
     Drawn by the code that releases a night.
 
     Attributes
     ----------
-    budget, manifold
-        As for any mechanism; the budget is what a record pays for all nights.
-    sizes : tuple of int
-        Records of each night, the first of which opens the stream; as many nights as its horizon.
+    sizes : tuple of tuple of int
+        Records of each night of each class, as many nights as its horizon; the first opens the
+        stream.
     place : int
         Index of the night whose first record is replaced. If that is not the first, the opening is
         the same on both data sets, and all transcripts go on from one.
     person : bool
         Whether a record is a person, who is replaced with all images.
-    noise : callable
-        The source of noise of a generator.
-    rests : tuple of int
-        From how many nights each goes on; from all before it where that is left out.
+    rests : callable
+        Number of nights → from how many each of them goes on; from all before it by default.
     again : bool
         Broken on purpose: the record comes again on every later night.
     peek : bool
         Broken on purpose: sums without noise move the centre of an epoch.
     """
 
-    budget: Budget
-    manifold: Manifold
-    sizes: tuple[int, ...]
-    place: int
+    sizes: tuple[tuple[int, ...], ...] = ()
+    place: int = 0
     person: bool = False
-    noise: Callable[[np.random.Generator], Noise] = FloatNoise
-    rests: tuple[int, ...] = ()
+    rests: Callable[[int], Sequence[int]] = range
     again: bool = False
     peek: bool = False
     together: ClassVar[int] = 1
-    ends: ClassVar[tuple[End, End]] = ENDS
+    secret: ClassVar[bool] = False
     sensitivity: ClassVar[float] = 1.0
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
     @cached_property
     def stream(self) -> StreamMechanism:
-        """What is released of the one class."""
-        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
-        plan = StreamPlan(self.budget, len(self.sizes), opening=1.0)
-        return StreamMechanism(replace(plan, opening=OPENING * plan.mu), known, self.manifold)
-
-    @property
-    def sigma(self) -> float:
-        """Noise of the clipped vectors of every night."""
-        return self.stream.steps[2].sigma
-
-    def data_set(self, end: End, *, more: bool = False) -> list[Points]:
-        """Return the records of every night, the first at `place` being the one at `end`."""
-        one, other = (np.diag(np.exp(np.asarray(log, float))) for log in (end, OTHERS))
-        if self.person:
-            images = IMAGES + 3 * more
-            own = person_records(np.stack([one] * images), np.full(images, b"one"), self.manifold)
-        else:
-            own = to_chart(self.manifold, one[None])
-        others = to_chart(self.manifold, other[None])
-        nights = [np.repeat(others, size, axis=0) for size in self.sizes]
-        for night in range(self.place, len(nights) if self.again else self.place + 1):
-            nights[night] = np.concatenate([own, nights[night][1:]])
-        return nights
-
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` transcripts of the nights `center`, as objects."""
-        noise = RecordedNoise([self.noise(rng) for _ in range(size)])
-        histories = self._nights([self.ready(cast(list[Points], center))], [noise], size)
-        return Draws(noise.transcripts(histories), Diagnostics())
-
-    def _nights(
-        self,
-        sides: Sequence[ReadyStream],
-        noises: Sequence[RecordedNoise | ReplayedNoise],
-        size: int,
-        published: Sequence[Sequence[Night]] | None = None,
-    ) -> Sequence[Sequence[Night]]:
-        """Draw all nights of repetitions, each after those that are drawn, or were published."""
-        opened = [side.openings(noise, size) for side, noise in zip(sides, noises, strict=True)]
-        begun, rests = len(opened[0][0][0]), sides[0].rests
-        histories = opened[0][0] if published is None else list(map(list, published))
-        sums = [dict[tuple[Any, ...], PrivateSums]() for _ in sides]
-        for row, history in enumerate(histories):
-            states = [dict(private) for _, private in opened]
-            for place in range(begun, len(sides[0].placed)):
-                past = history[: rests[place]]
-                key = place, *_clip_key(sides[0].stream, past)
-                for side, noise, state, known in zip(sides, noises, states, sums, strict=True):
-                    private, units = state[rests[place]], side.placed[place]
-                    if key not in known:
-                        known[key] = add_placed(side.stream, past, private, units)
-                    state[place + 1] = known[key]
-                    source = noise.repetition(row)
-                    night = draw_night(side.stream, past, known[key], len(units), noise=source)
-                    if published is None:
-                        history.append(self._published(night, private))
-        return histories
-
-    def _published(self, night: Night, private: PrivateSums) -> Night:
-        """Return a night as it is published: with `peek`, its epoch moves by sums without noise."""
-        if not self.peek or night.epoch is None:
-            return night
-        moved = night.epoch.centre + vector_sum(private, self.manifold.dim)
-        return replace(night, epoch=replace(night.epoch, centre=moved))
-
-    def ready(self, data: Sequence[Points]) -> ReadyStream:
-        """Return what is the same on both data sets: an opening, or nothing."""
-        stream, private = self.stream, empty_state(self.manifold.dim)
-        placed = [stream.placed(points) for points in data]
-        rests = self.rests or tuple(range(len(placed)))
-        if self.place == 0:
-            return ReadyStream(stream, placed, [], private, rests)
-        private, opening = self._opened
-        return ReadyStream(stream, placed, [opening], private, rests)
-
-    @cached_property
-    def _opened(self) -> tuple[PrivateSums, Night]:
-        """Return the first night where all its records stay, and the sums then."""
-        units = self.stream.placed(self.data_set(OTHERS)[0])
-        private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
-        noise = FloatNoise(np.random.default_rng(0))
-        return private, draw_night(self.stream, [], private, len(units), noise=noise)
-
-    def replay(
-        self, sides: Sequence[ReadyStream], transcripts: Sequence[Transcript]
-    ) -> list[list[ReplayedSteps]]:
-        """Return what nights give on each side, each after those that were published."""
-        noises = [ReplayedNoise([one.vectors for one in transcripts]) for _ in sides]
-        self._nights(sides, noises, len(transcripts), [one.history for one in transcripts])
-        return [list(noise.replayed) for noise in noises]
-
-    def replay_each(
-        self, sides: Sequence[ReadyStream], transcript: Transcript
-    ) -> list[ReplayedSteps]:
-        """Return what the nights of one transcript give on each of several sides."""
-        return [self.replay([side], [transcript])[0][0] for side in sides]
-
-    def expected_error(self) -> float | None:
-        """Return None: not needed here."""
-        return None
-
-
-@dataclass(frozen=True)
-class LabelStreamTranscripts:
-    """Streams of two classes whose labels are secret, over all nights of their horizon.
-
-    The very same record is of the first class on one data set and of the second on the other. The
-    budget is paid once, for both classes. Steps are those of the first class, then of the second.
-
-    Attributes
-    ----------
-    budget, manifold, noise
-        As of `StreamTranscripts`.
-    sizes : tuple of tuple of int
-        Records of each night, but for the one that moves, of each class.
-    place : int
-        Index of the night on which that one comes.
-    again : bool
-        Broken on purpose: it comes again on every later night.
-    """
-
-    budget: Budget
-    manifold: Manifold
-    sizes: tuple[tuple[int, ...], tuple[int, ...]]
-    place: int
-    noise: Callable[[np.random.Generator], Noise] = FloatNoise
-    again: bool = False
-    together: ClassVar[int] = 1
-    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
-    sensitivity: ClassVar[float] = 1.0
-    law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
-
-    @cached_property
-    def stream(self) -> StreamMechanism:
-        """What is released of either class, which opens at `COUNTED` records for certain."""
-        known = domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
-        plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=True)
-        return StreamMechanism(replace(plan, opening=COUNTED / 2.0 * plan.mu), known, self.manifold)
+        """What is released of each class."""
+        plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=self.secret)
+        least = COUNTED / 2.0 if self.secret else OPENING
+        return StreamMechanism(replace(plan, opening=least * plan.mu), self.domain, self.manifold)
 
     @property
     def sigma(self) -> float:
@@ -710,63 +553,87 @@ class LabelStreamTranscripts:
         return self.stream.steps[2].sigma
 
     def data_set(self, end: End, *, more: bool = False) -> list[list[Points]]:
-        """Return the records of every night of both classes; one at `end` is in the second."""
-        one, other = (
-            to_chart(self.manifold, np.diag(np.exp(np.asarray(log, float)))[None])
-            for log in (end, OTHERS)
-        )
-        classes = [[np.repeat(other, size, axis=0) for size in sizes] for sizes in self.sizes]
-        nights = classes[int(more)]
+        """Return the records of every night of each class, one at `place` being at `end`."""
+        own, others = (to_chart(self.manifold, matrices([log])) for log in (end, OTHERS))
+        if self.person:
+            images = matrices([end] * (IMAGES + 3 * more))
+            own = person_records(images, np.zeros(len(images)), self.manifold)
+        classes = [[np.repeat(others, size, axis=0) for size in sizes] for sizes in self.sizes]
+        nights, replaced = classes[int(more and self.secret)], int(not self.secret)
         for night in range(self.place, len(nights) if self.again else self.place + 1):
-            nights[night] = np.concatenate([one, nights[night]])
+            nights[night] = np.concatenate([own, nights[night][replaced:]])
         return classes
 
-    def ready(self, data: list[list[Points]]) -> list[list[FloatArray]]:
-        """Return the records of every night of both classes in the chart."""
-        return [[self.stream.placed(points) for points in nights] for nights in data]
+    def ready(self, data: Any) -> list[Any]:
+        """Return what is the same on both data sets: an opening, or nothing."""
+        stream, nothing = self.stream, empty_state(self.manifold.dim)
+        placed = [[stream.placed(points) for points in nights] for nights in data]
+        units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
+        rests = self.rests(len(units))
+        private, known = (nothing, []) if self.secret or not self.place else self._opened
+        return [ReadyStream(stream, nights, units, known, private, rests) for nights in placed]
 
-    def _draw(self, ready: list[list[FloatArray]], noise: Noise) -> None:
-        """Draw all nights of the first class, then of the second."""
-        totals = [sum(map(len, night)) for night in zip(*ready, strict=True)]
-        for nights in ready:
-            history, private = list[Night](), empty_state(self.manifold.dim)
-            for placed, total in zip(nights, totals, strict=True):
-                private = add_placed(self.stream, history, private, placed)
-                history.append(draw_night(self.stream, history, private, total, noise=noise))
+    @cached_property
+    def _opened(self) -> tuple[PrivateSums, list[Night]]:
+        """Return the sums of the first night where all its records stay, and that night."""
+        units = self.stream.placed(self.data_set(OTHERS)[0][0])
+        private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
+        noise = FloatNoise(np.random.default_rng(0))
+        return private, [draw_night(self.stream, [], private, len(units), noise=noise)]
 
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` transcripts of a data set, as objects."""
-        ready = self.ready(cast(list[list[Points]], center))
-        drawn = np.empty(size, dtype=object)
-        for row in range(size):
-            noise = RecordedNoise([self.noise(rng)])
-            self._draw(ready, noise)
-            drawn[row] = noise.transcripts()[0]
-        return Draws(drawn, Diagnostics())
+    def draw(self, ready: list[Any], tape: Tape) -> Sequence[Sequence[Night]]:
+        """Draw all nights of each class; each goes on from those drawn, or those published."""
+        histories = list(zip(*(self._nights(side, tape) for side in ready), strict=True))
+        return [[night for history in own for night in history] for own in histories]
 
-    def replay(
-        self, sides: Sequence[list[list[FloatArray]]], transcripts: Sequence[Transcript]
-    ) -> list[list[ReplayedSteps]]:
-        """Return what nights give on each side, each after those of a transcript."""
-        replayed = [list[ReplayedSteps]() for _ in sides]
-        for ready, steps in zip(sides, replayed, strict=True):
-            for one in transcripts:
-                noise = ReplayedNoise([one.vectors])
-                self._draw(ready, noise)
-                steps += noise.replayed
-        return replayed
+    def _nights(self, side: ReadyStream, tape: Tape) -> Sequence[Sequence[Night]]:
+        """Draw all nights of repetitions of one class."""
+        histories, private = side.openings(tape)
+        sums = dict[tuple[Any, ...], PrivateSums]()
+        for row, (history, published) in enumerate(zip(histories, tape.transcripts, strict=True)):
+            states = dict(private)
+            for place in range(len(history), len(side.placed)):
+                past = history[: side.rests[place]]
+                key = place, *_clip_key(side.stream, past)
+                if key not in sums:
+                    before = states[side.rests[place]]
+                    sums[key] = add_placed(side.stream, past, before, side.placed[place])
+                states[place + 1] = sums[key]
+                night = draw_night(
+                    side.stream, past, sums[key], side.units[place], noise=tape.repetition(row)
+                )
+                if self.peek and night.epoch is not None:
+                    night = self._moved(night, states[side.rests[place]], published.history)
+                history.append(night)
+        return histories
+
+    def _moved(self, night: Night, private: PrivateSums, published: Sequence[Night]) -> Night:
+        """Return a night whose epoch begins where it was published, or by sums without noise."""
+        epoch = night.epoch
+        assert epoch is not None
+        if published:
+            return replace(night, epoch=published[night.night - 1].epoch)
+        moved = epoch.centre + vector_sum(private, self.manifold.dim)
+        return replace(night, epoch=replace(epoch, centre=moved))
 
     def replay_each(
-        self, sides: Sequence[list[list[FloatArray]]], transcript: Transcript
+        self, sides: Sequence[list[Any]], transcript: Transcript
     ) -> list[ReplayedSteps]:
-        """Return what the nights of one transcript give on each of several sides."""
-        return [steps for (steps,) in self.replay(sides, [transcript])]
+        """Return what the nights of one transcript give on each of several data sets."""
+        return [self.replay(ready, [transcript])[0] for ready in sides]
 
-    def expected_error(self) -> float | None:
-        """Return None: not needed here."""
-        return None
+
+@dataclass(frozen=True)
+class LabelStreamTranscripts(StreamTranscripts):
+    """Streams of two classes whose labels are secret, each opening at `COUNTED` for certain.
+
+    The very same record is of the first class on one data set and of the second on the other: it
+    comes on the night at `place`, beside all others. The budget is paid once, for both classes.
+    """
+
+    secret: ClassVar[bool] = True
+    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
+    law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
 
 
 def vector_sum(private: PrivateSums, dim: int) -> FloatArray:

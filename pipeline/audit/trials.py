@@ -135,8 +135,8 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     """Draw from both laws of one case and compare what they show with its claims."""
     start = time.perf_counter()
     honest = case.calibrate()
-    pair = case.neighbours(honest)
     drawn = honest if case.broken is None else case.broken(case)
+    pair = case.neighbours(drawn if case.known else honest)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     released: list[Any] = [
@@ -148,7 +148,7 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
         steps = replayed_pair(drawn, (pair.left, pair.right), released)
         every = zip(np.concatenate(released), [*steps[0], *steps[1]], strict=True)
         dearest = max(every, key=lambda item: float(squared_mu(item[1]).sum()))[0]
-        others = [edges(drawn, dearest)] if case.attack is None else []
+        others = [] if case.attack or case.known else [edges(drawn, dearest)]
         exact = [cost(*steps, alpha=alpha, others=others)]
     if case.replayed and case.attack is None:
         left, right = (np.array([log_ratio(one) for one in law]) for law in steps)

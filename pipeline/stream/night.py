@@ -154,7 +154,7 @@ def draw_night(
     if past.holds:
         waits = Night(number, units, n)
         if plan.secret:
-            waits, opens = _draw_count(stream, history, after, waits, noise)
+            waits, opens = draw_count(stream, history, after, waits, noise)
         else:
             opens = plan.opens(n, past.n if past.openings else None)
             if len(after.held) != n - past.n:
@@ -178,7 +178,7 @@ def draw_night(
     return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:last], rhos, count)
 
 
-def _draw_count(
+def draw_count(
     stream: StreamMechanism,
     history: Sequence[Night],
     after: PrivateSums,

@@ -38,18 +38,12 @@ from pipeline.audit.bounds import (
     upper_limit,
 )
 from pipeline.audit.cases import (
-    ADAPTIVE_CASES,
     BUDGETS,
     CHAINS,
-    LABEL_CASES,
-    LABEL_STREAMS,
-    OVERLAPPING,
-    PERSON_CASES,
-    STREAM_CASES,
-    STREAMS,
+    PLANNED,
+    after_the_first,
     half_noise,
     misprinted_sigma,
-    opened_again,
 )
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
@@ -60,7 +54,12 @@ from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_s
 from pipeline.results import read_metadata
 from pipeline.results.tables import AUDIT_SCHEMA, read_table
 
-PLANNED = (*ADAPTIVE_CASES, *LABEL_CASES, *PERSON_CASES, *STREAM_CASES.values())
+ADAPTIVE_CASES, LABEL_CASES, PERSON_CASES = (
+    tuple(item for item in PLANNED if item.mechanism.split()[0] == name)
+    for name in ("adaptive", "labels", "persons")
+)
+STREAM_CASES = {item.mechanism: item for item in PLANNED if item.mechanism.startswith("stream")}
+LABEL_STREAMS = [name for name in STREAM_CASES if name.startswith("stream, labels")]
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
 
 
@@ -298,11 +297,12 @@ def test_a_label_costs_the_budget_over_all_nights() -> None:
 def test_nights_that_are_begun_at_once_go_on_from_all_before_them() -> None:
     """As a ledger decides: all but one are begun anew. From the first alone, it costs √7 times."""
     assert overlapping(8) == tuple(range(8))
-    (sizes, *_) = STREAMS[OVERLAPPING]
-    assert len(sizes) == 8
-    broken = opened_again(STREAM_CASES[OVERLAPPING].calibrate())
-    assert isinstance(broken, StreamTranscripts)
-    assert broken.rests == (0, 1, 1, 1, 1, 1, 1, 1)
+    sound = STREAM_CASES["stream, overlapping"].calibrate()
+    assert isinstance(sound, StreamTranscripts)
+    assert [len(sizes) for sizes in sound.sizes] == [8]
+    assert sound.rests is overlapping
+    broken = replace(sound, rests=after_the_first)
+    assert broken.rests(8) == [0, 1, 1, 1, 1, 1, 1, 1]
     left, right = (cast(Any, broken.data_set(end)) for end in ENDS)
     (transcript,) = broken.sample(left, size=1, rng=np.random.default_rng(3)).points
     assert sum(night.opened is not None for night in transcript.history) == 7

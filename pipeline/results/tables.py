@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,80 +42,34 @@ class Field(NamedTuple):
     """One column: Arrow type, unit, meaning, whether it may be left out, and what then stands."""
 
     type: str
-    unit: str
-    meaning: str
+    unit: str = ""
+    meaning: str = ""
     optional: bool = False
     left_out: float = np.nan
 
 
-SCHEMA: Mapping[str, Field] = {
-    "experiment": Field("text", "", "name of the experiment"),
-    "dataset": Field("text", "", "name of the dataset"),
-    "label": Field("int32", "", "label of the class, its index in the dataset"),
-    "class_name": Field("text", "", "name of the class"),
-    "n": Field("int64", "records", "records in the class; public"),
-    "manifold": Field("text", "", "manifold that measures the error"),
-    "dim": Field("int32", "", "dimension d of the manifold", True),
-    "descriptor": Field("text", "", "covariance descriptor of an image"),
-    "mechanism": Field("text", "", "mechanism that adds the noise"),
-    "series": Field("text", "", "the curve a row belongs to, as a legend prints it"),
-    "sampler": Field("text", "", "how the noise was drawn: exact, or a Markov chain"),
-    "definition": Field("text", "", "definition of privacy the budget is counted in"),
-    "budget": Field("float64", "", "total budget: ε, μ, ρ or θ of the definition"),
-    "delta": Field("float64", "", "δ of approximate differential privacy", True),
-    "alpha": Field("float64", "", "order α of Rényi differential privacy", True),
-    "tau": Field("float64", "", "τ of mean concentrated differential privacy", True),
-    "sensitivity": Field("float64", "distance", "sensitivity Δ of the mean, replace-one"),
-    "sigma": Field("float64", "distance", "scale σ of the noise on the mean", True),
-    "footpoint": Field("text", "", "where the base of the tangent space came from"),
-    "night": Field("int32", "nights", "number of the night, 0 where none are counted", True, 0),
-    "repetition": Field("int32", "", "number of the repetition, from 0"),
-    "seed": Field("uint64", "", "seed of the row's random stream, shared by its repetitions"),
-    "error": Field(
-        "float64",
-        "distance",
-        "nonprivate: from the private to the true mean; of tests, between both; of "
-        "classifiers, root mean square over the classes",
-        True,
-    ),
-    "distance": Field("text", "", "in which distance the error is measured", True),
-    "expected_error": Field("float64", "distance", "exact expectation of the error", True),
-    "acceptance": Field("float64", "", "share of the proposals accepted, 1 if none is", True),
-    "radius": Field("float64", "distance", "radius of the region of 95 %", True),
-    "reach": Field("float64", "", "nonprivate: least level whose region holds the true mean", True),
-    "offered": Field(
-        "float64", "", "1 where a region is available, of each release; 0 where not", True
-    ),
-    "p_value": Field("float64", "", "p-value of the test of two releases", True),
-    "rejected": Field("float64", "", "1 where it is 0.05 or less, 0 where it is not", True),
-    "outside": Field("float64", "", "nonprivate: share of local records that are outside", True),
-    "as_stated": Field("float64", "", "1 where it is in the range stated, 0 where not", True),
-    "auc": Field("float64", "", "nonprivate: area under the ROC curve, mean of all classes", True),
-    "balanced": Field("float64", "", "nonprivate: mean of the shares of each class found", True),
-    "auc_plain": Field("float64", "", "nonprivate: area of the same classifier, no noise", True),
-    "balanced_plain": Field("float64", "", "nonprivate: balanced accuracy without noise", True),
-    "status": Field("text", "", "one of: " + ", ".join(STATUSES)),
-    "seconds": Field("float64", "s", "wall-clock time of the row's draw, or pass", True),
-    "memory": Field("float64", "MB", "most memory so far, above an idle interpreter", True),
-    "version": Field("text", "", "version of covdp"),
-}
-"""The columns of ``results/*.parquet``, in order."""
+_COLUMNS = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 
-BOUND_SCHEMA: Mapping[str, Field] = {
-    "label": Field("int32", "", "label of the class, its index in the dataset"),
-    "class_name": Field("text", "", "name of the class"),
-    "n": Field("int64", "images", "records in the class; public"),
-    "largest_norm": Field(
-        "float64", "distance", "nonprivate: largest distance of R to Id; ‖log R‖_F"
-    ),
-    "radius": Field("float64", "distance", "proven radius r of the domain around Id"),
-    "ratio": Field("float64", "", "nonprivate: largest_norm / radius, at most 1"),
-    "diameter": Field("float64", "distance", "proven diameter D of the domain"),
-    "least_eigenvalue": Field("float64", "", "nonprivate: least eigenvalue of R in the class"),
-    "largest_trace": Field("float64", "", "nonprivate: largest trace of R in the class"),
-    "ok": Field("bool", "", "whether the bound holds on every image of the class"),
-}
+
+def _schema(*tables: str) -> Mapping[str, Field]:
+    """Return the columns of tables of ``columns.toml``, in order; later ones change earlier."""
+    columns = dict[str, dict[str, Any]]()
+    for table in tables:
+        for name, known in _COLUMNS[table].items():
+            columns[name] = {**columns.get(name, {}), **known}
+    return {name: Field(**known) for name, known in columns.items()}
+
+
+SCHEMA = _schema("rows")
+"""The columns of ``results/*.parquet``, in order."""
+BOUND_SCHEMA = _schema("bound")
 """The columns of ``runs/<run>/bound.parquet``, in order."""
+AUDIT_SCHEMA = _schema("audit")
+"""The columns of ``audit/audit.parquet``, in order."""
+RELEASE_SCHEMA = _schema("release")
+"""The columns of a release, in order: the same for all of them, so that they can be stacked."""
+NIGHT_SCHEMA = _schema("release", "night")
+"""The columns of a night of a stream: the same for all nights."""
 
 
 def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> Any:
@@ -407,29 +362,6 @@ def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:
     return table
 
 
-AUDIT_SCHEMA: Mapping[str, Field] = {
-    "mechanism": Field("text", "", "mechanism that adds the noise"),
-    "manifold": Field("text", "", "manifold of the statistic"),
-    "dimension": Field("int32", "", "dimension d of the manifold"),
-    "sampler": Field("text", "", "how the noise was drawn: exact, or a Markov chain"),
-    "fault": Field("text", "", "what was broken on purpose, empty for the mechanism itself"),
-    "definition": Field("text", "", "definition of privacy the claim belongs to"),
-    "guarantee": Field("text", "", "the whole claim, in words"),
-    "budget": Field("float64", "", "main parameter of the claim: ε, μ, ρ or θ"),
-    "sensitivity": Field("float64", "distance", "Δ, distance of the two statistics"),
-    "sigma": Field("float64", "distance", "scale σ of the noise, of transcripts in the last step"),
-    "trials": Field("int64", "draws", "draws from the law on either of the two data sets"),
-    "quantity": Field("text", "", "epsilon or mu, bounded by counts; squared mu, exact"),
-    "delta": Field("float64", "", "δ at which ε is bounded; missing for μ", True),
-    "lower": Field("float64", "", "the true value is at least this, all rows together"),
-    "claim": Field("float64", "", "the true value is claimed to be at most this", True),
-    "tightness": Field("float64", "", "lower / claim; a sound mechanism stays at or below 1", True),
-    "verdict": Field("text", "", "ok or VIOLATED; caught or MISSED for a fault; label"),
-    "seconds": Field("float64", "s", "wall-clock time of the case, shared by its rows"),
-}
-"""The columns of ``audit/audit.parquet``, in order."""
-
-
 def write_audit(
     path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
 ) -> Path:
@@ -443,52 +375,6 @@ def write_audit(
         When the file cannot be written.
     """
     return write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
-
-
-RELEASE_SCHEMA: Mapping[str, Field] = {
-    "label": Field("int32", "", "label of the class; public"),
-    "name": Field("string", "", "name of the class; public"),
-    "n": Field("int64", "records", "images or persons of the class: exact, or the released count"),
-    "n_sd": Field("float64", "records", "standard deviation of the noise of n; 0 where exact"),
-    "point": Field("list<list<float64>>", "", "private mean descriptor, (k, k), row by row"),
-    "coordinates": Field(
-        "list<float64>", "", "the same in the manifold's chart at the identity, as it was released"
-    ),
-    "predicted_error": Field(
-        "float64",
-        "distance",
-        "distance to the true mean, root mean square, predicted from private and public values",
-        True,
-    ),
-    "observed": Field(
-        "string",
-        "",
-        "JSON: the mean before it was shrunk, its noise and the second moment, all noised, or "
-        "functions of what is; what regions, tests and classifiers are made of",
-        True,
-    ),
-    "mu": Field("float64", "", "what this class cost, as Gaussian DP: idealised", True),
-    "rho": Field("float64", "", "what this class cost, as certified zero-concentrated DP", True),
-}
-"""The columns of a release, in order: the same for all of them, so that they can be stacked."""
-
-NIGHT_SCHEMA: Mapping[str, Field] = {
-    **RELEASE_SCHEMA,
-    "point": RELEASE_SCHEMA["point"]._replace(
-        meaning="private mean descriptor of all records so far, (k, k), row by row", optional=True
-    ),
-    "coordinates": RELEASE_SCHEMA["coordinates"]._replace(optional=True),
-    "n_sd": RELEASE_SCHEMA["n_sd"]._replace(optional=True),
-    "n_tonight": Field(
-        "int64", "records", "images or persons that entered this night; none if secret", True
-    ),
-    "n_so_far": Field(
-        "int64", "records", "images or persons up to this night; none if secret", True
-    ),
-    "sigma": Field("float64", "", "standard deviation of the noise of w; public"),
-    "w": Field("list<float64>", "", "weighted sum of the clipped vectors of all nights", True),
-}
-"""The columns of a night of a stream: the same for all nights."""
 
 
 def write_release(

@@ -9,10 +9,11 @@ stopped with the same numbers. What a record is where images are of persons, dif
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import Any, NamedTuple, TypeAlias
+from functools import cache, cached_property, partial
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,18 +109,6 @@ UNITS = {
 """What `records` of a series may be; where the unit is the image, records are images."""
 
 
-def records_of(data: ClassData, unit: str, manifold: Manifold) -> Point:
-    """Return the records of a class as a series wants them."""
-    if data.persons is None:
-        return data.points
-    return UNITS[unit].points(data.points, data.persons, manifold)
-
-
-def budget_of(budget: Budget, most: int, unit: str) -> Budget:
-    """Return what one record may cost so that a person with `most` costs `budget`, where wanted."""
-    return for_one_of_group(budget, most) if UNITS[unit].group else budget
-
-
 class Setting(NamedTuple):
     """What all cells of a class share: the config, the public domain and the geometry."""
 
@@ -130,6 +119,24 @@ class Setting(NamedTuple):
     def repetitions(self, series: SeriesConfig) -> int:
         """Return how often a cell of `series` is drawn."""
         return series.repetitions or self.config.repetitions
+
+
+def records_of(data: ClassData, unit: str, manifold: Manifold) -> Point:
+    """Return the records of a class as a series wants them."""
+    if data.persons is None:
+        return data.points
+    return UNITS[unit].points(data.points, data.persons, manifold)
+
+
+def admitted(data: ClassData, setting: Setting, unit: str = "persons") -> Records:
+    """Return the same, checked and placed."""
+    points = records_of(data, unit, setting.manifold)
+    return admit(points, domain=setting.domain, manifold=setting.manifold)
+
+
+def budget_of(budget: Budget, most: int, unit: str) -> Budget:
+    """Return what one record may cost so that a person with `most` costs `budget`, where wanted."""
+    return for_one_of_group(budget, most) if UNITS[unit].group else budget
 
 
 class Cell(NamedTuple):
@@ -147,6 +154,10 @@ class Cell(NamedTuple):
 
 CellRows: TypeAlias = Iterator[tuple[Cell, dict[str, Any]]]
 """Cells that are done, each with the columns of its rows."""
+
+
+Rows: TypeAlias = Callable[[], dict[str, Any]]
+"""What computes the rows of a cell that is of no class's records."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,8 @@ class ExperimentKind:
     useful : bool
         Whether it is asked what its private means are good for.
     table : (str, callable), optional
-        In place of all that: the name of the only step, which makes the table of a run.
+        In place of all that: the name of the only step, and config → what computes the rows of each
+        cell, by the cell's name.
     """
 
     in_words: str
@@ -182,7 +194,7 @@ class ExperimentKind:
     on_images: bool = False
     together: bool = False
     useful: bool = False
-    table: tuple[str, Callable[[Any], None]] | None = None
+    table: tuple[str, Callable[[ExperimentConfig], Mapping[str, Rows]]] | None = None
 
 
 def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[Cell]:
@@ -202,18 +214,57 @@ def stream_seed(config: ExperimentConfig, key: str) -> int:
     return int(state[0])
 
 
+class Named(Protocol):
+    """A class of a run, or several under the label of the first."""
+
+    @property
+    def label(self) -> int:
+        """Label of the class."""
+
+    @property
+    def name(self) -> str:
+        """Name of the class."""
+
+
+Work: TypeAlias = Callable[[Any, Setting, Cell, np.random.Generator], dict[str, Any]]
+"""What was read, what is public, a cell and its stream → the columns of all its repetitions."""
+
+
+def one_by_one(
+    work: Work, ready: Callable[[Any, Setting], Any] = lambda data, setting: data
+) -> Callable[[Any, Setting, Sequence[Cell]], CellRows]:
+    """Return what computes pending cells of a class one after another, each by `work`.
+
+    `ready` does what all of them share.
+    """
+
+    def cells(data: Named, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+        shared = ready(data, setting)
+        for cell in pending:
+            rng = np.random.default_rng(stream_seed(setting.config, cell.key))
+            started = perf_counter()
+            found = work(shared, setting, cell, rng)
+            yield cell, finished(data, setting, cell, found, perf_counter() - started)
+
+    return cells
+
+
+def finished(
+    data: Named, setting: Setting, cell: Cell, found: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """Return the columns of a cell whose repetitions were all done in so many seconds."""
+    known = describe_cell(data, int(np.max(found["n"])), cell, setting)
+    each = seconds / setting.repetitions(cell.series)
+    return known | {"status": "ok", "acceptance": 1.0, "seconds": each, **found}
+
+
 def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
     """Compute the `pending` cells of one class and yield each one's columns.
 
     What depends on the records alone is computed once, and what depends on a series once for all
     its budgets, which are drawn side by side: one class may have most of the records.
     """
-
-    @cache
-    def records(unit: str) -> Records:
-        points = records_of(data, unit, setting.manifold)
-        return admit(points, domain=setting.domain, manifold=setting.manifold)
-
+    records = cache(partial(admitted, data, setting))
     for series in setting.config.mechanisms:
         mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
         if not mine:
@@ -273,7 +324,7 @@ def draw_cell(
     return draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
-def describe_cell(data: ClassData, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+def describe_cell(data: Named, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series = setting.config, cell.series
     second = second_parameter(config.budget(cell.value, series))

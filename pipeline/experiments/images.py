@@ -26,7 +26,7 @@ from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
 from pipeline.errors import ConfigError
-from pipeline.experiments.driver import Setting
+from pipeline.experiments.driver import ClassData, Setting, admitted
 from pipeline.figures import montage
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Point
@@ -193,6 +193,14 @@ def described(
     return np.concatenate(points), units
 
 
+def placed_images(
+    run: Run, label: int, splits: Splits, change: Callable[[ImageArray], ImageArray] | None = None
+) -> Point:
+    """Return the records of a class in some splits, placed; persons where it is known whose."""
+    setting = image_setting(run)
+    return admitted(ClassData(label, "", *described(run, label, splits, change)), setting).placed
+
+
 def describe_classes(run: Run) -> None:
     """Describe all images once, into the store of the run, and show some of each class.
 
@@ -274,7 +282,7 @@ def _bytes(levels: FloatArray) -> ImageArray:
     return np.clip(np.rint(levels), 0, 255).astype(np.uint8)
 
 
-CHANGES: Mapping[str, Callable[[ImageArray, float, np.random.Generator], ImageArray]] = {
+CHANGES: Mapping[str, Callable[..., ImageArray]] = {
     "gain": gain,
     "gamma": gamma,
     "grain": grain,

@@ -77,7 +77,7 @@ def steps_of(run: Run) -> tuple[ExperimentStep, ...]:
     """Return the steps of a run, in order."""
     config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
     if kind.table is not None:
-        return (ExperimentStep(*kind.table),)
+        return (ExperimentStep(kind.table[0], fill_table),)
     steps = list[ExperimentStep]()
     if config.on_images:
         steps = [
@@ -120,6 +120,20 @@ def run_experiment(
         seconds.append((step.name, time.perf_counter() - before))
     write_log(run, started, seconds)
     return run.table
+
+
+def fill_table(run: Run) -> None:
+    """Compute every cell that is not on disk yet, one at a time, and join them."""
+    config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
+    cells = kind.table[1](config) if kind.table else {}
+    metadata = {"config": config.model_dump_json(), "version": __version__}
+    writer = RowWriter(run.table, list(cells), metadata)
+    pending = writer.pending()
+    with counted(config.name, len(pending), "cells") as tick:
+        for key in pending:
+            writer.write(key, cells[key]())
+            tick(1)
+    writer.finish()
 
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:

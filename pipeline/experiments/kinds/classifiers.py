@@ -18,19 +18,16 @@ from pipeline.config import SeriesConfig
 from pipeline.experiments.driver import (
     Cell,
     CellRows,
-    ClassData,
     ExperimentKind,
     Population,
     Setting,
     batches,
-    describe_cell,
-    place,
+    finished,
     population,
-    records_of,
     space_of,
     stream_seed,
 )
-from pipeline.experiments.images import Run, described, image_setting
+from pipeline.experiments.images import Run, image_setting, placed_images
 from pipeline.geometry import Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Records, Release
@@ -74,22 +71,19 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
     """Return the records of all classes of a run; `label` is that of the first."""
     setting, source = image_setting(run), run.images
 
-    def records(splits: Sequence[str] | None) -> tuple[Point, ...]:
-        chosen = None if splits is None else tuple(splits)
-        found = [described(run, mine, chosen) for mine in run.labels]
-        data = [ClassData(label, "", *one) for one in found]
-        return tuple(place(records_of(one, "persons", setting.manifold), setting) for one in data)
+    def records(*splits: str) -> tuple[Point, ...]:
+        return tuple(placed_images(run, mine, splits or run.config.splits) for mine in run.labels)
 
-    def seen(splits: Sequence[str] | None) -> tuple[Population, ...]:
-        return tuple(population(points, setting) for points in records(splits))
+    def seen(*splits: str) -> tuple[Population, ...]:
+        return tuple(population(points, setting) for points in records(*splits))
 
-    others = [name for name in ("train", "val") if any(source.counts(name))]
+    others = tuple(name for name in ("train", "val") if any(source.counts(name)))
     known = run.config.splits is None and all(
-        source.counts(TEST)[mine] and source.counts(tuple(others))[mine] for mine in run.labels
+        source.counts(TEST)[mine] and source.counts(others)[mine] for mine in run.labels
     )
     if known:
-        return Classes("all classes", label, seen(others), records((TEST,))), setting
-    return Classes("all classes", label, seen(run.config.splits), None), setting
+        return Classes("all classes", label, seen(*others), records(TEST)), setting
+    return Classes("all classes", label, seen(), None), setting
 
 
 class Draw(NamedTuple):
@@ -166,10 +160,9 @@ def columns(
     """Return the rows of some cells that judge by the same releases."""
     config, series, value = setting.config, cells[0].series, cells[0].value
     seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
-    rng = np.random.default_rng(seed)
-    data = ClassData(classes.label, classes.name, classes.seen[0].records.placed)
+    rng, started = np.random.default_rng(seed), perf_counter()
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
-    errors, n, started = list[float](), 0, perf_counter()
+    errors, n = list[float](), 0
     times = max(setting.repetitions(cell.series) for cell in cells)
     for batch in batches(times, sum(one.own for one in classes.seen)):
         splits = [classes.split(rng) for _ in batch]
@@ -192,16 +185,16 @@ def columns(
                 known = CLASSIFIERS[cell.series.classifier]
                 made = (known.private(draw, cell.series), known.plain(draw))
                 mine.append(tuple(x for one in made for x in score(one, points, truth)))
-    seconds = (perf_counter() - started) / times
+    same = {"n": n, "seed": seed, "error": errors}
+    seconds = perf_counter() - started
     return [
         (
             cell,
-            describe_cell(data, n, cell, setting)
-            | dict(zip(SCORES, np.array(found).T, strict=True))
-            | {"seed": seed, "status": "ok", "error": errors, "seconds": seconds}
-            | {"acceptance": 1.0},
+            finished(
+                classes, setting, cell, same | dict(zip(SCORES, scores, strict=True)), seconds
+            ),
         )
-        for cell, found in zip(cells, rows, strict=True)
+        for cell, scores in zip(cells, (np.array(found).T for found in rows), strict=True)
     ]
 
 
@@ -236,11 +229,10 @@ def against(found: FloatArray, one: int) -> FloatArray:
 
 def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
     """Return how often a positive scores above a negative, ties by half (Mann and Whitney)."""
-    from scipy.stats import rankdata
+    from scipy.stats import mannwhitneyu
 
-    many = int(positive.sum())
-    ranks = float(rankdata(scores)[positive].sum())
-    return (ranks - many * (many + 1) / 2) / (many * (len(scores) - many))
+    pair = scores[positive], scores[~positive]
+    return float(mannwhitneyu(*pair, method="asymptotic").statistic) / np.prod(list(map(len, pair)))
 
 
 CLASSIFYING = ExperimentKind(

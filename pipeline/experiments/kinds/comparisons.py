@@ -7,32 +7,31 @@ kind matches the second are not released: they are local records, in the clear (
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from time import perf_counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
 from pipeline.experiments.driver import (
     Cell,
-    CellRows,
     ClassData,
     ExperimentKind,
     Population,
     Setting,
     batches,
-    describe_cell,
+    one_by_one,
     place,
     population,
-    records_of,
     stream_seed,
 )
-from pipeline.experiments.images import CHANGES, Run, described, image_setting, rare_images
+from pipeline.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
 from pipeline.geometry import Point
 from pipeline.inference import match, match_refusal, two_sample
-from pipeline.mean import Release
+from pipeline.mean import PUBLIC_LABELS, Labels, Release
 
 LEVEL = 0.05
 """Level of the tests whose outcome is written down."""
@@ -40,64 +39,57 @@ SAME, OTHER = "none", "class"
 """What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
 
 
-class Populations(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Populations:
     """A class, what it is compared with by what was changed and how much, and rare records."""
 
     data: ClassData
     others: Mapping[tuple[str, float], Point]
     rare: Mapping[str, Point]
+    made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
+
+    @property
+    def label(self) -> int:
+        """Label of the class."""
+        return self.data.label
 
     @property
     def name(self) -> str:
         """Name of the class."""
         return self.data.name
 
+    def of(
+        self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
+    ) -> Population:
+        """Return the class as it is or changed, with the rare records of a series; made once."""
+        key = change, series.rare, series.total
+        if key not in self.made:
+            labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
+            points = self.others.get(change, self.data.points)
+            self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
+        return self.made[key]
+
 
 def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
     """Return a class and all that it is compared with, as records in the chart."""
-    setting = image_setting(run)
-    name = run.images.classes[label]
-
-    def records(label: int, change: Callable[..., Any] | None = None) -> Point:
-        mine = ClassData(label, name, *described(run, label, run.config.splits, change))
-        return place(records_of(mine, "persons", setting.manifold), setting)
-
+    setting, config = image_setting(run), run.config
     others = dict[tuple[str, float], Point]()
-    for kind, amount in dict.fromkeys((one.change, one.amount) for one in run.config.mechanisms):
-        if kind == SAME:
-            continue
+    for kind, amount in dict.fromkeys((one.change, one.amount) for one in config.mechanisms):
         if kind == OTHER:
             after = run.labels.index(label) + 1
-            others[kind, amount] = records(run.labels[after % len(run.labels)])
-            continue
-        seed = stream_seed(run.config, f"{label}/{kind} {amount}")
-        rng, work = np.random.default_rng(seed), CHANGES[kind]
-        others[kind, amount] = records(
-            label, lambda images, w=work, a=amount, r=rng: w(images, a, r)
-        )
+            other = run.labels[after % len(run.labels)]
+            others[kind, amount] = placed_images(run, other, config.splits)
+        elif kind != SAME:
+            rng = np.random.default_rng(stream_seed(config, f"{label}/{kind} {amount}"))
+            change = partial(CHANGES[kind], amount=amount, rng=rng)
+            others[kind, amount] = placed_images(run, label, config.splits, change)
     rare, shape = dict[str, Point](), run.images.shape
-    for kind in dict.fromkeys(series.rare for series in run.config.mechanisms):
-        if kind != SAME:
-            rng = np.random.default_rng(stream_seed(run.config, f"{label}/{kind}"))
-            points = describe(rare_images(kind, shape, rng), run.config.descriptor, run.config.eta)
-            rare[kind] = place(points, setting)
-    return Populations(ClassData(label, name, records(label)), others, rare), setting
-
-
-def run_comparisons(
-    populations: Populations, setting: Setting, pending: Sequence[Cell], *, is_local: bool = False
-) -> CellRows:
-    """Compute the `pending` cells of one class and yield each one's columns."""
-
-    @cache
-    def of(change: tuple[str, float], rare: str) -> Population:
-        points = populations.others.get(change, populations.data.points)
-        return population(points, setting, populations.rare.get(rare))
-
-    for cell in pending:
-        series = cell.series
-        pair = of((SAME, 0.0), series.rare), of((series.change, series.amount), series.rare)
-        yield cell, columns(populations.data, pair, cell, setting, is_local=is_local)
+    for kind in dict.fromkeys(series.rare for series in config.mechanisms if series.rare != SAME):
+        rng = np.random.default_rng(stream_seed(config, f"{label}/{kind}"))
+        points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
+        rare[kind] = place(points, setting)
+    points = placed_images(run, label, config.splits)
+    return Populations(ClassData(label, run.images.classes[label], points), others, rare), setting
 
 
 class PairTest(NamedTuple):
@@ -113,24 +105,23 @@ class PairTest(NamedTuple):
     as_stated: float = math.nan
 
 
-def columns(
-    data: ClassData,
-    pair: tuple[Population, Population],
-    cell: Cell,
+def run_tests(
+    populations: Populations,
     setting: Setting,
+    cell: Cell,
+    rng: np.random.Generator,
     *,
-    is_local: bool,
+    is_local: bool = False,
 ) -> dict[str, Any]:
-    """Return the rows of one cell: a test a repetition."""
-    series, (one, other) = cell.series, pair
+    """Return the columns of one cell: a test a repetition."""
+    series, config, found = cell.series, setting.config, list[PairTest]()
+    one = populations.of(setting, series)
+    other = populations.of(setting, series, (series.change, series.amount))
     n, many = series.n or one.own, series.n_other or series.n or other.own
-    known = describe_cell(data, n, cell, setting)
-    rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    second = budget if series.budget_other is None else setting.config.budget(series.budget_other)
+    budget = config.budget(cell.value)
+    second = budget if series.budget_other is None else config.budget(series.budget_other)
     sides = (one, n, budget), (other, many, second)
-    found, times = list[PairTest](), setting.repetitions(series)
-    started = perf_counter()
-    for batch in batches(times, n + many):
+    for batch in batches(setting.repetitions(series), n + many):
         pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
         samples = list(zip(*pairs, strict=True))
         released = [
@@ -144,16 +135,14 @@ def columns(
             tests = (two_sample(*both) for both in zip(*released, strict=True))
             found += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
     error, p, offered, outside, as_stated = np.array(found, dtype=np.float64).T
-    return known | {
-        "status": "ok",
+    return {
+        "n": n,
         "error": error,
         "p_value": p,
         "rejected": (p <= LEVEL).astype(np.float64),
         "offered": offered,
         "outside": outside,
         "as_stated": as_stated,
-        "acceptance": 1.0,
-        "seconds": (perf_counter() - started) / times,
     }
 
 
@@ -172,7 +161,7 @@ COMPARING = ExperimentKind(
         "Each repetition drew two samples, released the mean of each, and tested whether both "
         "releases are of one population"
     ),
-    cells=run_comparisons,
+    cells=one_by_one(run_tests),
     read=read_populations,
     on_images=True,
 )
@@ -181,7 +170,7 @@ MATCHING = ExperimentKind(
         "Each repetition drew two samples, released the mean of the first, and tested whether it "
         "and the second, in the clear, are of one population"
     ),
-    cells=partial(run_comparisons, is_local=True),
+    cells=one_by_one(partial(run_tests, is_local=True)),
     read=read_populations,
     on_images=True,
 )

@@ -5,6 +5,8 @@ definition that has one for that noise, and m of them are composed by that defin
 carries the total in `budget`, the number of queries in `n`, and in `error` the noise of one query.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +15,10 @@ from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments.driver import ExperimentKind, stream_seed
-from pipeline.experiments.images import Run
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
 from pipeline.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
-from pipeline.results import RowWriter
 
 LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""
@@ -76,14 +76,9 @@ def cost(series: SeriesConfig, definition: str, config: ExperimentConfig) -> Bud
         return None
 
 
-def fill_table(run: Run) -> None:
-    """Compute every cell of the table that is not on disk yet, and join them."""
-    config = run.config
-    found = {entry.key: entry for entry in entries(config)}
-    metadata = {"config": config.model_dump_json(), "version": __version__}
-    with RowWriter(run.table, list(found), metadata) as writer:
-        for key in writer.pending():
-            writer.write(key, columns(config, found[key]))
+def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return what computes the rows of each cell, by the cell's name."""
+    return {entry.key: partial(columns, config, entry) for entry in entries(config)}
 
 
 def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
@@ -127,5 +122,5 @@ COMPOSING = ExperimentKind(
     in_words=(
         "Total budgets follow from the rules of composition of each definition; nothing was drawn"
     ),
-    table=("table", fill_table),
+    table=("table", table_cells),
 )

@@ -6,7 +6,6 @@ made of these releases alone is compared with the mean of all records.
 """
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,14 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.experiments.driver import (
     Cell,
-    CellRows,
     ClassData,
     ExperimentKind,
     Population,
     Setting,
+    admitted,
     batches,
-    describe_cell,
-    place,
+    one_by_one,
     population,
-    records_of,
 )
 from pipeline.experiments.kinds.comparisons import LEVEL
 from pipeline.geometry import Point, from_chart
@@ -32,21 +29,18 @@ from pipeline.inference import combine
 from pipeline.mean import Release
 
 
-def run_hospitals(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
-    """Compute the `pending` cells of one class and yield each one's columns."""
-    records = population(place(records_of(data, "persons", setting.manifold), setting), setting)
-    for cell in pending:
-        yield cell, columns(data, records, cell, setting)
+def ready(data: ClassData, setting: Setting) -> Population:
+    """Return the records of a class."""
+    return population(admitted(data, setting).placed, setting)
 
 
-def columns(data: ClassData, records: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Return the rows of one cell: a combination a repetition."""
+def combine_parts(
+    records: Population, setting: Setting, cell: Cell, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of one cell: a combination a repetition."""
     n, space = min(cell.series.n or records.own, records.own), records.records.space
-    known = describe_cell(data, n, cell, setting)
-    rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    found, times = [], setting.repetitions(cell.series)
-    started = perf_counter()
-    for batch in batches(times, n):
+    budget, found = setting.config.budget(cell.value), []
+    for batch in batches(setting.repetitions(cell.series), n):
         samples = [rng.permutation(records.own)[:n] for _ in batch]
         parts = zip(*(divided(drawn, cell.series.hospitals) for drawn in samples), strict=True)
         each = [records.release_each(own, budget, cell.series.plan, rng) for own in parts]
@@ -55,15 +49,13 @@ def columns(data: ClassData, records: Population, cell: Cell, setting: Setting) 
             point, p, offered = together(released, cell.series.of)
             found.append((float(space.dist(point, true)), noise_of(released), p, offered))
     error, sigma, p, offered = np.array(found, dtype=np.float64).T
-    return known | {
-        "status": "ok",
+    return {
+        "n": n,
         "error": error,
         "sigma": sigma,
         "p_value": p,
         "rejected": np.where(np.isfinite(p), p <= LEVEL, np.nan),
         "offered": offered,
-        "acceptance": 1.0,
-        "seconds": (perf_counter() - started) / times,
     }
 
 
@@ -110,5 +102,5 @@ COMBINING = ExperimentKind(
         "released the mean of each hospital with the whole budget, and combined the releases; the "
         "distance of what they say together from the mean of all records was measured"
     ),
-    cells=run_hospitals,
+    cells=one_by_one(combine_parts, ready),
 )

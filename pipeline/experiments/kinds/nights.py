@@ -10,8 +10,7 @@ compared repetition by repetition, as their rows say by one seed (``report/evide
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from time import perf_counter
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,18 +21,16 @@ from pipeline.config import ExperimentConfig, NightsConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import (
     Cell,
-    CellRows,
-    ClassData,
     ExperimentKind,
     Setting,
-    describe_cell,
-    records_of,
+    admitted,
+    one_by_one,
     stream_seed,
 )
 from pipeline.experiments.kinds.regions import LEVEL
 from pipeline.geometry import FlatChart, flat_chart
 from pipeline.inference import ConfidenceRegion, mean_certainty, region
-from pipeline.mean import AdaptivePlan, admit, draw, prepare
+from pipeline.mean import AdaptivePlan, Records, admit, draw, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
 from pipeline.schema import StreamEntry
@@ -148,45 +145,28 @@ def nights_of(config: ExperimentConfig) -> NightsConfig:
     return config.nights
 
 
-def run_nights(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
-    """Compute the `pending` cells of one class and yield each one's columns."""
-
-    @cache
-    def placed(unit: str) -> FloatArray:
-        records = records_of(data, unit, setting.manifold)
-        return admit(records, domain=setting.domain, manifold=setting.manifold).placed
-
-    for cell in pending:
-        yield cell, columns(data, placed(cell.series.records), cell, setting)
-
-
-def columns(data: ClassData, placed: FloatArray, cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Return the rows of one cell: each night that is looked at, in each repetition."""
-    config, config_nights = setting.config, nights_of(setting.config)
-    known = describe_cell(data, len(placed), cell, setting)
-    seed = stream_seed(config, f"{data.label}/nights")
-    budget = config.budget(cell.value, cell.series)
-    opening = cell.series.opening or config_nights.opening
-    secret = cell.series.nights == "stream of secret labels"
-    again = later_openings(opening)
-    plan = StreamPlan(budget, config_nights.horizon, opening, secret, again)
+def release_nights(
+    records: Callable[[str], Records], setting: Setting, cell: Cell, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of one cell: each night that is looked at, in each repetition."""
+    config, told, series = setting.config, nights_of(setting.config), cell.series
+    placed, seed = records(series.records).placed, stream_seed(config, f"{cell.label}/nights")
+    budget, opening = config.budget(cell.value, series), series.opening or told.opening
+    secret, again = series.nights == "stream of secret labels", later_openings(opening)
+    plan = StreamPlan(budget, told.horizon, opening, secret, again)
     # the records are in the chart already
     stream = StreamMechanism(plan, setting.domain, FlatChart(setting.manifold))
     rows: list[tuple[Any, ...]] = []
-    started, times = perf_counter(), setting.repetitions(cell.series)
-    for repetition in range(times):
-        come = arrivals(placed, config_nights, np.random.default_rng((seed, repetition)))
-        nights = Nights(config_nights, stream, budget, come, seed, repetition)
-        means = SERIES[cell.series.nights](nights)
-        for night, found in zip(config_nights.shown, means, strict=True):
+    for repetition in range(setting.repetitions(series)):
+        come = arrivals(placed, told, np.random.default_rng((seed, repetition)))
+        nights = Nights(told, stream, budget, come, seed, repetition)
+        for night, found in zip(told.shown, SERIES[series.nights](nights), strict=True):
             units = nights.until(night)
-            told = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
+            numbers = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
             status = "held back" if found is None else "ok"
-            rows.append((repetition, night, len(units), status, *told))
+            rows.append((repetition, night, len(units), status, *numbers))
     names = ("repetition", "night", "n", "status", "error", "radius", "reach", "offered")
-    table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    seconds = (perf_counter() - started) / times
-    return known | table | {"seed": seed, "acceptance": 1.0, "seconds": seconds}
+    return {"seed": seed, **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
 
 
 def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:
@@ -214,5 +194,5 @@ STREAMING = ExperimentKind(
         "Records came night by night, and each series released the mean of all so far; its "
         "distance from their mean without noise was measured"
     ),
-    cells=run_nights,
+    cells=one_by_one(release_nights, lambda data, setting: cache(partial(admitted, data, setting))),
 )

@@ -7,28 +7,15 @@ secret n may be 0, and errors are those against the mean of the class; and how l
 count is to be as large as it was is written down.
 """
 
-from collections.abc import Sequence
-from functools import cache
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.experiments.driver import (
-    Cell,
-    CellRows,
-    ClassData,
-    ExperimentKind,
-    Population,
-    Setting,
-    batches,
-    describe_cell,
-    population,
-)
+from pipeline.experiments.driver import Cell, ExperimentKind, Setting, batches, one_by_one
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.inference import region
-from pipeline.mean import PUBLIC_LABELS, Labels, Release, draw_each
+from pipeline.mean import Release, draw_each
 from pipeline.mechanisms.noise import FloatNoise
 
 LEVEL = 0.95
@@ -42,29 +29,16 @@ mean of the population it is promised on average over samples: each release has 
 """
 
 
-def run_regions(populations: Populations, setting: Setting, pending: Sequence[Cell]) -> CellRows:
-    """Compute the `pending` cells of one class and yield each one's columns."""
-    data = populations.data
-
-    @cache
-    def of(rare: str, total: int | None) -> Population:
-        labels = PUBLIC_LABELS if total is None else Labels(total)
-        return population(data.points, setting, populations.rare.get(rare), labels)
-
-    for cell in pending:
-        yield cell, columns(data, of(cell.series.rare, cell.series.total), cell, setting)
-
-
-def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Return the rows of one cell: a region a repetition, available or not."""
-    series = cell.series
+def cover(
+    populations: Populations, setting: Setting, cell: Cell, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of one cell: a region a repetition, available or not."""
+    series, drawn = cell.series, populations.of(setting, cell.series)
     n = drawn.own if series.n is None else series.n
-    known = describe_cell(data, n, cell, setting)
-    rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
-    rows, space = list[tuple[float, float, float, bool, float]](), drawn.records.space
-    started, times = perf_counter(), setting.repetitions(series)
+    budget, space = setting.config.budget(cell.value), drawn.records.space
+    rows = list[tuple[float, float, float, bool, float]]()
     most = DRAWS if series.of == "sample" else 1
-    for batch in batches(times, n):
+    for batch in batches(setting.repetitions(series), n):
         samples = [
             drawn.prepare(drawn.draw(n, rng, series.rare_share), series.plan, rng)
             for _ in batch[::most]
@@ -77,17 +51,8 @@ def columns(data: ClassData, drawn: Population, cell: Cell, setting: Setting) ->
             error = float(np.linalg.norm(space.log(where.centre, true)))
             reach = float(where.reach(true))
             rows.append((error, where.radius, reach, where.offered, _of_count(one, n)))
-    errors, radius, reached, offered, of_count = zip(*rows, strict=True)
-    return known | {
-        "status": "ok",
-        "error": errors,
-        "radius": radius,
-        "reach": reached,
-        "offered": np.array(offered, dtype=np.float64),
-        "p_value": of_count,
-        "acceptance": 1.0,
-        "seconds": (perf_counter() - started) / times,
-    }
+    names = ("error", "radius", "reach", "offered", "p_value")
+    return {"n": n, **dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))}
 
 
 def _of_count(release: Release, n: int) -> float:
@@ -106,7 +71,7 @@ COVERING = ExperimentKind(
         "Each repetition drew records from a class, with replacement, released their mean, and "
         "asked whether the region of 95 % around it holds the mean without noise"
     ),
-    cells=run_regions,
+    cells=one_by_one(cover),
     read=read_populations,
     on_images=True,
 )

@@ -9,6 +9,7 @@ that of its passes (``passes.py``). A row is one pass; nothing is released.
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +19,7 @@ from pipeline import __version__
 from pipeline.arrays import ImageArray
 from pipeline.config import ExperimentConfig, ScaleConfig
 from pipeline.experiments.driver import ExperimentKind, stream_seed
-from pipeline.experiments.images import Run
-from pipeline.experiments.passes import Measured, measured_apart
-from pipeline.progress import counted
-from pipeline.results import RowWriter
+from pipeline.experiments.passes import measured_apart
 
 HELD = 1 << 24
 """Bytes of pixels that are made at a time."""
@@ -98,10 +96,6 @@ class ImageSet(NamedTuple):
         """What it is, as a table says it."""
         return f"{self.n:,} images of {self.made.side} × {self.made.side}, {self.made.form}"
 
-    def key(self, workers: int) -> str:
-        """Return the name of its cell for some workers, unique in a run."""
-        return f"{self.made.form}/{self.made.side}/{self.n}/{workers}"
-
 
 def image_sets(config: ExperimentConfig) -> list[ImageSet]:
     """Return the sets of the grid."""
@@ -109,35 +103,20 @@ def image_sets(config: ExperimentConfig) -> list[ImageSet]:
     return [ImageSet(label, made, n) for label, (made, n) in enumerate(grid)]
 
 
-def measure_passes(run: Run) -> None:
-    """Measure every cell of the grid that is not on disk yet, one at a time, and join them."""
-    config, sets = run.config, image_sets(run.config)
-    cells = [one.key(count) for one in sets for count in one.made.workers]
-    metadata = {"config": config.model_dump_json(), "version": __version__}
-    with RowWriter(run.table, cells, metadata) as writer:
-        pending = set(writer.pending())
-        with counted("passes", len(pending), "cells") as tick:
-            for one in sets:
-                todo = [count for count in one.made.workers if one.key(count) in pending]
-                if not todo:
-                    continue
-                seed = stream_seed(config, one.title)
-                with tempfile.TemporaryDirectory() as folder:
-                    write, rng = FORMS[one.made.form], np.random.default_rng(seed)
-                    card = write(Path(folder), one.n, one.made.side, rng=rng)
-                    for count in todo:
-                        task = card, config.descriptor, config.eta, config.repetitions
-                        found = measured_apart(one.title, *task, workers=count)
-                        writer.write(one.key(count), columns(config, one, count, seed, found))
-                        tick(1)
+def scale_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return what measures each set with all its numbers of workers, by its title."""
+    return {one.title: partial(columns, config, one) for one in image_sets(config)}
 
 
-def columns(
-    config: ExperimentConfig, one: ImageSet, workers: int, seed: int, found: Measured
-) -> dict[str, Any]:
-    """Return the rows of one cell."""
-    known = found.idle > 0
-    above = (np.array(found.peaks, np.float64) - found.idle) / MEGABYTE
+def columns(config: ExperimentConfig, one: ImageSet) -> dict[str, Any]:
+    """Return the rows of one set: its passes with each number of workers."""
+    seed, workers = stream_seed(config, one.title), one.made.workers
+    with tempfile.TemporaryDirectory() as folder:
+        write, rng = FORMS[one.made.form], np.random.default_rng(seed)
+        card = write(Path(folder), one.n, one.made.side, rng=rng)
+        task = card, config.descriptor, config.eta, config.repetitions
+        found = [measured_apart(one.title, *task, workers=count) for count in workers]
+    above = [(np.array(each.peaks, np.float64) - each.idle) / MEGABYTE for each in found]
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
@@ -147,17 +126,19 @@ def columns(
         "manifold": "none",
         "descriptor": config.descriptor,
         "mechanism": "none",
-        "series": f"{workers} worker" + "s" * (workers > 1),
+        "series": np.repeat(
+            [f"{count} worker" + "s" * (count > 1) for count in workers], config.repetitions
+        ),
         "sampler": "none",
         "definition": "none",
         "budget": 0.0,
         "sensitivity": np.inf,
         "footpoint": "none",
-        "repetition": np.arange(len(found.seconds)),
+        "repetition": np.tile(np.arange(config.repetitions), len(workers)),
         "seed": seed,
         "status": "no release",
-        "seconds": found.seconds,
-        "memory": above if known else np.nan,
+        "seconds": np.concatenate([each.seconds for each in found]),
+        "memory": np.concatenate(above) if all(each.idle for each in found) else np.nan,
         "version": __version__,
     }
 
@@ -167,5 +148,5 @@ SCALING = ExperimentKind(
         "Sets of images were made and each was described into a store, some times over, while "
         "time and memory were measured"
     ),
-    table=("passes", measure_passes),
+    table=("passes", scale_cells),
 )

@@ -5,59 +5,48 @@ repetition is one call after three to warm up, so a median over repetitions is a
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import UndefinedError
-from pipeline.experiments.driver import (
-    Cell,
-    CellRows,
-    ClassData,
-    ExperimentKind,
-    Setting,
-    describe_cell,
-    records_of,
-)
-from pipeline.mean import SinglePlan, admit, calibrate
+from pipeline.errors import ConfigError, UndefinedError
+from pipeline.experiments.driver import Cell, ExperimentKind, Setting, admitted, one_by_one
+from pipeline.mean import Records, SinglePlan, calibrate
 from pipeline.mean.single import Calibrated
 
 WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""
 
 
-def time_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
-    """Time the `pending` cells of one class, one after another, and yield their rows."""
-    manifold = setting.manifold
-    points = records_of(data, "persons", manifold)
-    records = admit(points, domain=setting.domain, manifold=manifold)
-    for cell in pending:
-        series, plan = cell.series, cell.series.plan
-        if cell.label != data.label or not isinstance(plan, SinglePlan):
-            continue
-        known = describe_cell(data, records.n, cell, setting)
-        budget = setting.config.budget(cell.value, series)
-        rng = np.random.default_rng(known["seed"])
-        try:
-            ready = calibrate(records, budget, replace(plan, charted=False))
-        except UndefinedError:
-            yield cell, known | {"status": "undefined"}
-            continue
-        calls = [
-            _timed(ready, series.batch, rng) for _ in range(WARM_UP + setting.repetitions(series))
-        ][WARM_UP:]
-        found = {
-            "status": "ok",
-            "sigma": ready.mechanism.sigma,
-            "error": [float(manifold.dist(ready.statistic, points)[0]) for _, points in calls],
-            "expected_error": ready.mechanism.expected_error() or np.nan,
-            "acceptance": np.nan,
-            "seconds": [seconds for seconds, _ in calls],
-        }
-        yield cell, known | found
+def time_draws(
+    records: Records, setting: Setting, cell: Cell, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of one cell: a timed call a repetition."""
+    series, plan = cell.series, cell.series.plan
+    if not isinstance(plan, SinglePlan):
+        raise ConfigError(
+            f"series {series.series!r}: one draw around a mean is timed, found the footpoint "
+            f"{series.footpoint!r}; choose another"
+        )
+    budget = setting.config.budget(cell.value, series)
+    try:
+        ready = calibrate(records, budget, replace(plan, charted=False))
+    except UndefinedError:
+        unknown = dict.fromkeys(("acceptance", "seconds"), np.nan)
+        return {"n": records.n, "status": "undefined", **unknown}
+    times = WARM_UP + setting.repetitions(series)
+    calls = [_timed(ready, series.batch, rng) for _ in range(times)][WARM_UP:]
+    dist = setting.manifold.dist
+    return {
+        "n": records.n,
+        "sigma": ready.mechanism.sigma,
+        "error": [float(dist(ready.statistic, points)[0]) for _, points in calls],
+        "expected_error": ready.mechanism.expected_error() or np.nan,
+        "acceptance": np.nan,
+        "seconds": [seconds for seconds, _ in calls],
+    }
 
 
 def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
@@ -72,7 +61,7 @@ TIMING = ExperimentKind(
         "Each series drew the noise of a mean again and again, one call after another in one "
         "process, and every call was timed"
     ),
-    cells=time_cells,
+    cells=one_by_one(time_draws, admitted),
     parallel=False,
 )
 """A clock that is read while another class draws would say nothing."""

@@ -223,13 +223,13 @@ def run_audit(
     by_case = [found[case.name] for case in cases]
     findings = [finding for group in by_case for finding in group]
     metadata = {"seed": str(seed), "false_alarm": str(FALSE_ALARM), "version": __version__}
-    rows = columns(findings)
-    write_audit(path, rows, metadata=metadata)
-    claims = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    rows = [row(finding) for finding in findings]
+    columns = {name: [one[name] for one in rows] for name in AUDIT_SCHEMA}
+    write_audit(path, columns, metadata=metadata)
     tightest = [finding for group in by_case for finding in _tightest(group)]
     good = all(finding.good for finding in findings)
     every = _table(findings, "Audit: every bound")
-    return AuditRun(path, _table(tightest, TIGHTEST), every, claims, good)
+    return AuditRun(path, _table(tightest, TIGHTEST), every, rows, good)
 
 
 def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
@@ -242,34 +242,28 @@ def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
 TIGHTEST = "Audit: the tightest lower bound of each case"
 
 
-def columns(findings: Sequence[AuditFinding]) -> dict[str, list[Any]]:
-    """Return the columns of `AUDIT_SCHEMA`."""
-    rows = [
-        (
-            finding.case.mechanism,
-            finding.case.manifold.name,
-            finding.case.manifold.dim,
-            finding.case.sampler,
-            finding.case.fault,
-            finding.case.budget.name,
-            str(finding.case.budget),
-            main_parameter(finding.case.budget),
-            finding.case.sensitivity,
-            finding.sigma,
-            finding.trials,
-            finding.claim.quantity,
-            finding.claim.delta,
-            finding.lower,
-            finding.claim.value,
-            finding.tightness,
-            finding.verdict,
-            finding.seconds,
-        )
-        for finding in findings
-    ]
+def row(finding: AuditFinding) -> dict[str, Any]:
+    """Return the row of a finding in `AUDIT_SCHEMA`."""
+    case, claim = finding.case, finding.claim
     return {
-        name: list(column)
-        for name, column in zip(AUDIT_SCHEMA, zip(*rows, strict=True), strict=True)
+        "mechanism": case.mechanism,
+        "manifold": case.manifold.name,
+        "dimension": case.manifold.dim,
+        "sampler": case.sampler,
+        "fault": case.fault,
+        "definition": case.budget.name,
+        "guarantee": str(case.budget),
+        "budget": main_parameter(case.budget),
+        "sensitivity": case.sensitivity,
+        "sigma": finding.sigma,
+        "trials": finding.trials,
+        "quantity": claim.quantity,
+        "delta": claim.delta,
+        "lower": finding.lower,
+        "claim": claim.value,
+        "tightness": finding.tightness,
+        "verdict": finding.verdict,
+        "seconds": finding.seconds,
     }
 
 

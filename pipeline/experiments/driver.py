@@ -324,38 +324,43 @@ def draw_cell(
     return draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
-def describe_cell(data: Named, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Return the columns that are known before anything is drawn."""
-    config, series = setting.config, cell.series
-    second = second_parameter(config.budget(cell.value, series))
+def cell_columns(
+    config: ExperimentConfig, cell: Cell, name: str, manifold: Manifold
+) -> dict[str, Any]:
+    """Return the columns of a cell that its config says, and the name of its class."""
+    series = cell.series
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
-        "label": data.label,
-        "class_name": data.name,
-        "n": n,
-        "manifold": setting.manifold.name,
-        "dim": setting.manifold.dim,
+        "label": cell.label,
+        "class_name": name,
+        "manifold": manifold.name,
+        "dim": manifold.dim,
         "descriptor": config.descriptor if config.source is None else "none",
         "mechanism": series.mechanism,
         "series": series.series,
         "sampler": series.sampler,
         "definition": series.definition or config.definition,
         "budget": cell.value,
-        "delta": second.get("delta", np.nan),
-        "alpha": second.get("alpha", np.nan),
-        "sensitivity": frechet_sensitivity(
-            setting.domain,
-            max(1, n),
-            series.plan if isinstance(series.plan, SinglePlan) else SinglePlan(),
-            MECHANISMS[series.mechanism],
-            setting.manifold,
-        ),
         "footpoint": series.footpoint,
-        "repetition": np.arange(setting.repetitions(series)),
-        "distance": distance_name(series, setting.manifold),
+        "distance": distance_name(series, manifold),
         "seed": stream_seed(config, cell.key),
         "version": __version__,
+    }
+
+
+def describe_cell(data: Named, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+    """Return the columns that are known before anything is drawn."""
+    config, series, manifold = setting.config, cell.series, setting.manifold
+    second = second_parameter(config.budget(cell.value, series))
+    plan = series.plan if isinstance(series.plan, SinglePlan) else SinglePlan()
+    family = MECHANISMS[series.mechanism]
+    return cell_columns(config, cell, data.name, manifold) | {
+        "n": n,
+        "delta": second.get("delta", np.nan),
+        "alpha": second.get("alpha", np.nan),
+        "sensitivity": frechet_sensitivity(setting.domain, max(1, n), plan, family, manifold),
+        "repetition": np.arange(setting.repetitions(series)),
     }
 
 

@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.datasets import Card, classes_per_person, find_card, origin
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError
-from pipeline.experiments.driver import UNITS, all_cells, distance_name, stream_seed
+from pipeline.experiments.driver import UNITS, all_cells, cell_columns
 from pipeline.experiments.images import Run
 from pipeline.experiments.kinds import drawn_labels
 from pipeline.experiments.simulated import SOURCES, build_manifold, class_title
@@ -194,27 +193,10 @@ def write_missing(run: Run, started: datetime, reason: DatasetError) -> Path:
     card = find_card(config.dataset)
     cells = all_cells(config, drawn_labels(run))
     manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
-    columns: dict[str, ArrayLike] = {
-        "experiment": config.name,
-        "dataset": config.dataset_name,
-        "label": [cell.label for cell in cells],
-        "class_name": [card.classes[cell.label] for cell in cells],
-        "n": 0,
-        "manifold": config.manifold,
-        "descriptor": config.descriptor,
-        "mechanism": [cell.series.mechanism for cell in cells],
-        "series": [cell.series.series for cell in cells],
-        "sampler": [cell.series.sampler for cell in cells],
-        "definition": [cell.series.definition or config.definition for cell in cells],
-        "budget": [cell.value for cell in cells],
-        "sensitivity": np.inf,
-        "footpoint": [cell.series.footpoint for cell in cells],
-        "repetition": 0,
-        "distance": [distance_name(cell.series, manifold) for cell in cells],
-        "seed": np.array([stream_seed(config, cell.key) for cell in cells], dtype=np.uint64),
-        "status": "data not available",
-        "version": __version__,
-    }
+    rows = [cell_columns(config, cell, card.classes[cell.label], manifold) for cell in cells]
+    columns: dict[str, ArrayLike] = {name: [row[name] for row in rows] for name in rows[0]}
+    columns |= {"seed": np.array([row["seed"] for row in rows], dtype=np.uint64)}
+    columns |= {"n": 0, "sensitivity": np.inf, "repetition": 0, "status": "data not available"}
     write_rows(run.table, columns, metadata={})
     _write(run, _note(card, ""), (), started, (), reason=str(reason))
     return run.table

@@ -21,8 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -269,8 +268,8 @@ class RowWriter:
 
     Examples
     --------
-    ``with RowWriter(path, cells, metadata) as writer:``
-    ``    for cell in writer.pending(): writer.write(cell, compute(cell))``
+    ``for cell in writer.pending(): writer.write(cell, compute(cell))``
+    ``writer.finish()``
 
     Attributes
     ----------
@@ -336,18 +335,6 @@ class RowWriter:
     def _part(self, cell: str) -> Path:
         digest = hashlib.sha256(cell.encode()).hexdigest()[:24]
         return self.parts / f"{digest}.arrow"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.finish()
 
 
 def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:

@@ -212,10 +212,10 @@ def cell_columns(cell: str) -> dict[str, object]:
 
 def undisturbed(path: Path) -> bytes:
     """Write all cells in order and return the file's content."""
-    with RowWriter(path, CELLS, {"seed": "1"}) as writer:
-        for cell in writer.pending():
-            writer.write(cell, cell_columns(cell))
-    return path.read_bytes()
+    writer = RowWriter(path, CELLS, {"seed": "1"})
+    for cell in writer.pending():
+        writer.write(cell, cell_columns(cell))
+    return writer.finish().read_bytes()
 
 
 def test_interrupted_table_equals_undisturbed(tmp_path: Path) -> None:
@@ -225,17 +225,15 @@ def test_interrupted_table_equals_undisturbed(tmp_path: Path) -> None:
     for stop in range(len(CELLS) + 1):
         path = tmp_path / f"run{stop}" / "trial.parquet"
         first = CELLS[len(CELLS) - stop :][::-1]
-        try:
-            with RowWriter(path, CELLS, {"seed": "1"}) as writer:
-                for cell in first:
-                    writer.write(cell, cell_columns(cell))
-                raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            assert not path.exists()
-        with RowWriter(path, CELLS, {"seed": "1"}) as writer:
-            second = writer.pending()
-            for cell in second:
-                writer.write(cell, cell_columns(cell))
+        writer = RowWriter(path, CELLS, {"seed": "1"})
+        for cell in first:
+            writer.write(cell, cell_columns(cell))
+        assert not path.exists()
+        writer = RowWriter(path, CELLS, {"seed": "1"})
+        second = writer.pending()
+        for cell in second:
+            writer.write(cell, cell_columns(cell))
+        writer.finish()
         assert sorted([*first, *second]) == sorted(CELLS)
         assert path.read_bytes() == expected
         assert [item.name for item in path.parent.iterdir()] == [path.name]

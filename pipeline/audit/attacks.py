@@ -50,7 +50,7 @@ from pipeline.mean import (
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Diagnostics, Draws
 from pipeline.mechanisms.base import Neighbours, Points
-from pipeline.mechanisms.noise import FloatNoise, Noise, Noised
+from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, Budget, split
 from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
 from pipeline.stream.epochs import epoch_due
@@ -102,6 +102,10 @@ class Transcript(NamedTuple):
     history: Sequence[Night] = ()
 
 
+Source: TypeAlias = Callable[[FloatArray, float, float], Noised]
+"""What adds noise to a vector, given σ and the sensitivity."""
+
+
 class Tape:
     """A source of noise that writes transcripts, or gives back those that are written.
 
@@ -114,12 +118,14 @@ class Tape:
     is broken: then what both have counts.
     """
 
-    def __init__(self, transcripts: Sequence[Transcript], sources: Sequence[Noise] = ()) -> None:
+    rng = None
+
+    def __init__(self, transcripts: Sequence[Transcript], sources: Sequence[Source] = ()) -> None:
         self.transcripts, self.sources = transcripts, sources
         self._rows = cycle(range(len(transcripts)))
 
     @classmethod
-    def blank(cls, sources: Sequence[Noise]) -> "Tape":
+    def blank(cls, sources: Sequence[Source]) -> "Tape":
         """Return a tape that transcripts are written on."""
         return cls([Transcript([], ReplayedSteps([], [])) for _ in sources], sources)
 
@@ -127,11 +133,6 @@ class Tape:
     def replaying(cls, transcripts: Sequence[Transcript]) -> "Tape":
         """Return a tape that gives transcripts back."""
         return cls([one._replace(own=ReplayedSteps([], [])) for one in transcripts])
-
-    @property
-    def rng(self) -> np.random.Generator | None:
-        """The generator of the sources."""
-        return self.sources[0].rng if self.sources else None
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result, or return the next part of a transcript."""
@@ -253,7 +254,7 @@ class AdaptiveTranscripts:
 
     budget: Budget
     manifold: Manifold
-    noise: Callable[[np.random.Generator], Noise] = FloatNoise
+    noise: Callable[[np.random.Generator], Source] = FloatNoise
     together: ClassVar[int] = 8
     ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / RECORDS

@@ -16,7 +16,7 @@ fault.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, cast
@@ -34,6 +34,7 @@ from pipeline.audit.attacks import (
     LabelStreamTranscripts,
     LabelTranscripts,
     PersonTranscripts,
+    Source,
     StreamTranscripts,
     Transcript,
     overlapping,
@@ -272,41 +273,32 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
     return Case(name, manifold, budget, family.typical, chain=chain)
 
 
-@dataclass(frozen=True)
-class SmallerNoise:
-    """Noise with `scale` times the σ that was asked for."""
-
-    rng: np.random.Generator
-    scale: float
-
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add less noise than asked."""
-        return FloatNoise(self.rng)(vector, self.scale * sigma, sensitivity)
+def smaller_noise(rng: np.random.Generator, *, scale: float) -> Source:
+    """Return noise with `scale` times the σ that was asked for."""
+    source = FloatNoise(rng)
+    return lambda vector, sigma, sensitivity: source(vector, scale * sigma, sensitivity)
 
 
-@dataclass(frozen=True)
-class RepeatedNoise:
-    """Noise that is drawn once, and used again for every vector of the same length."""
+def repeated_noise(rng: np.random.Generator) -> Source:
+    """Return noise that is drawn once, and used again for every vector of the same length."""
+    source, drawn = FloatNoise(rng), dict[int, FloatArray]()
 
-    rng: np.random.Generator
-    drawn: dict[int, FloatArray] = field(default_factory=dict)
+    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        fresh = source(np.zeros(len(vector)), sigma, sensitivity).vector
+        return Noised(vector + drawn.setdefault(len(vector), fresh), math.nan)
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add the noise of the night before."""
-        fresh = FloatNoise(self.rng)(np.zeros(len(vector)), sigma, sensitivity).vector
-        return Noised(vector + self.drawn.setdefault(len(vector), fresh), math.nan)
+    return noise
 
 
-@dataclass(frozen=True)
-class CountlessNoise:
-    """Noise of all coordinates but the last, which counts records in the sum of a mean."""
+def countless_noise(rng: np.random.Generator) -> Source:
+    """Return noise of all coordinates but the last, which counts records in the sum of a mean."""
+    source = FloatNoise(rng)
 
-    rng: np.random.Generator
-
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
-        """Add noise, and leave the count as it is."""
-        noised = FloatNoise(self.rng)(vector, sigma, sensitivity).vector
+    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+        noised = source(vector, sigma, sensitivity).vector
         return Noised(np.append(noised[:-1], vector[-1]), math.nan)
+
+    return noise
 
 
 @dataclass(frozen=True)
@@ -342,7 +334,7 @@ def half_noise(case: Case) -> Mechanism:
 
 def less_noise(case: Case, *, scale: float) -> Mechanism:
     """Return transcripts whose source gives `scale` times the σ that it is asked for."""
-    return broken(case, noise=partial(SmallerNoise, scale=scale))
+    return broken(case, noise=partial(smaller_noise, scale=scale))
 
 
 def half_sensitivity(case: Case) -> Mechanism:
@@ -509,7 +501,7 @@ CONTROLS: tuple[Case, ...] = (
     _fault(
         _planned("labels"),
         "sizes of classes without noise",
-        partial(broken, noise=CountlessNoise),
+        partial(broken, noise=countless_noise),
         attack=first_count,
     ),
     _fault(
@@ -522,7 +514,7 @@ CONTROLS: tuple[Case, ...] = (
     _fault(
         _planned("stream, last night"),
         "noise used twice",
-        partial(broken, noise=RepeatedNoise),
+        partial(broken, noise=repeated_noise),
         attack=last_difference,
     ),
     _fault(

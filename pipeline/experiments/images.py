@@ -153,22 +153,12 @@ def image_setting(run: Run) -> Setting:
     return Setting(run.config, public_domain(run), MANIFOLDS[run.config.manifold](k=k))
 
 
-def class_images(run: Run, label: int) -> tuple[str, Point, NDArray[np.int64] | None]:
-    """Return the name of a class, its descriptors, and whose each is if persons are known."""
-    return classes_of_images(run, (label,))[0]
-
-
-def classes_of_images(
-    run: Run, labels: Sequence[int]
-) -> list[tuple[str, Point, NDArray[np.int64] | None]]:
-    """Return some classes as `class_images` does."""
-    classes = []
-    for label in labels:
-        chunks = list(run.stored.chunks(label))
-        points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
-        persons = units if run.images.unit == "person" else None
-        classes.append((run.images.classes[label], points, persons))
-    return classes
+def class_images(run: Run, label: int) -> ClassData:
+    """Return a class with its descriptors, and whose each is if persons are known."""
+    chunks = list(run.stored.chunks(label))
+    points, units = (np.concatenate([chunk[i] for chunk in chunks]) for i in range(2))
+    persons = units if run.images.unit == "person" else None
+    return ClassData(label, run.images.classes[label], points, persons)
 
 
 def described(

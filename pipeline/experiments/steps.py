@@ -140,7 +140,7 @@ def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
     """Return the records of one class, and what is public of it."""
     config = run.config
     if config.on_images:
-        return ClassData(label, *class_images(run, label)), image_setting(run)
+        return class_images(run, label), image_setting(run)
     records = simulate(config, label), simulated_persons(config, label)
     return ClassData(label, class_title(config, label), *records), simulated_setting(config, label)
 

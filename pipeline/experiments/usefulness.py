@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
-from pipeline.experiments.driver import ClassData, Setting, budget_of, records_of, stream_seed
-from pipeline.experiments.images import Run, classes_of_images, image_setting
+from pipeline.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
+from pipeline.experiments.images import Run, class_images, image_setting
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.files import write_whole
 from pipeline.geometry import Manifold, Point
 from pipeline.inference import discriminants_of_means
-from pipeline.mean import AdaptivePlan, Prepared, Records, admit, draw, prepare
+from pipeline.mean import AdaptivePlan, Records, draw, prepare
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.parallel import side_by_side
@@ -32,12 +32,10 @@ CLASSIFIED = 2_000
 
 
 class Class(NamedTuple):
-    """A class of the run: its name, its records, and the most of one person."""
+    """A class of the run, and its records."""
 
-    label: int
-    name: str
+    data: ClassData
     records: Records
-    most: int
 
 
 def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
@@ -70,7 +68,8 @@ def measure_usefulness(run: Run, fingerprint: str) -> None:
 def _measured(run: Run) -> dict[str, Any]:
     """Return what is measured, as JSON values."""
     series, setting = judged(run.config), image_setting(run)
-    classes = _classes(run, setting, series[-1])
+    data = [class_images(run, label) for label in run.labels]
+    classes = [Class(one, admitted(one, setting, series[-1].records)) for one in data]
     first = classes[0].records
     true = np.stack([one.records.frechet.point for one in classes])
     points, truth = _classified(classes)
@@ -83,7 +82,7 @@ def _measured(run: Run) -> dict[str, Any]:
             if one is series[-1] and value == shown:
                 drawn = first.on_manifold(means[0]).tolist()
     return {
-        "classes": [one.name for one in classes],
+        "classes": [one.name for one in data],
         "distances": [first.space.dist(point, true).tolist() for point in true],
         "plain": float(_recalls(first.space, true[np.newaxis], points, truth)[0]),
         "kept": kept,
@@ -94,30 +93,22 @@ def _measured(run: Run) -> dict[str, Any]:
     }
 
 
-def _classes(run: Run, setting: Setting, series: SeriesConfig) -> list[Class]:
-    """Return the classes of the run, with their records as a series wants them."""
-    found = []
-    for label, image in zip(run.labels, classes_of_images(run, run.labels), strict=True):
-        data = ClassData(label, *image)
-        points = records_of(data, series.records, setting.manifold)
-        records = admit(points, domain=setting.domain, manifold=setting.manifold)
-        found.append(Class(label, data.name, records, data.most))
-    return found
-
-
 def _means(
     classes: Sequence[Class], setting: Setting, series: SeriesConfig
 ) -> Iterator[tuple[float, Point]]:
     """Yield budgets with private means, (`DRAWS`, classes, …); those without a law are left out."""
-    ready = [_prepared(one, setting, series) for one in classes]
+    ready = [
+        prepare(one, series.plan, size=DRAWS, rng=_stream(data, setting, series, "records"))
+        for data, one in classes
+    ]
 
     def means(value: float) -> Point | None:
         drawn = []
         try:
-            for one, prepared in zip(classes, ready, strict=True):
-                budget = budget_of(setting.config.budget(value, series), one.most, series.records)
+            for (data, _), prepared in zip(classes, ready, strict=True):
+                budget = budget_of(setting.config.budget(value, series), data.most, series.records)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    noise = FloatNoise(_stream(one, setting, series, repr(value)))
+                    noise = FloatNoise(_stream(data, setting, series, repr(value)))
                     drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].outputs)
         except (UndefinedError, DomainError):
             return None
@@ -130,14 +121,11 @@ def _means(
                 yield value, found
 
 
-def _prepared(one: Class, setting: Setting, series: SeriesConfig) -> Prepared:
-    rng = _stream(one, setting, series, "records")
-    return prepare(one.records, series.plan, size=DRAWS, rng=rng)
-
-
-def _stream(one: Class, setting: Setting, series: SeriesConfig, what: str) -> np.random.Generator:
+def _stream(
+    data: ClassData, setting: Setting, series: SeriesConfig, what: str
+) -> np.random.Generator:
     """Return a stream of its own, apart from those of the run's table."""
-    key = f"use/{one.label}/{series.series}/{what}"
+    key = f"use/{data.label}/{series.series}/{what}"
     return np.random.default_rng(stream_seed(setting.config, key))
 
 

@@ -6,6 +6,7 @@ carries the total in `budget`, the number of queries in `n`, and in `error` the 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
-from pipeline.errors import ConfigError, PrivacyError
+from pipeline.errors import PrivacyError
 from pipeline.experiments.driver import ExperimentKind, stream_seed
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
@@ -25,10 +26,11 @@ LINE = FlatChart(LogEuclidean(k=1))
 
 
 class TableEntry(NamedTuple):
-    """One cell of the table: noise, definition, number of queries, cost of one query."""
+    """One cell of the table: noise of a query, definition, number of queries, cost of one query."""
 
     label: int
     series: SeriesConfig
+    mechanism: Mechanism
     definition: str
     queries: int
     one: Budget
@@ -39,41 +41,34 @@ class TableEntry(NamedTuple):
         return f"{self.queries}/{self.series.series}/{self.definition}"
 
 
-def table_of(config: ExperimentConfig) -> CompositionConfig:
-    """Return the table that is filled; raise `ConfigError` where there is none."""
-    if config.composition is None:
-        raise ConfigError(f"{config.name} has no [composition], so no table is filled; add one")
-    return config.composition
-
-
 def entries(config: ExperimentConfig) -> list[TableEntry]:
     """Return the cells of the table, without those whose noise has no cost in a definition."""
-    table = table_of(config)
+    table = config.composition
+    assert table is not None  # as the kind is composition
+    one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
     return [
-        TableEntry(label, series, definition, queries, one)
+        TableEntry(label, series, mechanism, definition, queries, costs[definition])
         for label, queries in enumerate(table.queries)
-        for series in config.mechanisms
-        for definition in table.definitions
-        if (one := cost(series, definition, config)) is not None
+        for series, mechanism, costs in one_query
+        for definition in costs
     ]
 
 
-def calibrated(config: ExperimentConfig, series: SeriesConfig) -> Mechanism:
-    """Return the noise of one query: Rao budget θ, sensitivity 1."""
-    family, budget = MECHANISMS[series.mechanism], RaoDP(config.budgets[0])
-    options = {"degree": table_of(config).degree} if "degree" in family.options else {}
-    return family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
+def query(
+    series: SeriesConfig, config: ExperimentConfig, table: CompositionConfig
+) -> tuple[Mechanism, dict[str, Budget]]:
+    """Return the noise of one query, and what it costs in each definition that knows it.
 
-
-def cost(series: SeriesConfig, definition: str, config: ExperimentConfig) -> Budget | None:
-    """Return what one query costs in a definition, None where nothing is known of it."""
-    mechanism, family = calibrated(config, series), MECHANISMS[series.mechanism]
-    options = {"degree": table_of(config).degree} if "degree" in family.options else {}
-    try:
-        target, known = DEFINITIONS[definition], {"delta": config.delta, "alpha": config.alpha}
-        return family.price(mechanism.sigma, 1.0, target, **known, **options)
-    except PrivacyError:  # Gaussian noise is not pure DP, say
-        return None
+    Its Rao budget is θ, its sensitivity 1.
+    """
+    family, budget, costs = MECHANISMS[series.mechanism], RaoDP(config.budgets[0]), {}
+    options = {"degree": table.degree} if "degree" in family.options else {}
+    mechanism = family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
+    for name in table.definitions:
+        known = {"delta": config.delta, "alpha": config.alpha, **options}
+        with suppress(PrivacyError):  # Gaussian noise is not pure DP, say
+            costs[name] = family.price(mechanism.sigma, 1.0, DEFINITIONS[name], **known)
+    return mechanism, costs
 
 
 def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -83,7 +78,7 @@ def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, An
 
 def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     """Return the rows of one cell."""
-    mechanism = calibrated(config, entry.series)
+    mechanism = entry.mechanism
     total = repeat(entry.one, entry.queries)
     seed = stream_seed(config, entry.key)
     draws = mechanism.sample(np.zeros(1), size=config.repetitions, rng=np.random.default_rng(seed))

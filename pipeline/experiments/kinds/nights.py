@@ -17,8 +17,7 @@ import numpy as np
 from scipy import special
 
 from pipeline.arrays import FloatArray
-from pipeline.config import ExperimentConfig, NightsConfig
-from pipeline.errors import ConfigError
+from pipeline.config import NightsConfig
 from pipeline.experiments.driver import (
     Cell,
     ExperimentKind,
@@ -138,18 +137,12 @@ SERIES: dict[str, Callable[[Nights], Means]] = {
 """What `nights` of a series may be."""
 
 
-def nights_of(config: ExperimentConfig) -> NightsConfig:
-    """Return the nights of an experiment; raise `ConfigError` where there are none."""
-    if config.nights is None:
-        raise ConfigError(f"{config.name} has no [nights], so no records come; add them")
-    return config.nights
-
-
 def release_nights(
     records: Callable[[str], Records], setting: Setting, cell: Cell, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: each night that is looked at, in each repetition."""
-    config, told, series = setting.config, nights_of(setting.config), cell.series
+    config, told, series = setting.config, setting.config.nights, cell.series
+    assert told is not None  # as the kind is nights
     placed, seed = records(series.records).placed, stream_seed(config, f"{cell.label}/nights")
     budget, opening = config.budget(cell.value, series), series.opening or told.opening
     secret, again = series.nights == "stream of secret labels", later_openings(opening)

@@ -123,17 +123,13 @@ def columns(config: ExperimentConfig, one: ImageSet) -> dict[str, Any]:
         "label": one.label,
         "class_name": one.title,
         "n": one.n,
-        "manifold": "none",
         "descriptor": config.descriptor,
-        "mechanism": "none",
         "series": np.repeat(
             [f"{count} worker" + "s" * (count > 1) for count in workers], config.repetitions
         ),
-        "sampler": "none",
-        "definition": "none",
+        **dict.fromkeys(("manifold", "mechanism", "sampler", "definition", "footpoint"), "none"),
         "budget": 0.0,
         "sensitivity": np.inf,
-        "footpoint": "none",
         "repetition": np.tile(np.arange(config.repetitions), len(workers)),
         "seed": seed,
         "status": "no release",

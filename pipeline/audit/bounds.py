@@ -252,12 +252,21 @@ def squared_mu(steps: Steps) -> FloatArray:
 
     That is exact for noise of the σ that was asked for.
     """
-    return np.array(
-        [
-            _square(a - b) / one**2 if one == other else math.inf
-            for _, a, b, (one, other) in zip(*steps, strict=True)
-        ]
-    )
+    return squares([steps], 1, 2)[0]
+
+
+def squares(transcripts: Sequence[Steps], one: int, other: int) -> FloatArray:
+    """Return ‖x − y‖²/σ² of each step of transcripts, (n, steps), of two of their three vectors.
+
+    What was released is 0, what would have been on the left 1 and on the right 2. It is infinite
+    where σ tells the data sets apart.
+    """
+    x, y = (np.concatenate([v for steps in transcripts for v in steps[k]]) for k in (one, other))
+    begins = np.cumsum([0, *(len(v) for steps in transcripts for v in steps.released)])[:-1]
+    sums = np.add.reduceat((x - y) ** 2, begins)
+    left, right = np.array([pair for steps in transcripts for pair in steps.sigmas]).T
+    costs = np.where(left == right, sums / left**2, math.inf)
+    return costs.reshape(len(transcripts), -1)
 
 
 def cost(
@@ -270,23 +279,17 @@ def cost(
     transcript may come of any data set.
     """
     limits = _noise_limits(left, right, alpha)
-    largest = max(float(np.sum(squared_mu(steps) / limits)) for steps in (*left, *right, *others))
+    largest = max(
+        float((squares(law, 1, 2) / limits).sum(axis=1).max())
+        for law in (left, right, others)
+        if law
+    )
     return Cost(largest, left[0].sigmas[-1][0] * math.sqrt(limits[-1]))
 
 
 def _noise_limits(left: Sequence[Steps], right: Sequence[Steps], alpha: float) -> FloatArray:
     """Return what s² of each step is at most, and 1 where it may be 1; shape (steps,)."""
-    squares = [_squares(steps, side) for side, law in enumerate((left, right)) for steps in law]
+    found = sum(squares(law, 0, side).sum(axis=0) for side, law in ((1, left), (2, right)))
     entries = np.array([[len(y) for y in steps.released] for steps in (*left, *right)]).sum(axis=0)
     least = 2.0 * gammaincinv(entries / 2.0, alpha / len(entries))
-    return np.asarray(np.minimum(np.sum(squares, axis=0) / least, 1.0))
-
-
-def _squares(steps: Steps, side: int) -> FloatArray:
-    """Return ‖released − a‖²/σ² of each step of a transcript that was drawn on one side."""
-    own = zip(steps.released, (steps.left, steps.right)[side], steps.sigmas, strict=True)
-    return np.array([_square(y - a) / sigmas[side] ** 2 for y, a, sigmas in own])
-
-
-def _square(vector: FloatArray) -> float:
-    return float(vector @ vector)
+    return np.asarray(np.minimum(found / least, 1.0))

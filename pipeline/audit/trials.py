@@ -30,7 +30,7 @@ from pipeline.audit.bounds import (
     log_ratio,
     lower_bounds,
     mu_shown,
-    squared_mu,
+    squares,
 )
 from pipeline.audit.cases import CONTROLS, Case, all_cases
 from pipeline.errors import ConfigError
@@ -146,8 +146,8 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     exact = []
     if case.replayed:
         steps = replayed_pair(drawn, (pair.left, pair.right), released)
-        every = zip(np.concatenate(released), [*steps[0], *steps[1]], strict=True)
-        dearest = max(every, key=lambda item: float(squared_mu(item[1]).sum()))[0]
+        costs = squares([*steps[0], *steps[1]], 1, 2).sum(axis=1)
+        dearest = np.concatenate(released)[int(np.argmax(costs))]
         others = [] if case.attack or case.known else [edges(drawn, dearest)]
         exact = [cost(*steps, alpha=alpha, others=others)]
     if case.replayed and case.attack is None:

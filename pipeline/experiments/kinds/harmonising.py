@@ -146,7 +146,7 @@ SCALINGS: Mapping[str, Callable[[Division, SeriesConfig], FloatArray]] = {
 def harmonise_sites(
     sites: Sites, setting: Setting, cell: Cell, noise: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the columns of one cell: a division between sites a repetition, the same in all cells."""
+    """Return the columns of one cell: one division between sites a repetition, as in all cells."""
     many, whole, found = len(sites.seen), len(sites.truth), []
     n = min(cell.series.n or whole // many, whole // many)
     for repetition in range(setting.repetitions(cell.series)):

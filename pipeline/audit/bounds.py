@@ -252,7 +252,7 @@ def squared_mu(steps: Steps) -> FloatArray:
 
     That is exact for noise of the σ that was asked for.
     """
-    return squares([steps], 1, 2)[0]
+    return np.asarray(squares([steps], 1, 2)[0])
 
 
 def squares(transcripts: Sequence[Steps], one: int, other: int) -> FloatArray:

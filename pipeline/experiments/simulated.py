@@ -103,38 +103,25 @@ def build_manifold(name: str, dimension: int) -> Manifold:
     return cast(Manifold, of_dimension(dimension))
 
 
-def simulated_setting(config: ExperimentConfig, label: int) -> Setting:
-    """Return what is public of one simulated class: the ball its records are in, its manifold."""
-    source, (name, dimension, _) = source_of(config), config.simulated[label]
-    manifold = build_manifold(name, dimension)
-    return Setting(config, SOURCES[source.kind].ball(manifold, source.radius), manifold)
+def simulate(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
+    """Return the records of one class, from a stream of its own, and what is public of it.
 
-
-def simulate(config: ExperimentConfig, label: int) -> NDArray[Any]:
-    """Return the records of one class, shape (n, *point_shape), from a stream of its own."""
-    source, (_, _, n) = source_of(config), config.simulated[label]
-    _, ball, manifold = simulated_setting(config, label)
+    That is the ball they are in, and its manifold.
+    """
+    source, (name, dimension, n) = config.source, config.simulated[label]
+    assert source is not None  # or it would have no such class
+    manifold, kind = build_manifold(name, dimension), SOURCES[source.kind]
+    setting = Setting(config, kind.ball(manifold, source.radius), manifold)
     rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
-    return SOURCES[source.kind].draw(manifold, ball, source, n, rng)
-
-
-def simulated_persons(config: ExperimentConfig, label: int) -> NDArray[np.int64] | None:
-    """Return whose each point of one simulated class is, where its source makes persons."""
-    source, (_, _, n) = source_of(config), config.simulated[label]
-    persons = SOURCES[source.kind].persons
-    return None if persons is None else persons(source, n)
-
-
-def source_of(config: ExperimentConfig) -> SourceConfig:
-    """Return what a simulated experiment simulates; raise `ConfigError` for another."""
-    if config.source is None:
-        raise ConfigError(f"{config.name} has no [source], so nothing is simulated; add one")
-    return config.source
+    points = kind.draw(manifold, setting.domain, source, n, rng)
+    persons = kind.persons(source, n) if kind.persons else None
+    return ClassData(label, class_title(config, label), points, persons), setting
 
 
 def class_title(config: ExperimentConfig, label: int) -> str:
     """Return what tells this class from the others of its experiment: by k where the paper does."""
-    source, (name, dimension, n) = source_of(config), config.simulated[label]
+    source, (name, dimension, n) = config.source, config.simulated[label]
+    assert source is not None  # or it would have no such class
     manifold = build_manifold(name, dimension)
     if config.figure.x == "k":
         return f"k = {manifold.point_shape[0]}"

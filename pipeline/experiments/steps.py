@@ -31,11 +31,7 @@ from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.record import write_log, write_missing
 from pipeline.experiments.simulated import (
     SOURCES,
-    class_title,
     simulate,
-    simulated_persons,
-    simulated_setting,
-    source_of,
 )
 from pipeline.experiments.usefulness import judged, measure_usefulness
 from pipeline.progress import counted
@@ -141,8 +137,7 @@ def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
     config = run.config
     if config.on_images:
         return class_images(run, label), image_setting(run)
-    records = simulate(config, label), simulated_persons(config, label)
-    return ClassData(label, class_title(config, label), *records), simulated_setting(config, label)
+    return simulate(config, label)
 
 
 def draw_class(run: Run, label: int, series: str | None = None) -> None:
@@ -161,8 +156,8 @@ def draw_class(run: Run, label: int, series: str | None = None) -> None:
 
 def draw_pictures(run: Run) -> None:
     """Draw the pictures of the first class."""
-    draw = SOURCES[source_of(run.config).kind].pictures
-    if draw is not None:
+    source = run.config.source
+    if source is not None and (draw := SOURCES[source.kind].pictures) is not None:
         draw(*read_class(run, run.labels[0]), run.folder)
 
 

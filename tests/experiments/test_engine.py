@@ -14,14 +14,12 @@ import pytest
 from pipeline.config import ExperimentConfig
 from pipeline.experiments import Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.driver import (
-    ClassData,
-    Setting,
     distance_name,
     draw_cell,
     prepare_series,
     run_cells,
 )
-from pipeline.experiments.simulated import build_manifold, class_title, simulate, simulated_setting
+from pipeline.experiments.simulated import build_manifold, class_title, simulate
 from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
 from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity
@@ -40,12 +38,6 @@ def tiny(name: str, **changes: object) -> ExperimentConfig:
     return config.model_copy(update={"repetitions": 3, "mechanisms": series, **changes})
 
 
-def simulated(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
-    """Return one class of an experiment without images."""
-    data = ClassData(label, class_title(config, label), simulate(config, label))
-    return data, simulated_setting(config, label)
-
-
 def run(config: ExperimentConfig, out: Path) -> Table:
     """Run `config` and return its rows."""
     return read_rows(run_experiment(Run(config, None, out)))
@@ -58,10 +50,10 @@ def test_simulated_records_lie_in_their_ball_and_repeat(name: str) -> None:
     small = config.source.model_copy(update={"n": (12,)})
     config = config.model_copy(update={"source": small})
     for label in range(len(config.simulated)):
-        points, (_, ball, manifold) = simulate(config, label), simulated_setting(config, label)
+        (_, _, points, _), (_, ball, manifold) = simulate(config, label)
         manifold.check(points)
         assert (manifold.dist(ball.center, points) <= ball.radius * (1 + 1e-9)).all()
-        np.testing.assert_array_equal(points, simulate(config, label))
+        np.testing.assert_array_equal(points, simulate(config, label)[0].points)
 
 
 def test_rl_is_undefined_exactly_where_its_density_does_not_exist(tmp_path: Path) -> None:
@@ -148,7 +140,7 @@ def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
     config = tiny("ew-simulation", budgets=(0.5, 1.0))
     rows = run(config, tmp_path)
     cell = all_cells(config, [2])[-1]
-    found = [columns for _, columns in run_cells(*simulated(config, 2), [cell])]
+    found = [columns for _, columns in run_cells(*simulate(config, 2), [cell])]
     mine = (rows["label"] == 2) & (rows["series"] == cell.series.series)
     mine &= rows["budget"] == cell.value
     assert set(rows["seed"][mine]) == {found[0]["seed"]}
@@ -158,7 +150,7 @@ def test_one_row_is_recomputed_alone(tmp_path: Path) -> None:
 def test_sphere_sensitivities_are_the_proven_ones() -> None:
     """KNG, RL and the embedded mechanisms on the sphere have the bounds of their proofs."""
     config = load_experiments("kng-sphere")[0]
-    setting, (_, _, n) = simulated_setting(config, 0), config.simulated[0]
+    setting, (_, _, n) = simulate(config, 0)[1], config.simulated[0]
     radius = setting.domain.radius
     bounds = {
         series.series: frechet_sensitivity(
@@ -180,7 +172,7 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
     """KNG accepts on the sphere, on SPD(2) and on shapes, and stays in the ball where it must."""
     for name in ("kng-sphere", "kng-spd", "kng-shapes"):
         config = tiny(name)
-        data, setting = simulated(config, 0)
+        data, setting = simulate(config, 0)
         cell = all_cells(config, [0])[0]
         rng = np.random.default_rng(3)
         records = admit(data.points, domain=setting.domain, manifold=setting.manifold)

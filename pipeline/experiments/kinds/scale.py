@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -84,45 +84,30 @@ FORMS: Mapping[str, Callable[..., Path]] = {"npz": write_npz, "JPEG": write_jpeg
 MEGABYTE = 1e6
 
 
-class ImageSet(NamedTuple):
-    """One set of images that is described."""
-
-    label: int
-    made: ScaleConfig
-    n: int
-
-    @property
-    def title(self) -> str:
-        """What it is, as a table says it."""
-        return f"{self.n:,} images of {self.made.side} × {self.made.side}, {self.made.form}"
-
-
-def image_sets(config: ExperimentConfig) -> list[ImageSet]:
-    """Return the sets of the grid."""
-    grid = [(made, n) for made in config.scale for n in made.n]
-    return [ImageSet(label, made, n) for label, (made, n) in enumerate(grid)]
-
-
 def scale_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return what measures each set with all its numbers of workers, by its title."""
-    return {one.title: partial(columns, config, one) for one in image_sets(config)}
+    """Return what measures each set with all its numbers of workers, by its number."""
+    grid = [(made, n) for made in config.scale for n in made.n]
+    return {
+        str(label): partial(columns, config, label, made, n) for label, (made, n) in enumerate(grid)
+    }
 
 
-def columns(config: ExperimentConfig, one: ImageSet) -> dict[str, Any]:
-    """Return the rows of one set: its passes with each number of workers."""
-    seed, workers = stream_seed(config, one.title), one.made.workers
+def columns(config: ExperimentConfig, label: int, made: ScaleConfig, n: int) -> dict[str, Any]:
+    """Return the rows of a set of n images: its passes with each number of workers."""
+    title = f"{n:,} images of {made.side} × {made.side}, {made.form}"
+    seed, workers = stream_seed(config, title), made.workers
     with tempfile.TemporaryDirectory() as folder:
-        write, rng = FORMS[one.made.form], np.random.default_rng(seed)
-        card = write(Path(folder), one.n, one.made.side, rng=rng)
+        write, rng = FORMS[made.form], np.random.default_rng(seed)
+        card = write(Path(folder), n, made.side, rng=rng)
         task = card, config.descriptor, config.eta, config.repetitions
-        found = [measured_apart(one.title, *task, workers=count) for count in workers]
+        found = [measured_apart(title, *task, workers=count) for count in workers]
     above = [(np.array(each.peaks, np.float64) - each.idle) / MEGABYTE for each in found]
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
-        "label": one.label,
-        "class_name": one.title,
-        "n": one.n,
+        "label": label,
+        "class_name": title,
+        "n": n,
         "descriptor": config.descriptor,
         "series": np.repeat(
             [f"{count} worker" + "s" * (count > 1) for count in workers], config.repetitions

@@ -1,7 +1,8 @@
 """Results on disk: tables whose columns carry unit and meaning, and the record of a run.
 
-    tables  the schemas, the way of a table to Parquet and back, and means of its groups
-    record  what was run: run.json
+    columns.toml  the columns of every table, with unit and meaning
+    tables        the way of a table to Parquet and back, and means of its groups
+    record        what was run: run.json
 
 Everything in a table of rows or of bounds was compared with the private data: it is *nonprivate*,
 and belongs to experiments on public images, never to a release.

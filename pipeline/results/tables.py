@@ -1,4 +1,4 @@
-"""Tables on disk: the columns with their units and meanings, and their way to Parquet and back.
+"""Tables on disk: their way to Parquet and back; ``columns.toml`` has columns, units, meanings.
 
 In: a mapping of column name to values. Out: a Parquet file that is whole or absent, whose fields
 carry unit and meaning:

@@ -1,4 +1,4 @@
-"""Tables on disk: their way to Parquet and back; ``columns.toml`` has columns, units, meanings.
+"""Tables on disk: their way to Parquet and back; ``columns.toml`` says what their columns are.
 
 In: a mapping of column name to values. Out: a Parquet file that is whole or absent, whose fields
 carry unit and meaning:

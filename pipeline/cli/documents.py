@@ -210,7 +210,7 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     Parameters
     ----------
     documents
-        Documents of releases of different people, `OUT/release/*.json`, one a site.
+        Documents of releases or nights, of different people, `OUT/release/*.json`, one a site.
     """
     from pipeline.inference import harmonise as harmonised
     from pipeline.publish.document import computed

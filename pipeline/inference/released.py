@@ -205,15 +205,18 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     population = certainty.population
     parts = [(part.share, part.observed) for part in certainty.parts]
     shares, seen = zip(*parts, strict=True)
-    bias = pooled_clipping(seen, shares)
+    bias, first = pooled_clipping(seen, shares), seen[0]
+    noise = certainty.sample - bias
+    along = sum(share * part.bias_line for share, part in parts) / first.length
+    off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
     return ClassCoordinates(
         n=night.n,
         n_sd=night.n_sd,
         mean=place,
         unshrunk=place,
-        noise=certainty.sample - bias,
+        noise=noise,
         bias=bias,
-        predicted=certainty.sample,
+        predicted=noise + first.as_covariance(along, off),
         single=None if population is None else night.n * (population - certainty.sample),
         wide=not certainty.offered,
         offered=certainty.offered,

@@ -1,6 +1,7 @@
 """Commands on several releases: what they print is what the documents say, and one line else."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sample_history import draw_nights
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
+from pipeline.inference.released import common_coordinates
 from pipeline.schema import as_json
 from tests.inference.test_inference import entry, noised, observed
 
@@ -169,6 +171,10 @@ def test_nights_are_compared_and_combined(
     together = json.loads(capsys.readouterr().out)["classes"][0]
     assert together["n"] == sum(row["n_so_far"] for row in rows)
     assert together["all"]["radius"] == combine(rows).all.radius
+    for one, row in zip(common_coordinates(rows, least=2)[2], rows, strict=True):
+        noise, predicted, most = map(np.trace, (one.noise, one.predicted, one.noise + one.bias))
+        assert noise < predicted < most  # weights are by what is predicted, not by what may be
+        assert 0.5 < math.sqrt(predicted) / row["predicted_error"] < 2.0
     pages = [(tmp_path / name).read_text() for name in ("compare.html", "combine.html")]
     assert all("84.8529-GDP" in page for page in pages)  # √2·60 for who is in both
     assert main(["compare", *files, "--window", "1", "--json"]) == 0

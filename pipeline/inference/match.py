@@ -126,6 +126,11 @@ class Match:
         """Whether each record is outside, (n,)."""
         return np.asarray(self.percentile > FLAGGED)
 
+    @property
+    def many_outside(self) -> bool:
+        """Whether more of them are than the range of what is expected."""
+        return self.outside > self.expected_range[1]
+
 
 def match(released: Released, points: Point) -> Match:
     """Compare local records with a released class.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure
+from pipeline.figures import Figure, listing
 from pipeline.files import make_folder, owner_only
 from pipeline.geometry import frechet_mean
 from pipeline.inference import FLAGGED, Match
@@ -108,8 +108,10 @@ def match_verdict(matched: MatchedImages) -> Finding:
         text += " two samples of one population would seldom differ so much."
     else:
         text = NO_DIFFERENCE.format(found)
+    many = [name for name, one in matched.classes.items() if one.result and one.result.many_outside]
+    text += f" More images of {listing(many)} are outside than is expected." if many else ""
     text += not_tested(missing)
-    return Finding(text, warning=matched.differs or bool(missing))
+    return Finding(text, warning=matched.differs or bool(missing or many))
 
 
 def tests(together: Together) -> dict[str, Any] | None:

@@ -239,18 +239,23 @@ def test_what_differs_ends_with_3(ward: Path, capsys: pytest.CaptureFixture[str]
 def test_images_that_fail_are_listed_and_strange_ones_found(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is no image, with a name like markup; empty images, each outside."""
+    """A file that is no image, with a name like markup; empty images, each outside.
+
+    They are few beside all, and the means need not differ; the verdict names them.
+    """
     odd, formula = "tissue/<i>no image.png", "=1+1.png"
     (ward / "ward" / odd).write_bytes(b"\x89PNG none")
+    names = [formula, *(f"empty-{number}.png" for number in range(14))]
     empty = np.zeros((SIZE, SIZE), dtype=np.uint8)
-    for name in ("empty-1.png", "empty-2.png", formula):
+    for name in names:
         Image.fromarray(empty).save(ward / "ward" / "cells" / name)
     matched("--json")
     told = json.loads(capsys.readouterr().out)
     assert [fault["file"] for fault in told["faults"]] == [odd]
-    assert len(told["images"]) == 2 * LOCAL + 3
+    assert len(told["images"]) == 2 * LOCAL + len(names)
+    assert "More images of cells are outside than is expected." in told["verdict"]
     percentiles = {image["file"]: image["percentile"] for image in told["images"]}
-    for name in ("empty-1.png", "empty-2.png", formula):
+    for name in names:
         assert percentiles[f"cells/{name}"] > 99.0
     matched("--out", "out")
     assert f"{odd} cannot be used: " in " ".join(capsys.readouterr().out.split())

@@ -197,24 +197,6 @@ def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
         _UNFINISHED.discard(temporary)
 
 
-@contextmanager
-def synced(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that is there, to change it where it is; what is written is on disk then.
-
-    Raises
-    ------
-    OutputError
-        When it cannot be opened or written.
-    """
-    try:
-        with path.open("rb+") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise OutputError(f"cannot write {path} ({error.strerror})") from error
-
-
 def discard_unfinished() -> None:
     """Remove the temporary files that are being written: for a process that ends at once."""
     for temporary in list(_UNFINISHED):

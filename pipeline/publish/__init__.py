@@ -5,7 +5,7 @@
                (redact: what is not said of images)
     document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
     night      the same for one night of a stream: new privacy units alone, paid when it was opened
-               (arrivals: who is new; night_state, sums: all nights before)
+               (arrivals: who is new; sums: what each night hands on)
 
     history    what all committed documents of a population say (readings: terms with bands)
     several    documents of several releases, side by side
@@ -65,8 +65,12 @@ from pipeline.publish.document import (
     write_document,
     write_parquet,
 )
-from pipeline.publish.night import count_waiting, release_night
-from pipeline.publish.night_state import check_account, unfinished_night
+from pipeline.publish.night import (
+    check_account,
+    count_waiting,
+    release_night,
+    unfinished_night,
+)
 from pipeline.publish.readings import read_terms
 from pipeline.publish.release import release_once, released_since
 

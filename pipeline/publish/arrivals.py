@@ -9,14 +9,13 @@ What need not be read again: files whose images entered, or were left out, on a 
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
 decoded and described on a night depends on what is new, not on what lies there. What is known is
 looked at before the file is read, so one that changes meanwhile is read again. What is read is
-looked up among the claims, so no list makes an image enter twice; one that is lost, or was changed,
-is as good as empty, and costs one night of reading all.
+looked up among the claims, so no list makes an image enter twice. The list is handed on with the
+sums (``sums.py``): where these are lost all files are read.
 """
 
 import hmac
 import itertools
 from collections.abc import Iterable, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,11 +24,9 @@ from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.source import Rows
-from pipeline.errors import OutputError
-from pipeline.files import atomic_path, private_folder
 from pipeline.geometry import Point
-from pipeline.ledger import Ledger, StreamAccount
-from pipeline.publish.sums import read_private, seal, sums_folder, unsealed
+from pipeline.ledger import Ledger
+from pipeline.publish.sums import STAMP
 from pipeline.store import Form, Plan, StoredImages
 
 
@@ -99,10 +96,6 @@ class Arrivals:
         )
         return replace(self, labels=tuple(labels))
 
-    def images_of(self, units: Set[bytes]) -> NDArray[np.bool_]:
-        """Tell of each image that was read whether it is of one of some privacy units."""
-        return np.array([unit in units for unit in self.images], dtype=bool)
-
     @property
     def counts(self) -> tuple[int, ...]:
         """How many records each class has."""
@@ -117,54 +110,35 @@ def no_arrivals(classes: int, k: int) -> Arrivals:
 
 def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form | None) -> Arrivals:
     """Return what a pass over images finds, each once; `form` is how those of one are stored."""
-    known: dict[bytes, list[str]] = {}
-    order: dict[bytes, int] = {}
-    points, owners = [], []
+    classes: dict[bytes, list[str]] = {}
+    points, owners = [], list[list[bytes]]()
     images = [b""] * len(source.label_of)
-    persons = source.people is not None
     for label, name in enumerate(source.classes):
-        names = _persons(source, plan, label) if persons else _digests(stored, label)
-        for row, unit in _images(source, plan, label, names):
+        rows = plan.chosen.rows[plan.chosen.labels == label]
+        if source.people is None:
+            units = [row.tobytes() for chunk in stored.chunks(label) for row in chunk.digests]
+            records = units
+        else:
+            units = [bytes(person) for person in source.people[rows]]
+            records = list(dict.fromkeys(units))  # the images of one follow each other
+        for row, unit in zip(rows.tolist(), units, strict=True):
             images[row] = unit
-        chunks = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
         kept = []
-        for row, unit in enumerate(names):
-            if persons or unit not in order:
-                kept.append(row)
-                order.setdefault(unit, len(order))
-                known.setdefault(unit, []).append(f"{label} {name}")
+        for record, unit in enumerate(records):
+            if source.people is not None or unit not in classes:
+                kept.append(record)
+                classes.setdefault(unit, []).append(f"{label} {name}")
+        chunks = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
         points.append(np.concatenate(chunks)[kept])
-        owners.append(np.array([order[names[row]] for row in kept], np.int64))
-    labels = tuple(", ".join(known[unit]) for unit in order)
-    return Arrivals(tuple(order), labels, tuple(points), tuple(owners), tuple(images))
-
-
-def _digests(stored: StoredImages, label: int) -> list[bytes]:
-    """Return what the pixels of each image of a class are known by."""
-    return [row.tobytes() for chunk in stored.chunks(label) for row in chunk.digests]
-
-
-def _persons(source: ImageSource, plan: Plan, label: int) -> list[bytes]:
-    """Return who the persons of a class are, in the order of their records."""
-    assert source.people is not None
-    mine = np.flatnonzero(plan.chosen.labels == label)
-    begins = np.flatnonzero(np.diff(plan.chosen.units[mine], prepend=-1))
-    rows = plan.chosen.rows[mine[begins]]
-    return [bytes(person) for person in source.people[rows]]
-
-
-def _images(
-    source: ImageSource, plan: Plan, label: int, names: Sequence[bytes]
-) -> Iterable[tuple[int, bytes]]:
-    """Return each image of a class, by its row, and what its privacy unit is known by."""
-    rows = plan.chosen.rows[plan.chosen.labels == label].tolist()
-    units = names if source.people is None else map(bytes, source.people[rows])
-    return zip(rows, units, strict=True)
-
-
-BYTES = 16
-"""Of what a file is known by: two of 10⁹ have the same with probability 10⁻²¹."""
-FILE_CACHE, PURPOSE = "files.seen", b"seen"
+        owners.append([records[record] for record in kept])
+    place = {unit: index for index, unit in enumerate(classes)}
+    return Arrivals(
+        tuple(classes),
+        tuple(map(", ".join, classes.values())),
+        tuple(points),
+        tuple(np.array([place[unit] for unit in own], np.int64) for own in owners),
+        tuple(images),
+    )
 
 
 class Unread(NamedTuple):
@@ -185,54 +159,26 @@ class Unread(NamedTuple):
     stamps: tuple[bytes, ...] = ()
     others: frozenset[bytes] = frozenset()
 
-    def stamps_without(self, waiting: NDArray[np.bool_]) -> frozenset[bytes]:
-        """Return those of all files but of the images that wait, which are to be read again."""
-        held = {stamp for stamp, late in zip(self.stamps, waiting, strict=False) if late}
+    def stamps_without(self, images: Sequence[bytes], late: Set[bytes]) -> frozenset[bytes]:
+        """Return those of all files, but of images of privacy units that wait: they are read again.
+
+        `images` says of each image which one it is of.
+        """
+        held = {stamp for stamp, unit in zip(self.stamps, images, strict=False) if unit in late}
         return self.others.union(self.stamps) - held
 
 
 def find_unread(
-    source: ImageSource | None,
-    splits: Splits,
-    ledger: Ledger,
-    stream: StreamAccount,
-    *,
-    everything: bool,
+    source: ImageSource | None, splits: Splits, ledger: Ledger, known: frozenset[bytes]
 ) -> Unread:
-    """Return the images of files that no committed night has read, or of all."""
+    """Return the images of files that are not known, as no night has taken up what is in them."""
     if source is None or source.read.sequential:
         return Unread(source)
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
-    seen = frozenset[bytes]() if everything else _read_file_cache(ledger, stream)
-    is_new = [stamp not in seen for stamp in stamps]
+    is_new = [stamp not in known for stamp in stamps]
     kept, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
-    if len(kept) < len(source.label_of):
-        return Unread(source.only(kept) if len(kept) else None, new, seen.intersection(stamps))
-    return Unread(source, new)
-
-
-def write_file_cache(ledger: Ledger, stream: StreamAccount, stamps: frozenset[bytes]) -> None:
-    """Keep what the files are known by that a night has read, once it is committed.
-
-    A list that cannot be written is none: the night is committed, and is not to fail for it.
-    """
-    content = stream.identity.encode() + b"".join(stamps)
-    with suppress(OutputError):
-        folder = private_folder(sums_folder(ledger, stream))
-        with atomic_path(folder / FILE_CACHE, mode=0o600) as temporary:
-            temporary.write_bytes(seal(ledger, content, PURPOSE) + content)
-
-
-def _read_file_cache(ledger: Ledger, stream: StreamAccount) -> frozenset[bytes]:
-    """Return the list, empty where there is none of this stream that is whole."""
-    head, content = stream.identity.encode(), None
-    with suppress(OutputError):
-        content = unsealed(ledger, read_private(sums_folder(ledger, stream) / FILE_CACHE), PURPOSE)
-    if content is None or not content.startswith(head):
-        return frozenset()
-    rest = content[len(head) :]
-    return frozenset(rest[at : at + BYTES] for at in range(0, len(rest), BYTES))
+    return Unread(source.only(kept) if len(kept) else None, new, known.intersection(stamps))
 
 
 def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
@@ -246,4 +192,4 @@ def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
     if source.people is not None:
         parts.append(map(bytes, source.people[rows]))
     known = map(b"".join, zip(*parts, strict=True))
-    return [hmac.digest(ledger.key, b"file\0" + one, "sha256")[:BYTES] for one in known]
+    return [hmac.digest(ledger.key, b"file\0" + one, "sha256")[:STAMP] for one in known]

@@ -25,15 +25,22 @@ committed, and move what this one rests on: the nights before it, their sums, wh
 is compared in the transaction that claims, in which the sums are written, too (`reserve_night`); a
 night that was overtaken claims and writes nothing, and is begun anew.
 
+**All nights before it** are in the sums of the last one (``sums.py``). Where these were lost they
+are made again from the images, if those of all nights are still present: each privacy unit counts
+on the night on which it entered, so it is in one of them as before.
+
 **Its document** holds what the ledger commits of it, and no more:
 
     tonight's rows (``document.py``) ─┬► what later nights and every estimate are made from
                                       └► the mean so far, windows: post-processing of all rows
 """
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,9 +48,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched
-from pipeline.descriptors import describe
-from pipeline.errors import CovdpError, EmptyError
+from pipeline.datasets import (
+    ImageSource,
+    find_card,
+    may_be_empty,
+    open_fetched,
+    rendering_settings,
+)
+from pipeline.descriptors import describe, domain_of, require_descriptor_for
+from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
     Ledger,
@@ -53,42 +66,45 @@ from pipeline.ledger import (
     StreamStatus,
     commit_night,
     entered_on,
+    none_missing,
     open_stream,
     reserve_night,
+    stored_nights,
+    stream_named,
     stream_status,
 )
 from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish.arrivals import (
-    Arrivals,
-    Unread,
-    arrivals,
-    find_unread,
-    no_arrivals,
-    write_file_cache,
-)
+from pipeline.publish.arrivals import Arrivals, arrivals, find_unread, no_arrivals
 from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.document import ClassHistory, estimate_part, night_row, stands_on
-from pipeline.publish.night_state import (
-    check_due,
-    check_follows,
-    check_stream,
-    last_sums,
-    mechanism_of,
-    public_of,
-    read_past,
+from pipeline.publish.document import (
+    ClassHistory,
+    check_drawn,
+    estimate_part,
+    night_row,
+    read_histories,
+    read_night,
+    read_stream,
+    stands_on,
 )
 from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import (
-    Public,
-    account_part,
-    temporary_store,
+from pipeline.publish.release import Public, account_part, temporary_store
+from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
+from pipeline.schema import (
+    SAME_MEANS,
+    NightClassPart,
+    NightDocument,
+    SettingsPart,
+    WindowPart,
+    read_ours,
+    read_settings,
+    serialised,
 )
-from pipeline.publish.sums import Sums, forget_sums, read_sums, write_sums
-from pipeline.schema import NightClassPart, NightDocument, WindowPart, serialised
 from pipeline.store import Place, fill, make_plan
 from pipeline.stream import (
     WINDOWS,
+    CumulativeMean,
     Night,
+    PrivateSums,
     StreamMechanism,
     add_units,
     column_norm,
@@ -100,6 +116,12 @@ from pipeline.stream import (
     window_mean,
 )
 
+SHARED = {*SAME_MEANS, "classes", "shown"}
+"""What a stream has in common with the one that it follows, whose mean goes on in it."""
+
+EARLY = timedelta(minutes=1)
+"""How much before its planned time a run may start, as clocks of two machines differ."""
+
 
 @dataclass(frozen=True)
 class NightContext:
@@ -107,8 +129,8 @@ class NightContext:
 
     Attributes
     ----------
-    ledger, account : Ledger, StreamAccount
-        Who pays, and the stream that is charged.
+    ledger : Ledger
+        Who pays.
     status : StreamStatus
         All that the night rests on: how far the stream is, as one transaction read it.
     public : Public
@@ -120,7 +142,6 @@ class NightContext:
     """
 
     ledger: Ledger
-    account: StreamAccount
     status: StreamStatus
     public: Public
     mechanism: StreamMechanism
@@ -165,8 +186,9 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
     if status is None or source is None or source.read.sequential:
         return 0
     if source.people is None:
-        unread = find_unread(source, config.splits, ledger, status.stream, everything=False)
-        return len(unread.stamps)
+        sums = last_sums(ledger, status, mechanism_of(status.stream.query))
+        known = sums.stamps if sums else frozenset[bytes]()
+        return len(find_unread(source, config.splits, ledger, known).stamps)
     rows = source.select(config.splits).rows
     persons = {bytes(person) for person in source.people[rows]}
     return entered_on(ledger, status.stream, tuple(persons)).count(None)
@@ -182,10 +204,11 @@ def _context(
     assert config.stream is not None
     public = public_of(config, source, status)
     query = public.query()
+    mechanism = mechanism_of(query)
     if status is None:
         check_follows(query, ledger)
-        _rehearse(public)
-    account = open_stream(
+        _rehearse(public, mechanism)
+    open_stream(
         ledger,
         config.population,
         config.name,
@@ -198,7 +221,7 @@ def _context(
         known=None if status is None else status.stream,
     )
     now = status or _read_status(config, ledger)
-    return NightContext(ledger, account, now, public, mechanism_of(query), source)
+    return NightContext(ledger, now, public, mechanism, source)
 
 
 def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
@@ -220,9 +243,9 @@ def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSour
     return source
 
 
-def _rehearse(public: Public) -> None:
+def _rehearse(public: Public, mechanism: StreamMechanism) -> None:
     """Release an opening and a night after it of black images: what fails then is public."""
-    domain, config, mechanism = public.domain, public.config, mechanism_of(public.query())
+    domain, config = public.domain, public.config
     depth = () if domain.depth is None else (domain.depth,)
     colour = (3,) if find_card(config.dataset).channels == 3 else ()
     black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
@@ -254,62 +277,51 @@ def _resume(night: NightContext) -> bytes | None:
 def _begin(night: NightContext, place: Place) -> bytes | None:
     """Return the document of a night, from what is there; None where another one overtook it."""
     try:
-        unread, waiting, sums, held = _reserve(night, place)
+        sums, held = _reserve(night, place)
     except CovdpError:  # what another night has done since may be the cause
         if _read_status(night.public.config, night.ledger).version == night.status.version:
             raise
         return None
     if held is None:
         return None
-    if isinstance(held, StoredNight):
-        return held.result
-    content = _finish(night, held, sums)
-    write_file_cache(night.ledger, night.account, unread.stamps_without(waiting))
-    return content
+    return held.result if isinstance(held, StoredNight) else _finish(night, held, sums)
 
 
 def _reserve(
     night: NightContext, place: Place
-) -> tuple[Unread, NDArray[np.bool_], Sums, NightReservation | StoredNight | None]:
-    """Claim the privacy units of a night, and write its sums; all of it rests on its `status`.
-
-    Returns
-    -------
-    tuple
-        What was read, which images of it wait for a later night, the sums, and the night.
-    """
-    ledger, account, config = night.ledger, night.account, night.public.config
-    status, source = night.status, night.source
+) -> tuple[Sums, NightReservation | StoredNight | None]:
+    """Claim the privacy units of a night, and write its sums; all of it rests on its `status`."""
+    ledger, status, config = night.ledger, night.status, night.public.config
     begun = status.unfinished.night if status.unfinished else None
     before = last_sums(ledger, status, night.mechanism)
-    lost = bool(status.totals) and before is None
+    known = before.stamps if before else frozenset[bytes]()
     unread = redact_images(
-        config.dataset,
-        partial(find_unread, source, config.splits, ledger, account, everything=lost),
+        config.dataset, partial(find_unread, night.source, config.splits, ledger, known)
     )
     present = redact_images(
         config.dataset, partial(_read_arrivals, night.public, unread.source, place)
     )
     present = present.sealed(ledger) if config.secret else present
-    entered = entered_on(ledger, account, present.units)
+    entered = entered_on(ledger, status.stream, present.units)
     new = present.only([number == begun for number in entered])
     if begun is None:
         enough = new.together if config.secret else new.enough
         new = enough(config.smallest_class)
+    late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
     sums = redact_images(
         config.dataset, partial(_add_tonight, night, before, present, entered, new)
     )
+    sums = replace(sums, stamps=unread.stamps_without(present.images, late.difference(new.units)))
     held = reserve_night(
         ledger,
-        account,
+        status.stream,
         str(config.run_key),
         units=new.units,
         labels=new.labels,
         version=status.version,
         prepare=lambda held: write_sums(ledger, status, held.total, sums),
     )
-    late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
-    return unread, present.images_of(late.difference(new.units)), sums, held
+    return sums, held
 
 
 def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:
@@ -325,27 +337,24 @@ def _add_tonight(
     night: NightContext,
     before: Sums | None,
     present: Arrivals,
-    entered: tuple[int | None, ...],
+    entered: Sequence[int | None],
     new: Arrivals,
 ) -> Sums:
     """Return the sums of all nights with this one."""
-    histories, private = read_past(
-        night.ledger, night.status, night.mechanism, before, present, entered
-    )
+    histories, private = read_past(night, before, present, entered)
     total = len(new.units) if night.public.config.secret else None
     after = tuple(
         add_units(night.mechanism, history.nights, sums, points, total=total)
         for history, sums, points in zip(histories, private, new.points, strict=True)
     )
-    units = new.counts if total is None else (total,) * len(after)
-    return Sums(histories, after, units, before.rows if before else None)
+    return Sums(histories, after, new.counts if total is None else (total,) * len(after))
 
 
 def _finish(night: NightContext, held: NightReservation, sums: Sums) -> bytes:
     """Draw a night that is reserved, commit it, and return what the ledger stored."""
     content = redact_errors(lambda: serialised(_draw(night, held, sums)), draw_error())
     stored = commit_night(night.ledger, held, content)
-    forget_sums(night.ledger, night.account, held.night)
+    forget_sums(night.ledger, night.status.stream, held.night)
     return stored.result
 
 
@@ -355,16 +364,259 @@ def _draw(night: NightContext, held: NightReservation, sums: Sums) -> NightDocum
     for history, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
         drawn = draw_night(night.mechanism, history.nights, after, units, noise=noise)
         histories.append(replace(history, nights=(*history.nights, drawn)))
-    public = night.public
-    if public.config.secret:
-        classes = tuple((label, name, None) for label, name, _ in public.classes)
-        public = replace(public, classes=classes, total=histories[0].nights[-1].n_so_far or None)
-    else:
-        pairs = zip(public.classes, sums.units, strict=True)
-        public = replace(
-            public, classes=tuple((label, name, units) for (label, name, _), units in pairs)
+    public, secret = night.public, night.public.config.secret
+    classes = tuple(
+        (label, name, None if secret else units)
+        for (label, name, _), units in zip(public.classes, sums.units, strict=True)
+    )
+    total = histories[0].nights[-1].n_so_far or None if secret else None
+    public = replace(public, classes=classes, total=total)
+    return make_night(public, night.status.stream, held, histories)
+
+
+def mechanism_of(query: str) -> StreamMechanism:
+    """Return what all classes of a stream stand on, from its query."""
+    return read_stream(read_settings(json.loads(query)))
+
+
+def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
+    """Return how far the stream of a config is, None before it was opened.
+
+    What the ledger would refuse for want of budget or nights is refused at once: for use before
+    images are read.
+
+    Raises
+    ------
+    BudgetError
+        The account cannot pay for a new stream, or the horizon is reached.
+    LedgerError
+        No account, a stream that has ended, or a run key that is no date.
+    MismatchError
+        The card makes other images of files than it did when the stream was opened.
+    ConfigError
+        The stream is new, and its opening too small.
+    """
+    assert config.stream is not None
+    cost = None if config.stream.follows else config.charge
+    status = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    if status is None:
+        config.check_new_stream()
+    elif not status.tonight:
+        _check_shown(config, json.loads(status.stream.query).get("shown", {}))
+    return status
+
+
+def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
+    """Raise unless a night that is new was planned for today (UTC) or before.
+
+    Nights go forward, so one that is named by a later day would be the last until then. A run that
+    is planned for midnight may start `EARLY`.
+    """
+    today = f"{datetime.now(UTC) + EARLY:%Y-%m-%d}"
+    if (status is None or status.state == "new") and str(config.run_key) > today:
+        raise ConfigError(
+            f"a night is named by the day it was planned for, which has come, found run key "
+            f"{config.run_key}, and today is {today} (UTC): no night could be released from now on "
+            "until then; leave the run key out, or correct it or the clock"
         )
-    return make_night(public, night.account, held, histories)
+
+
+def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
+    """Raise unless the card makes images of files as it did when the stream was opened."""
+    found = rendering_settings(find_card(config.dataset))
+    for key in sorted(found.keys() | then.keys()):
+        if found.get(key) != then.get(key):
+            told = [
+                f"{key} = {json.dumps(one[key])}" if key in one else f"no {key}"
+                for one in (then, found)
+            ]
+            raise MismatchError(
+                "all nights of a stream add up images that were made of files in one way: the card "
+                f"of {config.name!r} had {told[0]} when it was opened, found {told[1]} in "
+                f"{config.dataset}; set it back, or give the config another name: that is another "
+                "stream, and is charged"
+            )
+
+
+def public_of(
+    config: ReleaseConfig, source: ImageSource | None, status: StreamStatus | None
+) -> Public:
+    """Return what is known of the images, of a night without any from those before it."""
+    card = find_card(config.dataset)
+    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
+    if source is not None:
+        known = domain_of(
+            config.descriptor,
+            source.shape,
+            eta=config.eta,
+            manifold=config.manifold,
+            masked=source.masks is not None,
+        )
+    elif status is not None:
+        known = read_settings(json.loads(status.stream.query)).domain
+    else:
+        raise MismatchError(
+            f"{config.dataset} has no image, and a stream begins on a night with images, which say "
+            "their size; nothing was charged"
+        )
+    return Public(config, known, classes)
+
+
+def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
+    """Return the run key of a night before the config's that was claimed and is not committed yet.
+
+    Its document is made by the same config under that run key, and has to be made first.
+    """
+    if config.stream is None:
+        return None
+    status = check_stream(config, ledger)
+    held = status.unfinished if status else None
+    return held.run_key if held and held.run_key < str(config.run_key) else None
+
+
+def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
+    """Raise as `check_stream` or `Ledger.check_charge` where the account cannot pay for a release.
+
+    And where a night is not due, unless it is `planned` for a time to come.
+    """
+    if config.stream is None:
+        ledger.check_charge(config.population, config.charge, str(config.run_key))
+        return
+    status = check_stream(config, ledger)
+    if not planned:
+        check_due(config, status)
+
+
+def read_past(
+    night: NightContext,
+    sums: Sums | None,
+    present: Arrivals,
+    entered: Sequence[int | None],
+) -> tuple[tuple[ClassHistory, ...], tuple[PrivateSums, ...]]:
+    """Return the history and the private sums of each class, up to the last night committed.
+
+    Parameters
+    ----------
+    night : NightContext
+    sums : Sums or None
+        What `last_sums` gave.
+    present, entered
+        What was read, and on which night each privacy unit of it entered; all there is without
+        `sums`.
+
+    Raises
+    ------
+    LedgerError
+        The private sums are lost, and so are some of the images.
+    OutputError
+        The nights before were drawn with other noise.
+    """
+    ledger, status, mechanism = night.ledger, night.status, night.mechanism
+    if not status.digests:
+        settings = read_settings(json.loads(status.stream.query))
+        before = _followed(settings, ledger)
+        histories = tuple(
+            ClassHistory(label, name, mechanism, (), before.get(name))
+            for label, name, *_ in settings.classes
+        )
+        return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
+    if sums is not None:
+        assert status.last is not None
+        document = _document(status.last.result)
+        check_drawn(document, mechanism)
+        histories = tuple(
+            replace(found, nights=(*found.nights, read_night(document, row)))
+            for found, row in zip(sums.histories, document.classes, strict=True)
+        )
+        return histories, sums.after
+    histories = read_histories(_documents(ledger, status.stream))
+    if not none_missing(ledger, status.stream, present.units, present.labels):
+        raise LedgerError(
+            f"the private sums of the stream {status.stream.name!r} are not in "
+            f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
+            "make them again; put that folder or the images back, or open a stream of another "
+            "name, which is charged"
+        )
+    return histories, tuple(
+        _made_again(found, points, np.array([entered[i] or 0 for i in owner]))
+        for found, points, owner in zip(histories, present.points, present.owners, strict=True)
+    )
+
+
+def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
+    """Return what the file of the last night that is committed holds, None where that is lost."""
+    if not status.totals:
+        return None
+    return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
+
+
+def _made_again(found: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
+    """Return the private sums of a class, of privacy units that entered on these nights."""
+    stream, private = found.stream, empty_state(found.stream.space.dim)
+    for night in found.nights:
+        units = points[entered == night.night]
+        total = night.units if stream.plan.secret else None
+        before = found.nights[: night.night - 1]
+        private = add_units(stream, before, private, units, total=total)
+    return private
+
+
+def check_follows(query: str, ledger: Ledger) -> None:
+    """Raise unless the stream that a new one follows is of the same means."""
+    mine = json.loads(query)
+    before = _stream_before(read_settings(mine), ledger)
+    if before is None:
+        return
+    others = json.loads(before.query)
+    for key in sorted(SHARED):
+        if mine.get(key) != others.get(key):
+            raise MismatchError(
+                f"a stream goes on with the means of the one that it follows, so {key} must be "
+                f"{others.get(key)!r} as in {before.name!r}, found {mine.get(key)!r}; set it back, "
+                "or leave follows out and pay for a stream of its own"
+            )
+
+
+def _followed(settings: SettingsPart, ledger: Ledger) -> Mapping[str, CumulativeMean]:
+    """Return the mean of each class of the streams before, where there is one."""
+    before = _stream_before(settings, ledger)
+    if before is None:
+        return {}
+    means = {}
+    for found in read_histories(_documents(ledger, before)):
+        own = cumulative_mean(found.stream, found.nights)
+        both = [one for one in (found.before, own) if one is not None]
+        if both:
+            means[found.name] = join_streams(found.stream, *both)
+    return means
+
+
+def _stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | None:
+    follows = settings.stream and settings.stream.follows
+    if not follows:
+        return None
+    found = stream_named(ledger, settings.population, follows)
+    if found is None:
+        raise LedgerError(
+            f"{settings.population!r} has no stream {follows!r} to follow; correct "
+            "follows, or leave it out and pay for a stream of its own"
+        )
+    return found
+
+
+def _documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument]:
+    return (_document(night.result) for night in stored_nights(ledger, account))
+
+
+def _document(content: bytes) -> NightDocument:
+    with suppress(ValueError):
+        if isinstance(document := read_ours(json.loads(content)), NightDocument):
+            return document
+    raise LedgerError(
+        "a night of this stream was not committed by this version of covdp; go on with the one "
+        "that did, or open a stream of another name, which is charged"
+    )
 
 
 ENTERED = (

@@ -45,9 +45,8 @@ from pipeline.privacy import GDP, budget_from
 from pipeline.publish import ReleaseConfig, load_release, read_histories, release_night
 from pipeline.publish.arrivals import Arrivals
 from pipeline.publish.document import night_row, stands_on
-from pipeline.publish.night_state import mechanism_of
-from pipeline.publish.sums import ROWS_FILE as rows_file
-from pipeline.publish.sums import read_sums, row_type, sums_folder
+from pipeline.publish.night import mechanism_of
+from pipeline.publish.sums import read_sums, sums_folder
 from pipeline.schema import as_json
 from pipeline.store import find_place
 from pipeline.stream import (
@@ -65,7 +64,6 @@ from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
 settling = sys.modules["pipeline.publish.night"]
-earlier = sys.modules["pipeline.publish.night_state"]
 
 STREAM_OF_40 = {"horizon": 40, "opening": 20.0, "follows": None}
 HEAD: dict[str, Any] = {
@@ -394,8 +392,8 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
     assert set(work[1:]) == {(2, 5, 2)}
     os.utime(paths[0])
     assert tonight(ward.night(13)) == [0, 0]
-    (seen,) = sums_folder(ward.ledger, ward.stream).glob("*.seen")
-    seen.write_bytes(seen.read_bytes()[:-1] + b"x")
+    (handed_on,) = sums_folder(ward.ledger, ward.stream).glob("13-*")
+    handed_on.write_bytes(handed_on.read_bytes()[:-1] + b"x")
     assert tonight(ward.night(14)) == [0, 0]
     assert tonight(ward.night(15)) == [0, 0]
     assert read[12:] == [1, 24]
@@ -489,7 +487,7 @@ def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.Monke
     night = load_release(path, run_key=f"{today:%Y-%m-%d}")
     first = release_night(night, ward.ledger, ward.folder)
     with monkeypatch.context() as patch:
-        patch.setattr(earlier, "EARLY", timedelta(days=1))
+        patch.setattr(settling, "EARLY", timedelta(days=1))
         second = release_night(tomorrow, ward.ledger, ward.folder)
     assert release_night(tomorrow, ward.ledger, ward.folder) == second != first
 
@@ -679,10 +677,7 @@ def test_after_the_horizon_another_stream_follows(ward: Ward) -> None:
 
 
 def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
-    """Files are 0600; a lost or changed one is made again to the last bit; else it is one line.
-
-    A night adds its row to those of the nights before it, and half a row behind them harms nothing.
-    """
+    """Files are 0600; a lost or changed one is made again to the last bit; else it is one line."""
     for day in range(1, 5):
         ward.put(well=2, ill=3)
         ward.settle(day)
@@ -690,24 +685,16 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
     files = sorted(place.glob("*.sums"))
     assert [path.name.split("-")[0] for path in files] == ["3", "4"]
-    rows = place / rows_file
-    row = rows.stat().st_size // 3
-    assert row == row_type(mechanism_of(ward.stream.query), 2).itemsize
-    with rows.open("ab") as stream:
-        stream.write(b"x" * (row // 2))
     assert place.stat().st_mode & 0o777 == 0o700
     ward.put(well=2)
     kept = ward.folder / "kept"
     shutil.copytree(ward.folder, kept)
     expected = next_sums(ward, 5)
-    assert rows.stat().st_size == 4 * row
-    for damage in ("changed", "lost", "changed rows", "lost rows"):
+    for damage in ("changed", "lost"):
         twin = Ward(kept.with_name(damage), made=100)
         shutil.copytree(kept, twin.folder, dirs_exist_ok=True)
-        (path,) = sums_folder(twin.ledger, twin.stream).glob(
-            "4-*" if " " not in damage else "*rows"
-        )
-        found = path.read_bytes()[: 3 * row]
+        (path,) = sums_folder(twin.ledger, twin.stream).glob("4-*")
+        found = path.read_bytes()
         path.unlink() if "lost" in damage else path.write_bytes(found[:-9] + b"x" * 9)
         assert next_sums(twin, 5) == expected
     for path in place.glob("5-*"):
@@ -715,7 +702,8 @@ def test_sums_are_their_owners_and_are_made_again(ward: Ward) -> None:
     assert tonight(ward.night(6)) == [0, 0]
     next(ward.folder.glob("ward/*/*.png")).unlink()
     assert tonight(ward.night(7)) == [0, 0]
-    rows.write_bytes(rows.read_bytes()[:-1] + b"x")
+    (path,) = place.glob("7-*")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(LedgerError, match=r"private sums .* not there to make them again"):
         ward.settle(8)
 

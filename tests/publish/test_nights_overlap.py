@@ -34,7 +34,7 @@ from pipeline.mechanisms import NOISES, Noised
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals
-from pipeline.publish.night_state import public_of
+from pipeline.publish.night import public_of
 from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, empty_state
 from tests.tools.postgres import new_address
@@ -52,7 +52,6 @@ STEPS = (
     *((settling, name) for name in ("_read_arrivals", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
     *((settling, name) for name in ("write_sums", "make_night", "commit_night", "forget_sums")),
-    (settling, "write_file_cache"),
 )
 """What a night does, one after another."""
 LOCKED = range(9, 14)

@@ -25,7 +25,7 @@ from pipeline.ledger.journal import Marker, append, move_marker, path_beside
 from pipeline.ledger.streams import add_claims, name_of, night_mac
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_night
-from pipeline.publish.night_state import mechanism_of
+from pipeline.publish.night import mechanism_of
 from pipeline.publish.sums import Sums, read_sums, write_sums
 from pipeline.stream import PrivateSums
 

@@ -67,9 +67,13 @@ def _run(tokens: list[str] | None) -> int:
     from cyclopts import CycloptsError, UnusedCliTokensError
 
     from pipeline.cli.commands import app
+    from pipeline.cli.options import PLAIN
 
     try:
-        app(tokens, exit_on_error=False, print_error=False, result_action="return_none")
+        command, given, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
+        if "output" in given.signature.parameters:
+            given.arguments.get("output", PLAIN).begin()
+        command(*given.args, **given.kwargs)
     except UnusedCliTokensError as error:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"

@@ -15,12 +15,9 @@ from pipeline.cli.options import (
     DataRoot,
     Out,
     Printing,
-    configure_output,
     new_table,
     print_json,
     print_line,
-    print_paths,
-    show,
     width,
 )
 from pipeline.errors import one_line, printable
@@ -49,11 +46,7 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """
     from pipeline.datasets import DATASETS, overview
 
-    configure_output(output)
     rows = overview(data_root)
-    if output.json:
-        print_json([_dataset(row, DATASETS[row.name]) for row in rows])
-        return
     table = new_table(Column("name", no_wrap=True), title="Datasets", padding=(0, 1, 0, 0))
     for head in ("images", "classes"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -61,7 +54,7 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
         table.add_column(head, no_wrap=head != "licence")
     for row in rows:
         table.add_row(*row)
-    show(table, output)
+    output.answer([_dataset(row, DATASETS[row.name]) for row in rows], table)
 
 
 def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
@@ -85,7 +78,6 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     """
     from pipeline.datasets.draft import draft_card
 
-    configure_output(output)
     draft = draft_card(folder, data_root)
     if output.json:
         print_json(draft)
@@ -173,7 +165,6 @@ def describe(
     """
     from pipeline.parallel import check_runner, workers
 
-    configure_output(output)
     check_runner(runner)  # before imports that take seconds on a busy machine
     from pipeline.datasets import open_dataset
     from pipeline.descriptors import DESCRIPTORS, domain_of, require_descriptor_for
@@ -222,23 +213,16 @@ def _scale(
 
 def _print_pass(found: "PassReport", place: "Place", output: Printing) -> None:
     """Say how many images a pass described, how fast, and where their descriptors are."""
-    images = sum(found.stored.counts)
+    images, rate = sum(found.stored.counts), found.images / found.seconds
     if output.json:
-        print_json(
-            {
-                "images": images,
-                "described": found.images,
-                "seconds": found.seconds,
-                "images_per_second": found.images / found.seconds,
-                "peak_memory": found.peak,
-                "store": place.shown,
-            }
-        )
+        numbers = {"images": images, "described": found.images, "seconds": found.seconds}
+        numbers |= {"images_per_second": rate, "peak_memory": found.peak}
+        print_json({**numbers, "store": place.shown})
         return
     if not output.quiet and found.images:
         print(f"images       {images:,}, of which {found.images:,} now")
         print(f"seconds      {found.seconds:.1f}")
-        print(f"images/s     {found.images / found.seconds:,.0f}")
+        print(f"images/s     {rate:,.0f}")
         print(f"peak memory  {found.peak / 2**20:,.0f} MiB, of the largest worker")
     elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
@@ -264,16 +248,12 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
         faults += [one for one in check(found.source, folder) if one.file not in before]
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, exclusion_list(faults, left_out))
-    if output.json:
-        print_json({"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)})
-    elif faults:
-        table = new_table("file", "reason", title="Cannot be used")
-        for fault in faults:
-            name = printable(fault.file, lines=False)
-            table.add_row(Text(name), Text(one_line(fault.reason)))
-        show(table, output)
-    if not output.json and not output.quiet:
-        print(f"{len(faults)} of the files cannot be used")
+    table = new_table("file", "reason", title="Cannot be used")
+    for fault in faults:
+        table.add_row(Text(printable(fault.file, lines=False)), Text(one_line(fault.reason)))
+    said = f"{len(faults)} of the files cannot be used"
+    value = {"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)}
+    output.answer(value, *([table] * bool(faults)), said)
     if not output.json:
         print_line(place.join(EXCLUDED))
     if found.error is not None:
@@ -290,15 +270,12 @@ def descriptors(*, output: Printing = PLAIN) -> None:
     """
     from pipeline.descriptors import DESCRIPTORS
 
-    configure_output(output)
-    if output.json:
-        rows = DESCRIPTORS.values()
-        print_json([{"name": x.name, "images": x.takes, "features": x.features} for x in rows])
-        return
     table = new_table(Column("name", no_wrap=True), "images", "features", title="Descriptors")
-    for row in DESCRIPTORS.values():
-        table.add_row(row.name, row.takes, ", ".join(row.features))
-    show(table, output)
+    rows = list[dict[str, Any]]()
+    for found in DESCRIPTORS.values():
+        table.add_row(found.name, found.takes, ", ".join(found.features))
+        rows.append({"name": found.name, "images": found.takes, "features": found.features})
+    output.answer(rows, table)
 
 
 def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
@@ -319,19 +296,14 @@ def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
     from pipeline.geometry import MANIFOLDS
     from pipeline.mechanisms import MECHANISMS
 
-    configure_output(output)
     if name is not None:
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
     chosen = [family for key, family in MECHANISMS.items() if name in (None, key)]
     facts = [_mechanism(family) for family in chosen]
-    if output.json:
-        print_json(facts)
-    elif name is not None or output.verbose:
-        for fact in facts:
-            show(_details(fact), output)
+    if name is not None or output.verbose:
+        output.answer(facts, *map(_details, facts))
     else:
-        wide = width() >= NARROW
-        show(_mechanisms(facts, wide, len(MANIFOLDS)), output)
+        output.answer(facts, _mechanisms(facts, width() >= NARROW, len(MANIFOLDS)))
 
 
 def _mechanism(family: Any) -> dict[str, Any]:
@@ -406,14 +378,11 @@ def audit(
     """
     from pipeline.audit import run_audit
 
-    configure_output(output)
     done = run_audit(
         mechanism, trials=trials, out=out, seed=seed, controls=controls, runner="processes"
     )
-    if output.json:
-        print_json({"results": done.path, "good": done.good, "claims": done.claims})
-    else:
-        show(done.every if output.verbose else done.table, output)
-        print_paths({"results": done.path}, output)
+    table = done.every if output.verbose else done.table
+    paths = {"results": done.path}
+    output.answer({"good": done.good, "claims": done.claims}, table, paths=paths)
     if not done.good:
         sys.exit(1)

@@ -18,11 +18,8 @@ from pipeline.cli.options import (
     LedgerAddress,
     Out,
     Printing,
-    configure_output,
     new_table,
     print_json,
-    print_paths,
-    show,
 )
 from pipeline.errors import ConfigError, one_line, printable
 
@@ -64,7 +61,6 @@ def history(
     from pipeline.publish import ledger_address
     from pipeline.report import build_history
 
-    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     found = committed_results(book, population)
     if population is None and len(found) != 1:
@@ -74,7 +70,7 @@ def history(
             + ("name it with --population" if found else "`covdp release` makes a release")
         )
     name, results = next(iter(found.items()), (str(population), ()))
-    print_paths({"history": build_history(name, results, out)}, output)
+    output.paths({"history": build_history(name, results, out)})
 
 
 def schema() -> None:
@@ -127,24 +123,20 @@ def compare(
     )
     found, reasons = together.results, together.refusals
     whole = bonferroni(list(together.p_values.values()))
-    if output.json:
-        rows = [
-            {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
-            for name, one in found.items()
-        ]
-        print_json({"p_value": whole, "classes": rows, **_written(page)})
-        return
+    rows = [
+        {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
+        for name, one in found.items()
+    ]
     table = new_table("class", "p-value", "distance", "95 % radius", "regions known")
     for name, one in found.items():
         cells = (f"{one.distance:.3g}", _known(one.radius))
         table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
-    show(table, output)
+    lines = _untested(reasons)
     if math.isfinite(whole):
         printed = probability(whole)
         sign = "" if printed[0] in "<>" else "= "
-        show(f" all classes together: p {sign}{printed}", output)
-    _say_untested(reasons, output)
-    _print_page(page, output)
+        lines.insert(0, f" all classes together: p {sign}{printed}")
+    output.answer({"p_value": whole, "classes": rows}, table, *lines, paths=_written(page))
 
 
 def combine(
@@ -174,10 +166,6 @@ def combine(
 
     together, page = _together(documents, combined, out, output, distinct=True, window=window)
     found, reasons = together.results, together.refusals
-    if output.json:
-        classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
-        print_json({"classes": classes, **_written(page)})
-        return
     table = new_table(
         "class", "n", "radius, mean of all", "common mean", "one population: p", "regions known"
     )
@@ -190,9 +178,8 @@ def combine(
             _p(one.p_value, reasons[name]),
             _yes(one.all.offered),
         )
-    show(table, output)
-    _say_untested(reasons, output)
-    _print_page(page, output)
+    classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
+    output.answer({"classes": classes}, table, *_untested(reasons), paths=_written(page))
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
@@ -218,7 +205,6 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.several import read_several
     from pipeline.report import Together, build_harmonise
 
-    configure_output(output)
     several = read_several(documents, distinct=True)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
     with computed(documents):
@@ -228,18 +214,14 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
     sites = found.sites.items()
-    if output.json:
-        keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
-        rows = [{"site": name, **{key: getattr(one, key) for key in keys}} for name, one in sites]
-        print_json({"sites": rows, **paths})
-        return
+    keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
+    rows = [{"site": name, **{key: getattr(one, key) for key in keys}} for name, one in sites]
     table = new_table("site", "shift", "standard error", "apart", "expected after", "mapped")
     for name, one in sites:
         numbers = (f"{x:.3g}" for x in (one.effect, one.standard_error, one.apart, one.left))
         mapped = one.reason or ("means and covariances" if one.spread else "means")
         table.add_row(escape(name), *numbers, mapped)
-    show(table, output)
-    print_paths(paths, output)
+    output.answer({"sites": rows}, table, paths=paths)
 
 
 DIFFERS = 3
@@ -283,16 +265,14 @@ def match(
     from pipeline.publish.local_images import match_images
     from pipeline.report import build_match, match_verdict
 
-    configure_output(output)
     matched = match_images(release, dataset, data_root, window=window)
     files = build_match(matched, out) if out else None
-    page = files.page if files else None
     verdict = match_verdict(matched).text
     if output.json:
-        print_json(_matched(matched, verdict) | _written(page))
+        print_json(_matched(matched, verdict) | _written(files.page if files else None))
     else:
         _show_matched(matched, verdict, output)
-        print_paths({"page": page, "images": files.images} if page and files else {}, output)
+        output.paths({"page": files.page, "images": files.images} if files else {})
     if matched.differs:
         sys.exit(DIFFERS)
     if not matched.p_values:
@@ -304,8 +284,8 @@ def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> N
     from pipeline.publish.local_images import AS_PRIVATE
     from pipeline.report import FARTHEST, outside_cells, size_together
 
-    show(AS_PRIVATE, output)
-    show(escape(verdict), output)
+    output.show(AS_PRIVATE)
+    output.show(escape(verdict))
     table = new_table("class", "n, release", "n, local", "p-value", "outside", "expected")
     for name, one in matched.classes.items():
         cells = ("–", "–", "–")
@@ -313,14 +293,14 @@ def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> N
             cells = (_p(one.result.p_value, one.untested), *outside_cells(one.result))
         n = size_together([one.row])
         table.add_row(escape(name), n, f"{len(one.local.places):,}", *cells)
-    show(table, output)
+    output.show(table)
     farthest = new_table("farthest images", "class", "percentile")
     for name, file, percentile in matched.images[:FARTHEST]:
         farthest.add_row(escape(printable(file, lines=False)), escape(name), f"{percentile:.2f}")
-    show(farthest, output)
+    output.show(farthest)
     for fault in matched.faults:
         line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
-        show(f" {escape(line)}", output)
+        output.show(f" {escape(line)}")
 
 
 def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
@@ -370,7 +350,6 @@ def _together(
     from pipeline.publish.several import read_several
     from pipeline.report import Together, build_together
 
-    configure_output(output)
     several = read_several(paths, distinct=distinct, window=window)
     with computed(paths):
         together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
@@ -413,11 +392,10 @@ def _known(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "not known"
 
 
-def _say_untested(reasons: Mapping[str, str], output: Printing) -> None:
-    """Say of each class that could not be tested why."""
-    for name, reason in reasons.items():
-        if reason:
-            show(f" {escape(name)}: not tested: {escape(reason)}", output)
+def _untested(reasons: Mapping[str, str]) -> list[str]:
+    """Return of each class that could not be tested why."""
+    said = "not tested"
+    return [f" {escape(name)}: {said}: {escape(why)}" for name, why in reasons.items() if why]
 
 
 def _yes(offered: bool) -> str:
@@ -426,8 +404,3 @@ def _yes(offered: bool) -> str:
 
 def _written(page: Path | None) -> dict[str, Path]:
     return {} if page is None else {"page": page}
-
-
-def _print_page(page: Path | None, output: Printing) -> None:
-    if page is not None:
-        print_paths({"page": page}, output)

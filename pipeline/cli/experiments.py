@@ -13,12 +13,9 @@ from pipeline.cli.options import (
     DataRoot,
     Out,
     Printing,
-    configure_output,
     new_table,
     print_json,
     print_line,
-    print_paths,
-    show,
 )
 
 if TYPE_CHECKING:
@@ -82,10 +79,9 @@ def run(
     config
         An experiment in TOML, anywhere; the built-in main job when left out.
     """
-    configure_output(output)
     runs, page = _start([config], overrides, needs_data=True)
     results = runs[0].table if len(runs) == 1 else page.parent / "results"
-    print_paths({"results": results, "report": page}, output)
+    output.paths({"results": results, "report": page})
 
 
 def reproduce(
@@ -123,7 +119,6 @@ def reproduce(
     chains
         Run the published Markov chains too, which take most of the time.
     """
-    configure_output(output)
     if listing:
         _list(experiments or ("all",), overrides.data_root, output)
         return
@@ -137,7 +132,7 @@ def reproduce(
     else:
         for line in () if output.quiet else found.lines:
             print_line(line)
-        print_paths(found.paths, output)
+        output.paths(found.paths)
     if found.without and "all" not in experiments:
         where = "the commands above get them"
         if output.json or output.quiet:
@@ -180,10 +175,7 @@ def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> No
             ", ".join(missing),
             "" if first.minutes is None else f"{first.minutes:.2g}",
         )
-    if output.json:
-        print_json(rows)
-    else:
-        show(table, output)
+    output.answer(rows, table)
 
 
 def _start(
@@ -240,7 +232,6 @@ def report(folder: Path, *, out: Path | None = None, output: Printing = PLAIN) -
     """
     from pipeline.report import build_report
 
-    configure_output(output)
     page = build_report(folder, target=out)
     if output.json:
         print_json({"report": page})

@@ -1,7 +1,7 @@
 """Commands on the ledger, and its accounts as people and programs read them: tables and JSON."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from cyclopts import App
 from rich.markup import escape
@@ -11,17 +11,14 @@ from pipeline.cli.options import (
     PLAIN,
     LedgerAddress,
     Printing,
-    configure_output,
     new_table,
     print_json,
     print_line,
-    show,
 )
 from pipeline.ledger import (
     Account,
     Charge,
     HistoryLine,
-    Ledger,
     StreamAccount,
     confirm_restored,
     init_ledger,
@@ -47,7 +44,6 @@ def init(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     covdp ledger init --ledger postgresql+psycopg://covdp@dbhost/privacy
     ```
     """
-    configure_output(output)
     place = init_ledger(ledger_address(ledger)).database.place.removeprefix("ledger ")
     if output.json:
         print_json({"ledger": place})
@@ -81,7 +77,6 @@ def set_budget(
     delta
         δ at which ε is shown; 1e-5 by default.
     """
-    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     book.set_budget(population, budget_from(definition, total), delta=delta)
     _show_accounts(population, ledger, output)
@@ -109,7 +104,6 @@ def show_ledger(
         What one more release costs, in the account's definition; that of the last one when left
         out.
     """
-    configure_output(output)
     _show_accounts(population, ledger, output, budget)
 
 
@@ -128,7 +122,6 @@ def history(
     population
         One population only.
     """
-    configure_output(output)
     book = open_ledger(ledger_address(ledger))
     if population is not None:
         book.show(population)  # refuses a name that has no account
@@ -149,7 +142,6 @@ def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) ->
     covdp ledger confirm-restored
     ```
     """
-    configure_output(output)
     confirmed = confirm_restored(ledger_address(ledger))
     if output.json:
         print_json({"confirmed": confirmed})
@@ -158,15 +150,25 @@ def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) ->
 
 
 def _show_accounts(
-    population: str | None, ledger: str | None, output: Printing, budget: float | None = None
+    population: str | None, address: str | None, output: Printing, budget: float | None = None
 ) -> None:
-    """Print the accounts asked for."""
-    book = open_ledger(ledger_address(ledger))
-    accounts, streams = read_accounts(book, population, budget), read_streams(book, population)
+    """Print the accounts asked for, with their streams; `budget` as in `show_ledger`."""
+    ledger = open_ledger(ledger_address(address))
+    rows, streams = ledger.show(population), streams_of(ledger, population)
+    if not rows and not output.json:
+        output.show("no population has a budget yet; `covdp ledger set-budget` gives one")
+    found = []
+    for row in rows:
+        cost, count = row.latest, row.releases_left
+        if budget is not None:
+            cost = budget_from(row.budget.name, budget, **second_parameter(row.budget))
+            count = row.lasts(cost)
+        mine = [one for one in streams if one.population == row.population]
+        found.append(account_json(row, cost, count, mine))
+        if not output.json:
+            show_account(row, cost, count, output, mine)
     if output.json:
-        print_json([account.as_json(streams) for account in accounts])
-    else:
-        show_accounts(accounts, output, streams)
+        print_json(found)
 
 
 book = App(name="ledger", help_epilogue="", help_format="markdown")
@@ -177,55 +179,34 @@ book.command(history)
 book.command(confirm_ledger, name="confirm-restored")
 
 
-class AccountState(NamedTuple):
-    """One account, what another release would cost, and how many of those it pays for."""
-
-    row: Account
-    cost: Budget | None
-    releases_left: int | None
-
-    def as_json(self, streams: Sequence[StreamAccount] = ()) -> dict[str, Any]:
-        """Return the account and its streams under the names that programs may rely on."""
-        mine = [stream_json(one) for one in streams if one.population == self.row.population]
-        known = {name: getattr(self.row, name) for name in SHOWN}
-        left = {"cost": self.cost, "releases_left": self.releases_left}
-        return {**known, **left, **({"streams": mine} if mine else {})}
+def account_json(
+    row: Account,
+    cost: Budget | None,
+    releases_left: int | None,
+    streams: Sequence[StreamAccount] = (),
+) -> dict[str, Any]:
+    """Return an account and its streams under the names that programs may rely on."""
+    known = {name: getattr(row, name) for name in SHOWN}
+    known |= {"cost": cost, "releases_left": releases_left}
+    return known | ({"streams": [stream_json(one) for one in streams]} if streams else {})
 
 
-def read_accounts(
-    ledger: Ledger, population: str | None, budget: float | None = None
-) -> list[AccountState]:
-    """Return the accounts asked for, each with how long it lasts.
-
-    `budget` is what another release costs, in the definition of each account; that of its latest
-    release when left out.
-    """
-    rows = ledger.show(population)
-    if budget is None:
-        return [AccountState(row, row.latest, row.releases_left) for row in rows]
-    costs = [_like(row.budget, budget) for row in rows]
-    return [AccountState(row, cost, row.lasts(cost)) for row, cost in zip(rows, costs, strict=True)]
-
-
-def _like(budget: Budget, value: float) -> Budget:
-    """Return a budget of the same definition and second parameter."""
-    return budget_from(budget.name, value, **second_parameter(budget))
-
-
-def show_accounts(
-    accounts: Sequence[AccountState], output: Printing, streams: Sequence[StreamAccount] = ()
+def show_account(
+    row: Account,
+    cost: Budget | None,
+    releases_left: int | None,
+    output: Printing,
+    streams: Sequence[StreamAccount] = (),
 ) -> None:
-    """Print a small table an account: budget and ε, spent, left and in all; then how long it lasts.
+    """Print a small table: budget and ε, spent, left and in all; then how long the account lasts.
 
-    What is spent is rounded up and what is left is rounded down, to six digits; verbose has all.
+    `cost` is what another release costs. What is spent is rounded up and what is left is rounded
+    down, to six digits; verbose has all.
     """
     digits = 17 if output.verbose else 6
-    if not accounts:
-        show("no population has a budget yet; `covdp ledger set-budget` gives one", output)
-    for account in accounts:
-        show(_table(account.row, digits), output)
-        mine = [_nights(one) for one in streams if one.population == account.row.population]
-        show("".join(f" {line}\n" for line in (_pace(account, digits), *mine)), output)
+    output.show(_table(row, digits))
+    lines = [_pace(row, cost, releases_left, digits), *map(nights_line, streams)]
+    output.show("".join(f" {line}\n" for line in lines))
 
 
 def _table(row: Account, digits: int) -> Table:
@@ -246,33 +227,20 @@ def _table(row: Account, digits: int) -> Table:
     return table
 
 
-def _pace(account: AccountState, digits: int) -> str:
+def _pace(row: Account, cost: Budget | None, count: int | None, digits: int) -> str:
     """Return how many releases were paid, and for how many more the account lasts."""
-    row, count = account.row, account.releases_left
     paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
     paid += " for whole persons" * (row.group is None)
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
-    if account.cost is None or count is None:
+    if cost is None or count is None:
         return f"{paid}; --budget X says for how many releases at X it lasts"
-    each = f"{letter(row.budget.name)} = {digits_up(main_parameter(account.cost), digits)}"
+    each = f"{letter(row.budget.name)} = {digits_up(main_parameter(cost), digits)}"
     return f"{paid}; lasts {count:,} more release{'s' * (count != 1)} at {each}"
 
 
-def read_streams(
-    ledger: Ledger, population: str | None, name: str | None = None
-) -> list[StreamAccount]:
-    """Return the streams that go on, of a population or of all, or the one of a name."""
-    return [one for one in streams_of(ledger, population) if name in (None, one.name)]
-
-
-def show_night(streams: Sequence[StreamAccount], output: Printing) -> None:
-    """Print how long the stream of a night lasts."""
-    show(f" {_nights(streams[0])}", output)
-
-
 def charge_line(charge: Charge, output: Printing) -> str:
-    """Return what a release has cost, in words; budgets as in `show_accounts`."""
+    """Return what a release has cost, in words; budgets as in `show_account`."""
     digits, row = 17 if output.verbose else 6, charge.account
     symbol = letter(row.budget.name)
     cost = f"{symbol} = {digits_up(main_parameter(charge.cost), digits)}"
@@ -303,7 +271,8 @@ def stream_json(stream: StreamAccount) -> dict[str, Any]:
     return {**told, **nights, "nights_left": stream.horizon - stream.nights}
 
 
-def _nights(stream: StreamAccount) -> str:
+def nights_line(stream: StreamAccount) -> str:
+    """Return how long a stream lasts, in words."""
     left = stream.horizon - stream.nights
     rest = f"{left:,} more at no further cost" if left else "none is left"
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
@@ -320,7 +289,7 @@ def show_history(entries: Sequence[HistoryLine], population: str | None, output:
         who = [escape(entry.population)] if population is None else []
         what = escape(_what(entry, 17 if output.verbose else 6))
         table.add_row(f"{entry.at:%Y-%m-%d %H:%M}", *who, what)
-    show(table, output)
+    output.show(table)
 
 
 def _what(entry: HistoryLine, digits: int) -> str:

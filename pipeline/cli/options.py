@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,9 +36,10 @@ Out = Annotated[
     Path | None, Parameter("--out", help="Folder of the results [covdp-output/NAME, here].")
 ]
 
-_PRINTING = Group("Printing", sort_key=9)
 NARROW = 100
 """Columns below which a table leaves out what its command shows for one row alone."""
+
+_flag = partial(Parameter, negative="", group=Group("Printing", sort_key=9), show_default=False)
 
 
 @Parameter(name="*")
@@ -45,62 +47,63 @@ NARROW = 100
 class Printing:
     """What a command prints, and how much."""
 
-    json: Annotated[
-        bool,
-        Parameter(
-            "--json",
-            negative="",
-            group=_PRINTING,
-            show_default=False,
-            help="Print JSON on standard output, only that.",
-        ),
-    ] = False
+    json: Annotated[bool, _flag("--json", help="Print JSON on standard output, only that.")] = False
     quiet: Annotated[
-        bool,
-        Parameter(
-            ("--quiet", "-q"),
-            negative="",
-            group=_PRINTING,
-            show_default=False,
-            help="Print the paths of results and errors, nothing else.",
-        ),
+        bool, _flag(("--quiet", "-q"), help="Print the paths of results and errors, nothing else.")
     ] = False
     verbose: Annotated[
         bool,
-        Parameter(
+        _flag(
             ("--verbose", "-v"),
-            negative="",
-            group=_PRINTING,
-            show_default=False,
             help="Print more: all columns; steps and their times also where there is no terminal, "
             "but in a release.",
         ),
     ] = False
+
+    def begin(self) -> None:
+        """Set how much is said from here on; `ConfigError` for quiet and verbose together."""
+        if self.quiet and self.verbose:
+            raise ConfigError("--quiet and --verbose exclude each other; leave one out")
+        say(Level.QUIET if self.quiet else Level.VERBOSE if self.verbose else Level.NORMAL)
+
+    def answer(
+        self, value: Any, *items: Table | str, paths: Mapping[str, Path] | None = None
+    ) -> None:
+        """Print a value, with `paths`, as JSON; or what a person reads of it, then the paths."""
+        if self.json:
+            print_json(value if paths is None else {**value, **paths})
+            return
+        for item in items:
+            self.show(item)
+        self.paths(paths or {})
+
+    def paths(self, paths: Mapping[str, Path]) -> None:
+        """Print one line a path, title first; when quiet the path alone."""
+        if self.json:
+            print_json(paths)
+            return
+        for title, path in paths.items():
+            print_line(path if self.quiet else f"{title:8} {path}")
+
+    def show(self, item: Table | str) -> None:
+        """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off."""
+        if self.quiet:
+            return
+        if isinstance(item, Table):
+            for column in item.columns:
+                column.overflow = "fold"
+        else:
+            item = printable(item)
+        Console(width=width()).print(item, highlight=False)
 
 
 PLAIN = Printing()
 """No option given."""
 
 
-def configure_output(output: Printing) -> None:
-    """Set how much is said from here on; raise `ConfigError` for quiet and verbose together."""
-    if output.quiet and output.verbose:
-        raise ConfigError("--quiet and --verbose exclude each other; leave one out")
-    say(Level.QUIET if output.quiet else Level.VERBOSE if output.verbose else Level.NORMAL)
-
-
 def print_line(line: object) -> None:
     """Print a row on standard output, or several."""
     print(printable(str(line)))
-
-
-def print_paths(paths: Mapping[str, Path], output: Printing) -> None:
-    """Print one line a path, title first; when quiet the path alone."""
-    if output.json:
-        print_json(paths)
-        return
-    for title, path in paths.items():
-        print_line(path if output.quiet else f"{title:8} {path}")
 
 
 def print_json(value: Any) -> None:
@@ -151,15 +154,3 @@ def new_table(*heads: Column | str, **options: Any) -> Table:
     """Return an empty table in the one style of all commands."""
     options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
     return _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
-
-
-def show(item: Table | str, output: Printing) -> None:
-    """Print a table or a text, unless quiet; what is long goes on below, nothing is cut off."""
-    if output.quiet:
-        return
-    if isinstance(item, Table):
-        for column in item.columns:
-            column.overflow = "fold"
-    else:
-        item = printable(item)
-    Console(width=width()).print(item, highlight=False)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 from rich.markup import escape
@@ -34,11 +34,8 @@ from pipeline.cli.options import (
     LedgerAddress,
     Out,
     Printing,
-    configure_output,
     new_table,
     print_json,
-    print_paths,
-    show,
 )
 from pipeline.errors import (
     BudgetError,
@@ -101,7 +98,6 @@ def plan(
     from pipeline.planning import ForecastRequest, forecast
     from pipeline.publish import load_release
 
-    configure_output(output)
     settings = load_release(config)
     affords, why = _account(settings, ledger)
     asked = ForecastRequest(sizes_of(n), per_night, nights, error)
@@ -109,10 +105,10 @@ def plan(
     if output.json:
         print_json({"account": why, "forecast": found})
         return
-    show(f"\n [bold]{escape(' '.join(found.verdict))}[/]", output)
+    output.show(f"\n [bold]{escape(' '.join(found.verdict))}[/]")
     show_forecast(found, output)
     for text in (*found.meaning, why):
-        show(f" {escape(text)}", output)
+        output.show(f" {escape(text)}")
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, int]:
@@ -165,18 +161,17 @@ def show_forecast(found: "Forecast", output: Printing) -> None:
 
     letter = letter_of(found.definition)
     title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
-    show(
-        f"\n[bold]{escape(title)}[/], largest distance of two {found.unit}s {found.diameter:.4g}\n",
-        output,
+    output.show(
+        f"\n[bold]{escape(title)}[/], largest distance of two {found.unit}s {found.diameter:.4g}\n"
     )
-    show(_prices(found, letter), output)
+    output.show(_prices(found, letter))
     for one in found.classes:
-        show(f" [bold]{escape(_about(found, one))}[/]", output)
-        show(_by_budget(found, one, letter), output)
+        output.show(f" [bold]{escape(_about(found, one))}[/]")
+        output.show(_by_budget(found, one, letter))
     if found.nights:
-        show(_by_night(found, letter), output)
+        output.show(_by_night(found, letter))
     for line in _solved(found, letter):
-        show(f" {escape(line)}\n", output)
+        output.show(f" {escape(line)}\n")
 
 
 def _prices(found: "Forecast", letter: str) -> Table:
@@ -314,7 +309,6 @@ def release(
     from pipeline import jobs
     from pipeline.ledger import charge_of
 
-    configure_output(output)
     job = jobs.prepare_release(
         config,
         ledger=ledger,
@@ -331,38 +325,35 @@ def release(
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
     """Print where a release is, what it cost, and how long account or stream last."""
     from pipeline.cli.ledger import (
+        account_json,
         charge_json,
         charge_line,
-        read_accounts,
-        read_streams,
-        show_accounts,
-        show_night,
+        nights_line,
+        show_account,
         stream_json,
     )
+    from pipeline.ledger import stream_named
 
-    book, settings = job.ledger, job.settings
-    paths = {
-        "release": document.with_suffix(".parquet"),
-        "report": document.with_suffix(".html"),
-    }
+    settings = job.settings
+    (row,) = job.ledger.show(settings.population)
+    lasts = row, row.latest, row.releases_left
+    stream = None
+    if settings.stream is not None:
+        stream = stream_named(job.ledger, settings.population, settings.name)
+    paths = {"release": document.with_suffix(".parquet"), "report": document.with_suffix(".html")}
     if output.json:
-        streams = read_streams(book, settings.population, settings.name) if settings.stream else []
-        lasts: dict[str, Any] = (
-            {"stream": stream_json(streams[0])}
-            if streams
-            else {"account": read_accounts(book, settings.population)[0].as_json()}
-        )
-        print_json({**paths, **charge_json(charge), **lasts, "verdict": _usable_for(document)})
+        left = {"stream": stream_json(stream)} if stream else {"account": account_json(*lasts)}
+        print_json({**paths, **charge_json(charge), **left, "verdict": _usable_for(document)})
         return
-    print_paths(paths, output)
-    show(f" [bold]{escape(_usable_for(document))}[/]", output)
-    show(f" {charge_line(charge, output)}", output)
-    if settings.stream is None:
-        show_accounts(read_accounts(book, settings.population), output)
-    else:
-        show_night(read_streams(book, settings.population, settings.name), output)
-        if not charge.settled and not output.quiet:
-            _show_waiting(job, output)
+    output.paths(paths)
+    output.show(f" [bold]{escape(_usable_for(document))}[/]")
+    output.show(f" {charge_line(charge, output)}")
+    if stream is None:
+        show_account(*lasts, output)
+        return
+    output.show(f" {nights_line(stream)}")
+    if not charge.settled and not output.quiet:
+        _show_waiting(job, output)
 
 
 def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
@@ -373,10 +364,9 @@ def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
     waiting = count_waiting(settings, job.ledger, job.root)
     what = f"{'file' if settings.unit == 'image' else 'person'}{'s' * (waiting != 1)}"
     if waiting:
-        show(
+        output.show(
             f" {waiting:,} new {what} in the folder, not in this night: the next night, of another "
-            "day, takes them up",
-            output,
+            "day, takes them up"
         )
 
 
@@ -419,38 +409,6 @@ def serve(
     notify
         A command that is run when a night fails, with one line that says why as its standard input.
     """
-    serve_nights(config, ledger=ledger, root=data_root, out=out, cron=cron, notify=notify)
-
-
-class ScheduledTime(NamedTuple):
-    """A planned time that has come, and those before it that it has overtaken."""
-
-    planned: datetime
-    overtaken: tuple[datetime, ...] = ()
-
-
-def serve_nights(
-    config: Path,
-    *,
-    ledger: str | None,
-    root: Path | None,
-    out: Path | None,
-    cron: str,
-    notify: str | None = None,
-) -> None:
-    """Release whenever `cron` says (UTC), until stopped; a run is named by its planned date.
-
-    A night that fails says so in one line, and the next one is tried.
-
-    Raises
-    ------
-    BudgetError
-        When the account cannot pay the next night: later ones would fail as well.
-    ConfigError
-        When `cron` or `notify` is none, or the config fixes the run key.
-    CovdpError
-        When a release could not start now.
-    """
     from pipeline import jobs
     from pipeline.publish import released_since
 
@@ -460,7 +418,7 @@ def serve_nights(
 
     def prepare(planned: datetime) -> "ReleaseJob":
         return jobs.prepare_release(
-            config, ledger=ledger, out=out, root=root, at=planned, again=True
+            config, ledger=ledger, out=out, root=data_root, at=planned, again=True
         )
 
     settings = prepare(first).settings
@@ -488,6 +446,13 @@ def serve_nights(
             notify_failure(line, command)
             if ends:
                 raise
+
+
+class ScheduledTime(NamedTuple):
+    """A planned time that has come, and those before it that it has overtaken."""
+
+    planned: datetime
+    overtaken: tuple[datetime, ...] = ()
 
 
 def planned_times(cron: str, after: datetime) -> Iterator[datetime]:

@@ -20,10 +20,8 @@ from pipeline.cli.options import (
     DataRoot,
     LedgerAddress,
     Printing,
-    configure_output,
     print_json,
     print_line,
-    show,
 )
 from pipeline.errors import ConfigError, CovdpError, LedgerError
 
@@ -83,7 +81,6 @@ def start(
     from pipeline.privacy import budget_from
     from pipeline.publish import ledger_address, load_release
 
-    configure_output(output)
     found, address = find_card(card), ledger_address(ledger)
     if data_root is None and found.path and (card.parent / found.path).exists():
         data_root = card.parent  # the images are beside their card
@@ -159,7 +156,7 @@ def _say_made(
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"next     {command}" for command in commands),
     ):
-        show(escape(line), output)
+        output.show(escape(line))
 
 
 def _account(address: str | Path, population: str) -> "Account | None":

@@ -24,7 +24,7 @@ from sample_dicom import write_dicom
 
 from pipeline.arrays import WIDEST
 from pipeline.cli import main
-from pipeline.cli.options import PLAIN, new_table, show
+from pipeline.cli.options import PLAIN, new_table
 from pipeline.datasets import nifti, open_dataset, pictures
 from pipeline.datasets.listing import DEEPEST, LONGEST, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
@@ -396,7 +396,7 @@ def test_cells_and_titles_of_tables_are_escaped(capsys: pytest.CaptureFixture[st
     """Whatever a command puts there."""
     table = new_table("a", title="\u202etitle\x07")
     table.add_row("x\x1b[2Jy\nz")
-    show(table, PLAIN)
+    PLAIN.show(table)
     printed = capsys.readouterr().out
     assert is_tame(printed)
     assert "\\u202etitle" in printed

@@ -362,6 +362,13 @@ class ReleaseConfig(Record):
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
+NO_KEYS = {
+    "classes_per_person": "classes_per_person belongs to the card, beside `unit`; leave it out",
+    "seed": "a release takes no seed, for whoever knows it can take the noise away; leave it out",
+}
+"""What is said of keys that other files have, and that of a release has not."""
+
+
 def load_release(
     path: Path, *, run_key: str | None = None, at: datetime | None = None, opened: bool = False
 ) -> ReleaseConfig:
@@ -378,15 +385,8 @@ def load_release(
         One line with the file, the key, the value and the way out.
     """
     fields = read_toml(path, ConfigError, "config")
-    if "classes_per_person" in fields:
-        raise ConfigError(
-            f"{path}: classes_per_person belongs to the card, beside `unit`; leave it out here"
-        )
-    if "seed" in fields:
-        raise ConfigError(
-            f"{path}: a release takes no seed, for whoever knows it can take the noise away; "
-            "leave it out"
-        )
+    for key in NO_KEYS.keys() & fields:
+        raise ConfigError(f"{path}: {NO_KEYS[key]}")
     if run_key is not None:
         fields["run_key"] = run_key
     plain = re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-")

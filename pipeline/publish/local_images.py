@@ -25,13 +25,14 @@ from pipeline.datasets import (
     pixel_rules,
 )
 from pipeline.datasets.source import SPLITS, FilesReader, StacksReader, opaque
-from pipeline.descriptors import DESCRIPTORS, describe, domain_of, require_descriptor_for
+from pipeline.descriptors import DESCRIPTORS, describe, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, chart_of, to_chart
 from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
 from pipeline.publish.document import check_sides, computed
+from pipeline.publish.release import domain_for
 from pipeline.publish.several import Given, read_given
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 from pipeline.store import FileFault, check, listing_faults, relative_name
@@ -223,13 +224,7 @@ def _read_release(path: Path, window: int | None) -> Given:
 
 def _check_same(document: Path, settings: SettingsPart, dataset: str, source: ImageSource) -> None:
     """Raise `ConfigError` unless local images are such as the release was made of."""
-    here = domain_of(
-        settings.descriptor,
-        source.shape,
-        eta=settings.eta,
-        manifold=settings.manifold,
-        masked=source.masks is not None,
-    )
+    here = domain_for(settings, source)
     ours = {
         "image_height": here.height,
         "image_width": here.width,

@@ -41,7 +41,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ from pipeline.datasets import (
     open_fetched,
     rendering_settings,
 )
-from pipeline.descriptors import describe, domain_of, require_descriptor_for
+from pipeline.descriptors import describe
 from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
@@ -87,7 +86,7 @@ from pipeline.publish.document import (
     stands_on,
 )
 from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import Public, account_part, temporary_store
+from pipeline.publish.release import Public, account_part, domain_for, temporary_store
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
     SAME_MEANS,
@@ -235,7 +234,7 @@ def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSour
     """Return what is there, None where no image does."""
     card, key = may_be_empty(find_card(config.dataset)), ledger.person_key()
     try:
-        source = redact_images(config.dataset, partial(open_fetched, card, path, key))
+        source = redact_images(config.dataset, open_fetched, card, path, key)
         source.select(config.splits)
     except EmptyError:
         return None
@@ -295,12 +294,8 @@ def _reserve(
     begun = status.unfinished.night if status.unfinished else None
     before = last_sums(ledger, status, night.mechanism)
     known = before.stamps if before else frozenset[bytes]()
-    unread = redact_images(
-        config.dataset, partial(find_unread, night.source, config.splits, ledger, known)
-    )
-    present = redact_images(
-        config.dataset, partial(_read_arrivals, night.public, unread.source, place)
-    )
+    unread = redact_images(config.dataset, find_unread, night.source, config.splits, ledger, known)
+    present = redact_images(config.dataset, _read_arrivals, night.public, unread.source, place)
     present = present.sealed(ledger) if config.secret else present
     entered = entered_on(ledger, status.stream, present.units)
     new = present.only([number == begun for number in entered])
@@ -308,9 +303,7 @@ def _reserve(
         enough = new.together if config.secret else new.enough
         new = enough(config.smallest_class)
     late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
-    sums = redact_images(
-        config.dataset, partial(_add_tonight, night, before, present, entered, new)
-    )
+    sums = redact_images(config.dataset, _add_tonight, night, before, present, entered, new)
     sums = replace(sums, stamps=unread.stamps_without(present.images, late.difference(new.units)))
     held = reserve_night(
         ledger,
@@ -443,16 +436,9 @@ def public_of(
 ) -> Public:
     """Return what is known of the images, of a night without any from those before it."""
     card = find_card(config.dataset)
-    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
     if source is not None:
-        known = domain_of(
-            config.descriptor,
-            source.shape,
-            eta=config.eta,
-            manifold=config.manifold,
-            masked=source.masks is not None,
-        )
+        known = domain_for(config, source)
     elif status is not None:
         known = read_settings(json.loads(status.stream.query)).domain
     else:

@@ -15,7 +15,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from pipeline.errors import (
     CovdpError,
@@ -26,8 +27,8 @@ from pipeline.errors import (
     PrivacyError,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
-
 
 PUBLIC = (MismatchError, LedgerError, OutputError)
 """Errors over images whose words are public: a full disk is no image's fault."""
@@ -52,9 +53,9 @@ def redact_errors(
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
 
-def redact_images(dataset: str, work: Callable[[], T]) -> T:
+def redact_images(dataset: str, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T:
     """Return what `work` makes of images; only what card and settings decide is shown."""
-    return redact_errors(work, images_error(dataset), public=PUBLIC)
+    return redact_errors(partial(work, *given, **named), images_error(dataset), public=PUBLIC)
 
 
 def images_error(dataset: str) -> DatasetError:

@@ -334,14 +334,13 @@ def _read(
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = find_card(config.dataset), ledger.person_key()
     card = may_be_empty(card) if config.secret else card
-    source = redact_images(config.dataset, partial(open_fetched, card, path, key))
+    source = redact_images(config.dataset, open_fetched, card, path, key)
     config.check_unit(source)
     source.labels(config.splits)  # raises where a class is empty and class sizes are public
     public = _public(config, source)
     _rehearse(source, public)
-    stored = redact_images(config.dataset, partial(described, source, config, place))
-
-    return stored, public, redact_images(config.dataset, partial(_contents, ledger, stored, public))
+    stored = redact_images(config.dataset, described, source, config, place)
+    return stored, public, redact_images(config.dataset, _contents, ledger, stored, public)
 
 
 def _contents(ledger: Ledger, stored: StoredImages, public: Public) -> dict[str, str]:
@@ -392,8 +391,7 @@ class Copies:
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> Public:
-    card, counts = source.card, source.units(config.splits)
-    require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
+    counts = source.units(config.splits)
     config.check_sizes(dict(zip(source.classes, counts, strict=True)))
     secret, excluded = config.secret, source.excluded(config.splits)
     total = sum(counts)
@@ -401,19 +399,26 @@ def _public(config: ReleaseConfig, source: ImageSource) -> Public:
         total = len(np.unique(people))
     return Public(
         config,
-        domain_of(
-            config.descriptor,
-            source.shape,
-            eta=config.eta,
-            manifold=config.manifold,
-            masked=source.masks is not None,
-        ),
+        domain_for(config, source),
         tuple(
             (label, name, None if secret else counts[label])
             for label, name in enumerate(source.classes)
         ),
         (sum(excluded),) if secret and excluded is not None else excluded,
         total if secret else None,
+    )
+
+
+def domain_for(settings: ReleaseConfig | SettingsPart, source: ImageSource) -> DescriptorDomain:
+    """Return what is publicly known of the descriptors of images; raise where none is of them."""
+    card = source.card
+    require_descriptor_for(settings.descriptor, channels=card.channels, volumes=card.volumes)
+    return domain_of(
+        settings.descriptor,
+        source.shape,
+        eta=settings.eta,
+        manifold=settings.manifold,
+        masked=source.masks is not None,
     )
 
 

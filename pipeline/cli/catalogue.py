@@ -16,6 +16,7 @@ from pipeline.cli.options import (
     Out,
     Printing,
     new_table,
+    numbers,
     print_json,
     print_line,
     width,
@@ -47,11 +48,9 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     from pipeline.datasets import DATASETS, overview
 
     rows = overview(data_root)
-    table = new_table(Column("name", no_wrap=True), title="Datasets", padding=(0, 1, 0, 0))
-    for head in ("images", "classes"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in ("sizes", "licence", "on disk"):
-        table.add_column(head, no_wrap=head != "licence")
+    name, sizes, here = (Column(head, no_wrap=True) for head in ("name", "sizes", "on disk"))
+    heads = (name, *numbers("images", "classes"), sizes, Column("licence"), here)
+    table = new_table(*heads, title="Datasets", padding=(0, 1, 0, 0))
     for row in rows:
         table.add_row(*row)
     output.answer([_dataset(row, DATASETS[row.name]) for row in rows], table)

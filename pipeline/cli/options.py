@@ -150,6 +150,11 @@ class _Table(Table):
         super().add_row(*(printable(x) if isinstance(x, str) else x for x in cells), **options)
 
 
+def numbers(*heads: str) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(head, justify="right", no_wrap=True) for head in heads]
+
+
 def new_table(*heads: Column | str, **options: Any) -> Table:
     """Return an empty table in the one style of all commands."""
     options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}

@@ -35,6 +35,7 @@ from pipeline.cli.options import (
     Out,
     Printing,
     new_table,
+    numbers,
     print_json,
 )
 from pipeline.errors import (
@@ -180,16 +181,15 @@ def _prices(found: "Forecast", letter: str) -> Table:
     from pipeline.privacy.rounding import digits_up
 
     streamed = found.horizon is not None
-    table = new_table(title="What it costs", title_justify="left")
-    for head in (
+    heads = numbers(
         f"budget {letter}",
         f"charged {letter}, once" if streamed else f"charged {letter}",
         f"ε (δ = {found.prices[0].delta:.2g})",
         "best test, %",
         "advantage",
         "nights" if streamed else "releases",
-    ):
-        table.add_column(head, justify="right", no_wrap=True)
+    )
+    table = new_table(*heads, title="What it costs", title_justify="left")
     for price in found.prices:
         table.add_row(
             f"{price.value:.4g}",
@@ -216,9 +216,7 @@ def _about(found: "Forecast", one: "ClassForecast") -> str:
 
 def _by_budget(found: "Forecast", one: "ClassForecast", letter: str) -> Table:
     """Return the errors of one class by budget."""
-    table = new_table()
-    for head in (f"budget {letter}", "error", "radius"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = new_table(*numbers(f"budget {letter}", "error", "radius"))
     for price, expected in zip(found.prices, one.by_budget, strict=True):
         table.add_row(f"{price.value:.4g}", *_cells(expected))
     return table
@@ -236,18 +234,15 @@ def _by_night(found: "Forecast", letter: str) -> Table:
     from pipeline.privacy import main_parameter
     from pipeline.privacy.rounding import digits_up
 
-    table = new_table(title="Night by night, at the budget of the config", title_justify="left")
-    table.add_column("night", justify="right", no_wrap=True)
-    table.add_column(f"charged so far, {letter}", justify="right", no_wrap=True)
+    heads = numbers("night", f"charged so far, {letter}")
+    title = "Night by night, at the budget of the config"
+    table = new_table(*heads, title=title, title_justify="left")
     for one in found.classes:
         table.add_column(f"{escape(one.name)}: n", justify="right")
         table.add_column("error", justify="right", no_wrap=True)
-    for i, (night, total) in enumerate(zip(found.nights, found.totals, strict=True)):
-        cells = [
-            cell
-            for one in found.classes
-            for cell in (f"{one.by_night[i].n:,}", _cells(one.by_night[i])[0])
-        ]
+    rows = zip(found.nights, found.totals, *(one.by_night for one in found.classes), strict=True)
+    for night, total, *errors in rows:
+        cells = [cell for error in errors for cell in (f"{error.n:,}", _cells(error)[0])]
         table.add_row(f"{night:,}", digits_up(main_parameter(total), 4), *cells)
     return table
 

@@ -13,7 +13,7 @@ budgets. The pictures stand for how records of a class spread, not for what is o
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from typing import NamedTuple
@@ -141,25 +141,21 @@ class Curve:
             for points in found
         )
 
-    @cached_property
-    def _known(self) -> dict[int, Ends]:
-        return {}
-
     def ends(self, information: float) -> Ends:
         """Return both ends of the range at n·μ, interpolated between the points of the grid."""
         place = math.log(information, STEP)
         left = math.floor(place)
         share = place - left
-        points = zip(self._point(left), self._point(left + 1), strict=True)
+        points = zip(_point(self, left), _point(self, left + 1), strict=True)
         return Ends(*(a ** (1.0 - share) * b**share for a, b in points))
 
-    def _point(self, power: int) -> Ends:
-        """Return both ends at n·μ = STEP**power."""
-        if power not in self._known:
-            errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(self.sets)]
-            below, above = self.widened
-            self._known[power] = Ends(below * min(errors), above * max(errors))
-        return self._known[power]
+
+@lru_cache(maxsize=512)
+def _point(curve: Curve, power: int) -> Ends:
+    """Return both ends of the range at n·μ = STEP**power."""
+    errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(curve.sets)]
+    below, above = curve.widened
+    return Ends(below * min(errors), above * max(errors))
 
 
 @lru_cache(maxsize=8)
@@ -544,6 +540,7 @@ def forecast(
         )
         for name, found in units.items()
     )
+    enough = [one.needed for one in classes if one.needed is not None]
     known = units.values() if request.sizes or request.per_night else ()
     delta = min(1e-5, 1 / (10 * max(1, sum(found.until(last) for found in known))))
     return Forecast(
@@ -561,17 +558,11 @@ def forecast(
         nights=nights,
         totals=tuple(_total(config, night) for night in nights),
         error=request.error,
-        needed=most([one.needed for one in classes]),
+        needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
         verdict=ends.verdict(units, last),
         meaning=meaning(ends, empty=not all(found.until(last) for found in units.values())),
     )
-
-
-def most(needed: Sequence[float | None]) -> float | None:
-    """Return the largest of several budgets; None where one of them is."""
-    enough = [budget for budget in needed if budget is not None]
-    return max(enough) if len(enough) == len(needed) else None
 
 
 @dataclass(frozen=True)

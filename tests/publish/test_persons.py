@@ -25,7 +25,7 @@ from pipeline.datasets.source import MemoryReader, opaque, split_codes
 from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.experiments import Run, load_experiments, run_experiment
-from pipeline.experiments.simulated import simulate, simulated_persons
+from pipeline.experiments.simulated import simulate
 from pipeline.geometry import MANIFOLDS, Manifold, chart_of, flat_chart, to_chart
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import admit, mean, person_records
@@ -530,14 +530,14 @@ def test_a_run_takes_persons_for_records_and_says_so(ward: Path) -> None:
 def test_what_the_experiment_claims_follows_from_its_persons() -> None:
     """The factors asked for are 0.9 of g and of g·P/n, as the sizes in the file have them."""
     config = next(c for c in load_experiments("ours-persons") if not c.on_images)
-    whose = simulated_persons(config, 0)
-    assert whose is not None
-    counts = np.bincount(whose)
-    g, ratio = counts.max(), counts.max() * len(counts) / len(whose)
-    assert (len(counts), len(whose), g) == (730, 2230, 40)
+    data, _ = simulate(config, 0)
+    assert data.persons is not None
+    counts = np.bincount(data.persons)
+    g, ratio = counts.max(), counts.max() * len(counts) / len(data.persons)
+    assert (len(counts), len(data.persons), g) == (730, 2230, 40)
     factors = sorted(claim.factor for claim in config.claims)
     assert factors[-2:] == pytest.approx([0.9 * ratio, 0.9 * g], rel=5e-3)
-    assert simulate(config, 0).shape == (2230, 5, 5)
+    assert data.points.shape == (2230, 5, 5)
 
 
 def test_no_identifier_leaves(ward: Path, capfd: pytest.CaptureFixture[str]) -> None:

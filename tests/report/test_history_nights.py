@@ -93,7 +93,7 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
                     found.stream, split_epochs(found.stream, found.nights[:number]), stated_biases
                 )
                 assert error is not None
-                if any(part.clipped > CLIPPED for part in error.seen):
+                if any(part.clipped > CLIPPED for part in error.moments):
                     assert one.mean.covariance is None
                 else:
                     np.testing.assert_array_equal(one.mean.covariance, error.sample)

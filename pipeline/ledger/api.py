@@ -407,8 +407,8 @@ class Ledger:
         return transaction(self.database, self.key, write=write)
 
 
-FORMAT = "1"
-"""Layout of the tables; one of a later version is refused."""
+FORMAT = "2"
+"""Layout of the tables; a ledger of any other is refused."""
 
 
 def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:

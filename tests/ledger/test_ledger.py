@@ -679,5 +679,5 @@ def test_another_format_is_refused(lite: Ledger, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
         connection.execute("UPDATE covdp_meta SET value = '3' WHERE name = 'format'")
     connection.close()
-    with pytest.raises(LedgerError, match="has format '3', this version reads '1'"):
+    with pytest.raises(LedgerError, match="has format '3', this version reads '2'"):
         init_ledger(tmp_path / "ledger.sqlite")

@@ -28,7 +28,7 @@ def test_main_job_is_the_published_setting_and_ours() -> None:
     pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms[:-1]}
     assert config.mechanisms[-1].footpoint == "adaptive"
     assert pairs == {(name, rule) for name in ("ewg", "rl") for rule in ("radius", "diameter")}
-    assert config.repetitions == 100
+    assert config.repetitions == 30
     assert config.baseline in {series.series for series in config.mechanisms}
 
 

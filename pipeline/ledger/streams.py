@@ -596,7 +596,8 @@ def none_missing(
 ) -> bool:
     """Tell whether all privacy units of a stream's committed nights are among these, as they came.
 
-    One that is in another class now would be paid for once more, as of that.
+    One that is in another class now would be paid for once more, as of that; so would a person of
+    other images, as of these, where labels tell them apart.
     """
     offered = offered_units(ledger, stream.unit, units, labels)
     with ledger.transaction(write=False) as tx:

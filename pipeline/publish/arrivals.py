@@ -2,7 +2,8 @@
 
 An image is known by its pixels, wherever and under whatever name it lies, a person by the digest of
 who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
-them that is changes no record.
+them that is changes no record. The label of a person has a digest of their images too, as the
+record is made of these: nothing is drawn again with another record of somebody who entered.
 
 What need not be read again: files whose images entered, or were left out, on a night before.
 
@@ -27,7 +28,7 @@ from pipeline.datasets.source import Rows
 from pipeline.geometry import Point
 from pipeline.ledger import Ledger
 from pipeline.publish.sums import STAMP
-from pipeline.store import Form, Plan, StoredImages
+from pipeline.store import Form, Plan, StoredImages, digests_of_units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +40,7 @@ class Arrivals:
     units : tuple of bytes
         What each is known by.
     labels : tuple of str
-        Its class, or classes.
+        Its class, or classes; of a person with a digest of their images in each.
     points : tuple of array
         For each class the records in it: of images (m, k, k), of persons in the chart, (m, d).
     owners : tuple of (m,) int64
@@ -115,21 +116,23 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
     images = [b""] * len(source.label_of)
     for label, name in enumerate(source.classes):
         rows = plan.chosen.rows[plan.chosen.labels == label]
+        chunks = stored.chunks(label)
+        made_of = [row.tobytes() for chunk in chunks for row in digests_of_units(chunk)]
         if source.people is None:
-            units = [row.tobytes() for chunk in stored.chunks(label) for row in chunk.digests]
-            records = units
+            units = records = made_of
         else:
             units = [bytes(person) for person in source.people[rows]]
             records = list(dict.fromkeys(units))  # the images of one follow each other
         for row, unit in zip(rows.tolist(), units, strict=True):
             images[row] = unit
         kept = []
-        for record, unit in enumerate(records):
+        for record, (unit, digest) in enumerate(zip(records, made_of, strict=True)):
             if source.people is not None or unit not in classes:
                 kept.append(record)
-                classes.setdefault(unit, []).append(f"{label} {name}")
-        chunks = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
-        points.append(np.concatenate(chunks)[kept])
+                own = f"{label} {name}" + f" {digest.hex()}" * (source.people is not None)
+                classes.setdefault(unit, []).append(own)
+        parts = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
+        points.append(np.concatenate(parts)[kept])
         owners.append([records[record] for record in kept])
     place = {unit: index for index, unit in enumerate(classes)}
     return Arrivals(

@@ -27,7 +27,8 @@ night that was overtaken claims and writes nothing, and is begun anew.
 
 **All nights before it** are in the sums of the last one (``sums.py``). Where these were lost they
 are made again from the images, if those of all nights are still present: each privacy unit counts
-on the night on which it entered, so it is in one of them as before.
+on the night on which it entered, so it is in one of them as before. A person with other images than
+on that night has another record, and would pay for both: then they are not made again.
 
 **Its document** holds what the ledger commits of it, and no more:
 
@@ -296,7 +297,7 @@ def _reserve(
     known = before.stamps if before else frozenset[bytes]()
     unread = redact_images(config.dataset, find_unread, night.source, config.splits, ledger, known)
     present = redact_images(config.dataset, _read_arrivals, night.public, unread.source, place)
-    present = present.sealed(ledger) if config.secret else present
+    present = present.sealed(ledger) if config.secret or config.unit == "person" else present
     entered = entered_on(ledger, status.stream, present.units)
     new = present.only([number == begun for number in entered])
     if begun is None:
@@ -494,7 +495,7 @@ def read_past(
     Raises
     ------
     LedgerError
-        The private sums are lost, and so are some of the images.
+        The private sums are lost, and so are some of the images, or a person has others now.
     OutputError
         The nights before were drawn with other noise.
     """
@@ -521,8 +522,8 @@ def read_past(
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
             f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
-            "make them again; put that folder or the images back, or open a stream of another "
-            "name, which is charged"
+            "make them again, or persons have others now; put that folder or those images back, or "
+            "open a stream of another name, which is charged"
         )
     return histories, tuple(
         _made_again(found, points, np.array([entered[i] or 0 for i in owner]))

@@ -27,6 +27,7 @@ from pipeline.store.stored import Form as Form
 from pipeline.store.stored import StoredImages as StoredImages
 from pipeline.store.stored import StoredRecords as StoredRecords
 from pipeline.store.stored import check as check
+from pipeline.store.stored import digests_of_units as digests_of_units
 from pipeline.store.stored import exclusion_list as exclusion_list
 from pipeline.store.stored import listing_faults as listing_faults
 from pipeline.store.stored import relative_name as relative_name

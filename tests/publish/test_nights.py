@@ -269,6 +269,49 @@ def test_later_images_of_a_person_are_left_out(ward: Ward) -> None:
     assert tonight(ward.night(2)) == [1, 0]
 
 
+@pytest.mark.parametrize("labels", ["public", "secret"])
+def test_no_other_record_of_a_person_is_drawn(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, labels: str
+) -> None:
+    """Sums that are lost are not made again with later images of a person, or without the first.
+
+    Nor is a night that was claimed. A person with another record on later nights would pay for
+    both.
+    """
+    declared = "labels_and_class_sizes_are_public = true\n"
+    config = CONFIG if labels == "public" else CONFIG.replace(declared, "")
+    ward.write(PERSONS, config, STREAM.replace("80.0", "300.0"))
+    ward.put(well=30, ill=30)
+    anna, _ = ward.put(well=2, who="anna")
+    ward.settle(1)
+    twin = Ward(ward.folder.with_name("twin"))
+    shutil.copytree(ward.folder, twin.folder, dirs_exist_ok=True)
+    expected = next_sums(twin, 2)
+    shutil.rmtree(sums_folder(ward.ledger, ward.stream))
+    (later,) = ward.put(well=1, who="anna")
+    with pytest.raises(LedgerError, match=r"private sums .* or persons have others now"):
+        ward.settle(2)
+    later.unlink()
+    content = anna.read_bytes()
+    anna.unlink()
+    with pytest.raises(LedgerError, match=r"private sums .* or persons have others now"):
+        ward.settle(2)
+    anna.with_name("anna-again.png").write_bytes(content)
+    assert next_sums(ward, 2) == expected
+    ward.put(well=2, who="bea")
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "commit_night", None)
+        with pytest.raises(TypeError):
+            ward.settle(3)
+    (held,) = sums_folder(ward.ledger, ward.stream).glob("3-*.sums")
+    (later,) = ward.put(well=1, who="bea")
+    held.rename(ward.folder / "held")
+    with pytest.raises(LedgerError, match="was reserved for other images or classes"):
+        ward.settle(3)
+    (ward.folder / "held").rename(held)
+    ward.settle(3)
+
+
 SEVERAL = CONFIG.replace("smallest_class = 1\n", "")
 
 

@@ -9,7 +9,7 @@ The steps are those of `pipeline.jobs`, which `covdp` does without Prefect.
 
 Importing this package before Prefect makes Prefect work offline and leave the user's own Prefect
 alone: state lives in the project's cache unless PREFECT_HOME is set, is the owner's alone, nothing
-is reported to anyone, and no result of a task is kept. PREFECT_API_URL names a Prefect server;
+is reported to anyone, and no result of a task is stored. PREFECT_API_URL names a Prefect server;
 where it is not set, Prefect starts one for as long as the flow runs, which answers this process
 alone.
 """

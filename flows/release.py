@@ -1,6 +1,6 @@
 """The flow of one private release of one population, or of one night of its stream.
 
-    settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes) ─► artifact
+    `settle` (pay, draw, commit) ─► publish (Parquet and page from the committed bytes) ─► artifact
 
 `settle` draws noise: Prefect never retries or caches it. Started again with the same run key it
 finds its charge. The key of a scheduled run is the date it was planned for, however late it starts.
@@ -206,7 +206,7 @@ def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> b
     Raises
     ------
     ConfigError
-        When they cannot be matched; why is not said here.
+        When they cannot be matched; why is not stated here.
     """
     error = ConfigError(
         f"{dataset} cannot be matched with {release}; Prefect keeps these words, so why is "

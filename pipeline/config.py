@@ -46,8 +46,8 @@ class ClaimConfig(Record):
     records, ``flags`` says that the share outside is at least so often in the range stated. Of
     classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
     series `right`, by the same releases; of sites ``told`` says that at most `factor` of the images
-    are. `left` then is the series it is said of, with all that continue its name after a comma; all
-    series if empty.
+    are. `left` then is the series it is stated of, with all that continue its name after a comma;
+    all series if empty.
     """
 
     says: str = Field(min_length=1)

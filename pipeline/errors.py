@@ -119,7 +119,7 @@ def require_extra(*packages: str, fault: type[CovdpError]) -> None:
 
 
 def one_line(error: BaseException | str) -> str:
-    """Return what is said as one line, as `printable` has it."""
+    """Return what is stated as one line, as `printable` has it."""
     return printable(re.sub(r"[ \t\r\n]+", " ", str(error)).strip(" "))
 
 
@@ -133,7 +133,7 @@ def printable(text: str, *, lines: bool = True) -> str:
     ----------
     text : str
     lines : bool
-        Whether ends of lines stay as they are: not in a name.
+        Whether line breaks stay as they are: not in a name.
     """
     if text.isprintable():
         return text

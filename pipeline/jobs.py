@@ -1,7 +1,7 @@
 """Jobs: all steps from what is asked for to a page. `covdp` does them here, `flows` under Prefect.
 
     experiments   each run, step by step (`pipeline.experiments.steps`) ─► report of all
-    release       settle (pay, draw, commit) ─► publish (Parquet and page from the committed bytes)
+    release       pay, draw, commit ─► publish (Parquet and page from the committed bytes)
 
 A release is safe to kill and to start again: with the same run key it finds its charge, and draws
 under it or gets the stored result. A night of a stream is paid already; one before it that was
@@ -62,7 +62,7 @@ def run_experiments(
 ) -> "tuple[tuple[Run, ...], Path]":
     """Do experiments one after the other, each step by `perform`, then the report of all.
 
-    One run shows its steps; several show a line each, and one that fails is said so at once, the
+    One run shows its steps; several show a row each, and one that fails is reported at once, the
     others go on, and then its error is raised. What is written about images of one's own is
     readable by oneself alone.
 
@@ -138,7 +138,7 @@ class ReleaseJob:
     root : Path or None
         The data root.
     store : Place or None
-        Where descriptors are kept; a private folder that goes with the release when None.
+        Where descriptors are stored; a private folder that goes with the release when None.
     again : bool
         Whether a run that was paid with other images is paid once more; see `release_once`.
     """

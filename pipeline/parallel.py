@@ -274,7 +274,7 @@ def check_runner(runner: str) -> None:
 def compiled(function: Function) -> Function:
     """Compile `function`, which then runs without the global interpreter lock.
 
-    The machine code is kept on disk and dropped when the file of the function changes. Functions
+    The machine code is stored on disk and dropped when the file of the function changes. Functions
     that call each other therefore stand in one file.
     """
     import numba

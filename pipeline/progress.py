@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How much is said while a command works."""
+    """How much is printed while a command works."""
 
     QUIET = 0
     NORMAL = 1
@@ -113,7 +113,7 @@ class StepStatus:
 def step(name: str) -> Iterator[StepStatus]:
     """Show `name` while the block works, then a message with the seconds it took.
 
-    The line stands on a terminal; for `Level.VERBOSE` in a log as well.
+    The message stands on a terminal; for `Level.VERBOSE` in a log as well.
     """
     started, now, name = time.perf_counter(), StepStatus(), printable(name)
     with _bar(name, None):

@@ -1,7 +1,7 @@
 """TOML that somebody wrote: read and checked, or one line that says where it is wrong.
 
 A file that is no TOML is not quoted: any file may be named as a config or a card, and what a run
-raises may be kept in logs. A key that is not known is refused with the nearest one that is, so a
+raises may be stored in logs. A key that is not known is refused with the nearest one that is, so a
 misspelt budget can never fall back to a default.
 """
 

@@ -1,10 +1,10 @@
 """Does a mechanism leak more than it claims: lower bounds against claims.
 
 An audit plays the attacker. It takes two neighbouring data sets that are as bad as the sensitivity
-allows, runs the mechanism many times on each, and looks for an event that happens much more often
-on one than on the other. Privacy limits how much more often it may; so the event gives a *lower
-bound* on the true ε or μ, with a stated probability of error, without trusting any formula of the
-mechanism.
+allows, runs the mechanism many times on each, and searches for an event that happens much more
+often on one than on the other. Privacy limits how much more often it may; so the event gives a
+*lower bound* on the true ε or μ, with a stated probability of error, without trusting any formula
+of the mechanism.
 
 **What it can show.** A lower bound above the claim proves a fault, whatever its cause: noise too
 small, a wrong constant, a wrong law, a chain stopped too early, a bug in the code. And where the
@@ -20,8 +20,8 @@ but for the adaptive mean, which is audited from the records on.
 There counts show little: a thousand transcripts would let noise of 0.7 times its scale pass, and
 2,000 of secret labels show 0.64 of a μ that is true. That is what their number allows, no sign that
 less is lost. But a transcript can be replayed on both data sets, and says exactly what its steps
-cost: the largest μ² stands beside the bound (``bounds.py``). The dearest transcript is replayed on
-many more data sets, which differ by a record at the edges of its clips: there a sound mean costs
+cost: the largest μ² stands beside the bound (``bounds.py``). The most costly transcript is replayed
+on many more data sets, which differ by a record at the edges of its clips: there a sound mean costs
 all but a thousandth of its budget. Other data sets, and paths that were not drawn, may cost more,
 as in any audit.
 

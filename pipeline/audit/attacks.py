@@ -110,8 +110,8 @@ class Tape:
     """A source of noise that writes transcripts, or gives back those that are written.
 
     Repetitions are drawn together: each step of all of them, then the next step. With `sources`,
-    one for each repetition, noise is added and what was given and gave is kept. Without them
-    transcripts are given back step by step, and what was asked is kept.
+    one for each repetition, noise is added and what was given and gave is recorded. Without them
+    transcripts are given back step by step, and what was asked is recorded.
 
     Vectors of a step may differ in length from draw to draw, as the last carries second moments or
     not. That is decided by what was released before, so a replay has the same; unless the mechanism
@@ -661,7 +661,7 @@ def overlapping(count: int) -> tuple[int, ...]:
 
     That is all that an overlap may change of a transcript. A ledger of its own says it, in a folder
     that goes. Each night has read how far the stream is before any other of them was reserved; one
-    that is told that another came between reads again.
+    whose reservation reports that another came between reads again.
     """
     population, name = "audit", "nights"
     days = [f"2000-01-{1 + number:02d}" for number in range(count)]

@@ -5,7 +5,7 @@ In: the registry of mechanisms. Out: `Case` records.
 The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
 bound only on outputs that are beyond the statistic in one direction, and their share falls quickly
 with d: in 15 dimensions no number of draws that fits in memory would come near the claim, and a
-wrong scale could hide. The code is the same for every size.
+wrong scale would not be detected. The code is the same for every size.
 
 Mechanisms broken on purpose: an audit that does not catch them is worth nothing.
 

@@ -6,9 +6,9 @@
     options       what several commands share
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
-and one line on stderr says what, 70 that covdp failed in a way that nobody foresaw, 130 that it was
-interrupted. What a command works with is imported when it runs: help comes at once, and Ctrl-C is
-answered while something is imported, too.
+and one line on stderr says what, 70 that covdp failed in a way that was not expected, 130 that it
+was interrupted. What a command works with is imported when it runs: help comes at once, and Ctrl-C
+is answered while something is imported, too.
 """
 
 import lazy_loader

@@ -61,7 +61,7 @@ class Printing:
     ] = False
 
     def begin(self) -> None:
-        """Set how much is said from here on; `ConfigError` for quiet and verbose together."""
+        """Set how much is printed from here on; `ConfigError` for quiet and verbose together."""
         if self.quiet and self.verbose:
             raise ConfigError("--quiet and --verbose exclude each other; leave one out")
         say(Level.QUIET if self.quiet else Level.VERBOSE if self.verbose else Level.NORMAL)

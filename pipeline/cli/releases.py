@@ -2,7 +2,7 @@
 
     planned time ─► can it be paid? ─► release ─► next planned time
 
-When a release runs, and of what, is said by the command line and the config alone.
+When a release runs, and of what, is stated by the command line and the config alone.
 
 **Missed nights.** Of planned times that have passed, only the last is run, and only if covdp was
 there when it passed, awake or asleep: every night that is made up for costs its full price, and the
@@ -295,7 +295,7 @@ def release(
     run_key
         Which run this is; the config's, else today's date (UTC).
     store
-        Where descriptors are kept and found again, as `covdp describe` leaves them; a private
+        Where descriptors are stored and found again, as `covdp describe` leaves them; a private
         folder that goes with the release when left out.
     again
         Release, and pay, once more where the images or the settings of a run have changed since it
@@ -486,7 +486,7 @@ def release_night(job: "ReleaseJob") -> str:
     Raises
     ------
     CovdpError
-        What goes wrong; of what nobody foresaw no word, as it may depend on an image.
+        What goes wrong; an unexpected failure without its words, as they may depend on an image.
     """
     from pipeline import jobs
     from pipeline.cli.ledger import charge_line

@@ -145,7 +145,7 @@ class Card(Record):
         counts : sequence of int
             Images of each class.
         fault : callable
-            What is said of a class that has none, by its name.
+            What is stated of a class that has none, by its name.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class LocalFilesCard(Card):
         With `size`, how an image becomes square: its central square, all of it on black, or
         distorted.
     exclude : str, optional
-        A text file beside the images, a path a line: files that are left out.
+        A text file beside the images, one path in each row: files that are left out.
     slices : (fewest, most), optional
         Of volumes: how many slices each may have, along the first axis of a DICOM volume and the
         last of one in NIfTI. It is public: bounds rest on it, not on what is found. All volumes

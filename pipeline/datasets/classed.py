@@ -132,7 +132,7 @@ class FileRow(NamedTuple):
 def collect(
     card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64], says: set[str]
 ) -> ClassedFiles:
-    """Return files as they are kept; of person, day and mask those that `says` names."""
+    """Return files as they are held; of person, day and mask those that `says` names."""
     labels, splits = array("q"), array("b")
     others: dict[str, list[Any]] = {name: [] for name in says}
 
@@ -242,8 +242,8 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     Raises
     ------
     DatasetError
-        When a class has no file, a file is in two classes, or one would be passed by that may be
-        an image.
+        When a class has no file, a file is in two classes, or one that may be an image would be
+        skipped.
     """
     splits = range(len(SPLITS) if "{split}" in card.pattern else 1)
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)

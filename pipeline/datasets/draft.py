@@ -215,7 +215,7 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
 
     Folders that hold nothing but one folder are passed; then come splits, if all have such names;
     then classes. Where the images are in one folder, the beginnings of their names are tried, and
-    last all are one class. Persons are looked for only where `persons` says so.
+    last all are one class. Persons are searched only where `persons` says so.
     """
     parts = [path.split("/") for path in paths]
     before: list[str] = []

@@ -15,7 +15,7 @@ name, ``?`` one character, ``[ab]`` one of these, ``**`` any number of folders. 
 
 So that a path can be read in one way only, ``*`` before either of them in the same name is such a
 run too. A file that fits the pattern with ``*`` in their places, but not so, is refused: it must
-neither be passed by nor go to a wrong person.
+neither be skipped nor go to a wrong person.
 """
 
 import itertools
@@ -374,9 +374,9 @@ LARGEST_LIST = 1 << 28
 def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    One path a line, of files or of folders with all that is in them, in UTF-8; blank lines do not
-    count. An image to which a link leads may be named
-    by either path. Each must be `there`, unless the caller checks it.
+    One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
+    not count. An image to which a link leads may be named by either path. Each must be `there`,
+    unless the caller checks it.
 
     Raises
     ------
@@ -491,7 +491,7 @@ _unpacked = lru_cache(maxsize=256)(_unpack)
 
 
 def packed(paths: Iterable[str]) -> Paths:
-    """Return paths as they are kept."""
+    """Return paths as they are held."""
     rest, blocks, ends = iter(paths), list[bytes](), [0]
     while few := list(itertools.islice(rest, PACKED)):
         blocks.append(zlib.compress(b"\0".join(map(os.fsencode, few)), 1))
@@ -584,7 +584,7 @@ def _leads(pattern: Pattern, path: str, linked: bool) -> bool:
 
 
 def too_deep(folder: str) -> ImageError:
-    """Return what is said of a folder in which others are too deep."""
+    """Return what is stated of a folder in which others are too deep."""
     return ImageError(
         f"{folder} is under more than {DEEPEST} folders; move the images up, or leave it out by "
         "a narrower pattern"

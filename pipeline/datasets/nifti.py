@@ -3,7 +3,7 @@
 Axes are those of the file, i, j and k, as nibabel's arrays have them; nothing is turned to where a
 patient's left is. A volume is (i, j, k), a slice across an axis has the other two, in this order.
 First comes one file: its header, checked against what the file can hold, and planes of its values.
-Masks are kept packed while their images are read a few at a time.
+Masks are held packed while their images are read a few at a time.
 """
 
 import gzip

@@ -390,7 +390,7 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
 def open_pictures(
     card: PictureCard, files: ClassedFiles, path: Path, faults: Faults
 ) -> ImageSource:
-    """Open some files, each one image; what they hold is seen when they are read.
+    """Open some files, each one image; what they hold is known when they are read.
 
     Gray is Rec. 601 luma, as Pillow computes it. With `size` in the card none is opened. Without,
     the first that can be read gives the shape, and every other is compared with it before it is

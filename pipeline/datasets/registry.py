@@ -34,7 +34,7 @@ def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSourc
     ------
     DatasetError
         When a class has no image, an image is in two classes or out of the data root, a path does
-        not say whose it is where the card asks, or an image would be passed by.
+        not say whose it is where the card asks, or an image would be skipped.
     """
     return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
 
@@ -198,9 +198,9 @@ def open_dataset(
 
 
 def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSource:
-    """Open a dataset where `fetch` said it is; from here on the files may be at fault.
+    """Open a dataset where `fetch` stated it is; from here on the files may be at fault.
 
-    Who is whose is kept as digests under `key`, a random one when left out.
+    Who is whose is held as digests under `key`, a random one when left out.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class OpenResult(NamedTuple):
 
 
 def collect_faults(card: Card, path: Path) -> OpenResult:
-    """Open a dataset where `fetch` said it is, whatever some of its files are.
+    """Open a dataset where `fetch` stated it is, whatever some of its files are.
 
     Raises
     ------

@@ -258,7 +258,7 @@ def _whole(parts: list[ImageArray]) -> ImageArray:
 
 
 def changed(file: Path) -> ImageError:
-    """Return what is said of a file that is not what it was when it was listed."""
+    """Return what is stated of a file that is not what it was when it was listed."""
     return ImageError(f"{file} has changed since it was listed; read the images again")
 
 

@@ -53,7 +53,7 @@ def read_columns(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield where each row is, and its values by the names in `columns`, without blanks around.
 
-    Rows without any value are passed by.
+    Rows without any value are skipped.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class TableCard(PictureCard):
 
 
 def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
-    """Open a table: read its rows; what the images hold is seen when they are read.
+    """Open a table: read its rows; what the images hold is known when they are read.
 
     Images come in the order of the rows. Their paths, and those of masks, are relative to the
     table's folder and stay in the data root; blanks around a value do not count, nor do rows

@@ -78,7 +78,7 @@ def cut(picture: ImageArray, side: int) -> ImageArray:
     """Return the tiles of a picture, (n, side, side) or in colour, row by row, half over the next.
 
     The tile at (i, j) covers rows ``i·s .. i·s + side - 1`` and columns ``j·s ..``, with the
-    stride s = side // 2. Kept are those with ``max - min >= CONTRAST``.
+    stride s = side // 2. Retained are those with ``max - min >= CONTRAST``.
     """
     stride = max(1, side // 2)
     windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side), axis=(0, 1))

@@ -8,8 +8,8 @@ To add your own, write one file with its kernel and its `Descriptor`, and name i
   depends on one image alone. Masks are uint8 of the images' shape without channels, or of length 0:
   the sum is over pixels where they are 1, or over all. Filters see the whole image. `kernels` holds
   the parts: padded strips, exact derivatives, exact and float sums; `oct5_moments` there is a model
-  of forty lines. `describe` runs kernels on threads: ``threads.compiled`` makes them fast and
-  releases the interpreter lock, plain NumPy works too.
+  of forty lines of code. `describe` runs kernels on threads: ``threads.compiled`` makes them fast
+  and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
 - `meanings` are for readers, `reference` for the tests, which compare the kernel with it.
 - `means` makes a Gaussian embedding of the covariance: `gauss` is a model.
@@ -66,7 +66,7 @@ class Descriptor:
     exact : bool
         True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
     reach : int
-        That bound, in the kernel's units.
+        That bound, in the kernel's units of measurement.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     typical : tuple of float

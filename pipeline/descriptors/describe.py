@@ -79,7 +79,7 @@ def describe(
         η > 0, the least eigenvalue of every exact R. Floats resolve it beside variances up to v
         when η ≫ 1e-15·v; `domain` states the error (``.rounding``).
     masks : bool or uint8 array, optional
-        One mask an image, of its size, (n, h, w) or (n, d, h, w). `domain` has to be told.
+        One mask an image, of its size, (n, h, w) or (n, d, h, w). Its `domain` must be `masked`.
 
     Returns
     -------

@@ -4,8 +4,8 @@ In: a C-contiguous batch of uint8 images, and their masks. Out: per image the mo
 
     M = Σ_x (1, φ(x)) (1, φ(x))ᵀ            shape (k + 1, k + 1), the lower triangle below |S|,
 
-over the pixels x of S, with φ in whatever unit and offset suits the arithmetic
-(`base.Descriptor.units` names the unit; an offset does not change a covariance). `describe`
+over the pixels x of S, with φ in whatever scale and offset suits the arithmetic
+(`base.Descriptor.units` states the scale; an offset does not change a covariance). `describe`
 turns moments into descriptors.
 
 An image is worked through in strips of whole rows that fit the first-level cache, stored flat with
@@ -29,7 +29,7 @@ units; [1, 4, 6, 4, 1] is of I − 128:
     then y    16·Ix ±2048   16·Iy, 16·Iz ±1020   512·Ixx −32768..32512   512·Iyy, 512·Izz ±8160
     then x    16·Ix, 16·Iy, 16·Iz ±4080
 
-so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is kept as two digits, whose
+so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is held as two digits, whose
 products are put together at the end.
 """
 

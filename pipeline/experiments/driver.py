@@ -413,7 +413,7 @@ def place(points: Point, setting: Setting) -> Point:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Records that samples are drawn from, which are placed and seen in their axes once.
+    """Records that samples are drawn from, which are placed and expressed in their axes once.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def outlines(landmarks: int, n: int, rng: np.random.Generator) -> NDArray[Any]:
 def smooth(shapes: NDArray[Any], span: float, *, points: int = 150) -> NDArray[Any]:
     """Return closed outlines smoothed by local linear regression, shape (..., points) complex.
 
-    At each of `points` places, equally spaced along the outline, a line is fitted to both
+    At each of `points` places, equally spaced along the outline, a straight line is fitted to both
     coordinates of the landmarks around it, as a function of their number, by least squares with
     Cleveland's tricube weights; its value there is the smoothed point. It uses the released outline
     alone, so it costs no privacy.
@@ -74,7 +74,8 @@ def smooth(shapes: NDArray[Any], span: float, *, points: int = 150) -> NDArray[A
     shapes : complex array, shape (..., landmarks)
         The outlines, whose last landmark is followed by the first.
     span : float
-        Share of the landmarks that a line is fitted to; they are fewer than all, and at least 4.
+        Share of the landmarks that a straight line is fitted to; they are fewer than all, and at
+        least 4.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Curves: a mean with its band and, thin and dashed, what theory expects.
 
 Any column may be along x, and panels may go by class, group or budget, as in the figure of a
-paper. With a single budget nothing is along x: each series is then a line of its own.
+paper. With a single budget nothing is along x: each series is then a row of its own.
 
 Bars, one number for each of a few things; printed numbers beside ours, two marks a row.
 """
@@ -348,7 +348,7 @@ def _definitions(table: Table) -> str:
 
 
 def distances(table: Table) -> list[str]:
-    """Return the distances that the errors of a table are measured in; none where none is said."""
+    """Return the distances that errors of a table are measured in; none where none is stated."""
     return [name for name in unique(table["distance"])[0] if name] if "distance" in table else []
 
 
@@ -397,7 +397,7 @@ def bars(
     name, title : str
         Id of the figure, and its heading.
     axis : str or list of str
-        The title of the axis with its unit; its lines, where it has several.
+        The title of the axis with its unit of measurement; its lines of text, where it has several.
     texts : sequence of length m, optional
         What is written at the end of each bar; its value by default.
     limits : sequence of length m, optional
@@ -484,7 +484,7 @@ def steps(record: RunRecord) -> Figure | None:
 
 
 def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draw printed numbers and ours as two marks on a line.
+    """Draw printed numbers and ours as two marks in a row.
 
     Parameters
     ----------
@@ -495,7 +495,8 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     Returns
     -------
     Figure or None
-        None when there is no line, and when units differ: they have no axis in common.
+        None when there is no printed number, and when units of measurement differ: they have no
+        axis in common.
     """
     if len({line["unit"] for line in lines}) != 1:
         return None

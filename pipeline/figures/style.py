@@ -203,7 +203,7 @@ def own_ids(svg: str, prefix: str = "") -> str:
 def javascript() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``.
 
-    Joining it takes more than two seconds, so it is kept in the user's cache.
+    Joining it takes more than two seconds, so it is stored in the user's cache.
     """
     import platformdirs
 
@@ -265,7 +265,7 @@ def number(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Return `value` with three significant digits, zeros kept: for columns of a table."""
+    """Return `value` with three significant digits, zeros included: for columns of a table."""
     plain = math.isfinite(value) and 1e-3 <= abs(value) < 1000
     return f"{value:#.3g}".removesuffix(".") if plain else number(value)
 

@@ -70,7 +70,7 @@ def timeline(
 ) -> Figure | None:
     """Draw the value of each class against the run, in its order; None where no band is known.
 
-    Lines and bands have a gap at each run of which nothing is drawn.
+    Curves and bands have a gap at each run of which nothing is drawn.
 
     Of records of several spans the page draws those that its reader chooses.
 

@@ -35,7 +35,7 @@ from pipeline.geometry.manifold import Manifold, Point, check_vectors
 
 @dataclass(frozen=True)
 class Chart:
-    """The manifold `manifold`, each point p replaced by log(origin, p) in R^d; the name is kept."""
+    """The manifold `manifold`, each point p replaced by log(origin, p) in R^d; the name stays."""
 
     manifold: Manifold
     hadamard: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class FlatChart(Chart):
     """The chart of a flat manifold.
 
     The map is an isometry, so distances, means and the laws of all intrinsic mechanisms are those
-    of `manifold`; the name is kept for that reason.
+    of `manifold`; the name is retained for that reason.
     """
 
     def __post_init__(self) -> None:

@@ -135,7 +135,7 @@ class Covariances(Protocol):
         """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
 
     def floor(self, facts: Facts) -> float:
-        """Return what errors of matrices are to be seen beside: η, less where there are means.
+        """Return what errors of matrices are to be compared with: η, less where there are means.
 
         It is at most the exponential of coordinate j of a descriptor's, over `log_share`, j ≤ k.
         """

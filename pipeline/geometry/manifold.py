@@ -27,7 +27,7 @@ for it and raises where it is absent; nothing compares names.
 ``definite``            makes points definite that rounding left on the border
 ``unit``                what a point is called, where it is more than a point
 ``normal_chart``        the manifold seen from its origin, points as coordinates
-``coordinates``         such a chart: takes points of the manifold that is seen to points of itself
+``coordinates``         such a chart: takes points of its manifold to points of itself
 ``covariances``         what is known on it of covariance descriptors (``covariances.py``)
 ======================  ===========================================================================
 
@@ -261,12 +261,12 @@ def check_vectors(points: NDArray[Any], length: int, dtype: type[Any]) -> NDArra
 
 
 def norm(vectors: NDArray[Any]) -> FloatArray:
-    """Return ‖v‖₂ along the last axis, which is kept."""
+    """Return ‖v‖₂ along the last axis, which is retained."""
     return np.asarray(np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 def dot(v: Vectors, w: Vectors) -> Vectors:
-    """Return v* w along the last axis, which is kept (v conjugated when complex)."""
+    """Return v* w along the last axis, which is retained (v conjugated when complex)."""
     total: Vectors = (np.conj(v) * w).sum(axis=-1, keepdims=True)
     return total
 

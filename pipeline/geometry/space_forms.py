@@ -97,7 +97,7 @@ class Hyperbolic(SpaceForm):
         return HyperbolicArea(self.dim)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for far points."""
+        """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for distant points."""
         low, high = _polar(p), _polar(q)
         return np.asarray(_apart(low, high, _gap(low, high))[..., 0])
 

@@ -10,7 +10,7 @@ they were drawn from, each by itself, S + Σ̂/n takes the place of S, Σ̂ the 
 single records, and W is of the shape of least radius.
 
 S belongs to the mean before it was shrunk. The released mean is nearer to the truth, by how much
-depends on the truth: the covariance that the shrinkage predicts makes regions far too small.
+depends on the truth: the covariance that the shrinkage predicts makes regions much too small.
 
 **What rare images cost.** One image in a hundred that is black, or striped, moves the mean by ten
 times its noise at n·μ = 500, and is found in the noise of no histogram there. A region holds such
@@ -29,7 +29,7 @@ enough (`NOISY`), which is public, and there is a second moment.
 
 **Ellipsoid of a known noise and of a bias of which only a bound is known.** The error of a
 mean is b + x, x ~ N(0, V), in the units of the vectors, in which a vector is its place v₀ along
-the line and v₁ off it. Clipping moves the mean by at most the mean length that it cuts off
+the contrast axis and v₁ off it. Clipping moves the mean by at most the mean length that it cuts off
 (`NoisyMoments.bounds`): |b₀| ≤ l, of both ends the longer, and ‖b₁‖ ≤ r, in whichever direction the
 clipped records are.
 
@@ -55,8 +55,8 @@ eigenvalues of N are raised to a least value, for levels of ½ and more.
 
 **Shape.** ω and that least value are public functions of V, l and r: any hold, and those are taken
 whose radius seems least, q being near the mean of the law and two of its standard deviations. Along
-the line the region is wider, ω < 1, where l is large; and never so narrow that the noise does not
-count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)/2.
+the contrast axis the region is wider, ω < 1, where l is large; and never so narrow that the noise
+does not count in full, and half of the scatter, V₀₀/ω ≥ (V₀₀ + σ²)/2.
 
 **A stream.** The mean of all records of a stream so far is Σ G_i·u_i of the opening and the epochs
 (``mean/noisy_moments.py``), u_i = m_i + noise of covariance V_i. With B of what clipping may
@@ -67,14 +67,14 @@ part i in all units and Σ̂ the covariance of single ones, the error is of cova
 
 against the mean of all N records, and larger by Σ̂/N, as Σ G_i = Id, against that of the
 population. All of it follows from what the nights released. It stands in the document of each
-night, where `region` finds it. Along the line this reaches √q times as far as the bias is thought
-to be, five times in 15 dimensions, and most of the radius is that. It is not given away: with the
-ellipsoid above and the bounds themselves, radii are about a third smaller, and with no rare
-image regions of 95 % held the mean of night 200 in 75, 83 and 90 % of 40 streams of each of the
-three classes of ``ours-stream``.
+night, where `region` finds it. Along the contrast axis this reaches √q times as far as the bias is
+thought to be, five times in 15 dimensions, and most of the radius is that. It is not given away:
+with the ellipsoid above and the bounds themselves, radii are about a third smaller, and with no
+rare image regions of 95 % held the mean of night 200 in 75, 83 and 90 % of 40 streams of each of
+the three classes of ``ours-stream``.
 
 **What the region of a night is for.** It says where the mean of all records so far may be when
-rare images, which the noise may hide, are among them: an allowance, wider than the usual error.
+rare images, which the noise may mask, are among them: an allowance, wider than the usual error.
 """
 
 import math
@@ -438,8 +438,9 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
 def least_opening(plan: StreamPlan, dim: int) -> float:
     """Return the N·μ from which on the mean of an opening has a region: its σ is at most `NOISY`.
 
-    Of images, whose descriptors have a line; `dim` is the dimension of the mean. N·μ·σ is the same
-    for all N, but for the rounding that σ makes room for; with secret labels σ is that of a sum.
+    Of images, whose descriptors have a contrast axis; `dim` is the dimension of the mean. N·μ·σ is
+    the same for all N, but for the rounding that σ makes room for; with secret labels σ is that of
+    a sum.
     """
     units = math.ceil(plan.opening / plan.mu)
     sigma = plan.opening_steps(units, dim, OPENING_SHARES)[-1].sigma

@@ -4,19 +4,19 @@
 (`clip_vectors`), so both means, v of the release with noise, v' of the m local records without,
 estimate one value under "one population", whatever clipping does to it: no bound is needed. Their
 difference has the covariance V = σ²·Id + (1/n + 1/m)·S, S that of the local vectors. Two tests are
-made, of all directions and of the line alone, along which a change of contrast moves log R, and
-the smaller p-value counts twice (Bonferroni); of descriptors with means brightness is a third, as
-in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and σ² is known, the quantiles are
-those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu ("Modified Nel and
-Van der Merwe test", 2004), one covariance being known. Few local records may hold none of a rare
-sort that makes their class wide: so S is never less wide than the histograms of the release say,
-nor off the line, in any coordinate, than its second moment.
+made, of all directions and of the contrast axis alone, along which a change of contrast moves log
+R, and the smaller p-value counts twice (Bonferroni); of descriptors with means brightness is a
+third, as in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and σ² is known, the
+quantiles are those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu
+("Modified Nel and Van der Merwe test", 2004), one covariance being known. Few local records may
+hold none of a rare sort that makes their class wide: so S is never less wide than the histograms of
+the release say, nor off the contrast axis, in any coordinate, than its second moment.
 
 **Images.** How far a record is from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
-unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the line and
-one off it, and 2τ what noise may hide in any direction (`noise_edge`). The axes follow the second
-moments of earlier rounds, and neither depends on the noise of the last, so that its second moment A
-gives the mean of d², q = Σ w_i·A_ii, with known noise of deviation σ/λ·‖w‖ and no bias.
+unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the contrast
+axis and one off it, and 2τ what noise may mask in any direction (`noise_edge`). The axes follow the
+second moments of earlier rounds, and neither depends on the noise of the last, so that its second
+moment A gives the mean of d², q = Σ w_i·A_ii, with known noise of deviation σ/λ·‖w‖ and no bias.
 
 Descriptors of images have heavy tails, and each class its own, which noise covers at any n·μ of
 interest. So d² is taken to follow s·F(f, ν), f the effective degrees of freedom of the weights, of
@@ -98,7 +98,8 @@ class Match:
         δᵀV⁻¹δ of the means; NaN of fewer records than twice their dimension, where only single
         directions are tested.
     line : float
-        Their difference along the line in its standard deviations, NaN without a line.
+        Their difference along the contrast axis in its standard deviations, NaN without a contrast
+        axis.
     percentile : array, shape (n,)
         Which percent of the population is nearer to the released mean than each record.
     outside : float
@@ -225,7 +226,7 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
     Parameters
     ----------
     moments : NoisyMoments
-        Of the round; in its units the ball has radius ½, and the line counts once.
+        Of the round; in its units the ball has radius ½, and the contrast axis counts once.
     free : array, shape (m, d)
     """
     (many, d), half, reach = free.shape, 0.0, np.ones(3)
@@ -278,12 +279,12 @@ def _mean_tests(
     vectors: FloatArray,
     directions: Sequence[FloatArray],
 ) -> tuple[float, float, float]:
-    """Return δᵀV⁻¹δ, δ along the line in its deviations, and the p-value of all tests together.
+    """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests.
 
     Parameters
     ----------
     directions : sequence of array, shape (d,)
-        Along which δ is tested by itself, first the line if there is one.
+        Along which δ is tested by itself, first the contrast axis if there is one.
     """
     moments, many, (n, mean, known) = entry.noisy_moments, len(vectors), _released_mean(entry)
     delta = vectors.mean(axis=0) - mean
@@ -301,7 +302,7 @@ def _scatter(moments: NoisyMoments, vectors: FloatArray) -> FloatArray:
     """Return the covariance of local vectors, as wide as the release says or wider.
 
     Few local records may hold none of a rare sort that makes their class as wide as it is: off the
-    line the histograms say so of all directions together, the second moment of each. By
+    contrast axis the histograms say so of all directions together, the second moment of each. By
     ``covdp reproduce`` of ours-match in log-Cholesky coordinates, whose tails are heavy, `tiles`:
     without the second moment 50 local images of one class differ in up to 20 % of 100 draws at a
     level of 5 % (`oct5`; `gauss6` 36 %), with it in 5 % at most.

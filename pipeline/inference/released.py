@@ -94,7 +94,7 @@ class ClassCoordinates(NamedTuple):
 
     @property
     def line(self) -> FloatArray | None:
-        """Where a change of contrast leads, (d,); None without a line."""
+        """The contrast axis, where a change of contrast leads, (d,); None without."""
         return self.moments.axes[0] @ self.jacobian if self.moments.lines else None
 
     @property
@@ -255,10 +255,11 @@ def raw_covariance(observed: NoisyMoments) -> FloatArray:
 def covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance of single records, in coordinates at the base, (d, d).
 
-    With T what the histograms say, one variance along the line and one off it, and (w, u) the
-    eigenpairs of A − T, it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone
+    With T what the histograms say, one variance along the contrast axis and one off it, and (w, u)
+    the eigenpairs of A − T, it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone
     could be is taken for noise, and the rest is rid of what noise has added to it. It is that of
-    clipped records; along the line what moving their mean adds comes to it (`NoisyMoments.added`).
+    clipped records; along the contrast axis what moving their mean adds comes to it
+    (`NoisyMoments.added`).
     """
     rough = np.full(len(observed.vector), observed.variance_rest)
     rough[: observed.lines] = observed.variance_line

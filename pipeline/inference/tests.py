@@ -2,24 +2,23 @@
 
 δ, the difference of the means before they were shrunk, has under "yes" the covariance
 V = S_A + S_B + B + Σ̂_A/n_A + Σ̂_B/n_B: noise, what clipping may do, and what two samples of one
-population differ by. Two tests are made: of all directions, δᵀV⁻¹δ against χ²_d, and of the line
-alone, along which a change of contrast moves log R, against a normal. The smaller p-value counts
-twice (Bonferroni). Of descriptors with means brightness is a third, along its own coordinate
-(`Covariances.brightness`), and each counts three times: of 21 directions together an offset of the
-gray levels is one. It holds for releases of different people.
+population differ by. Two tests are made: of all directions, δᵀV⁻¹δ against χ²_d, and of the
+contrast axis alone, along which a change of contrast moves log R, against a normal. The smaller
+p-value counts twice (Bonferroni). Of descriptors with means brightness is a third, along its own
+coordinate (`Covariances.brightness`), and each counts three times: of 21 directions together an
+offset of the gray levels is one. It holds for releases of different people.
 
 **Clipping.** Under "yes" both samples are clipped from one law, so what it does to both is much the
 same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
 narrower cuts off more: by the mean length between them, which is at most what the narrower cuts off
 in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
-hide (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
-by counts by as much as it differs; what the means were moved by along the line, to make it good, is
-known, and subtracted. If the centres are Δ
-apart, off the line, the share p that is clipped goes along by no more than p·‖Δ‖, were all of it
-cut in the direction of Δ; as Δ is noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares
-of these bounds, those off the line spread over all directions: so the mean of δᵀV⁻¹δ is never
-larger than without them. That
-axes differ, too, as each release has its own, is not in it.
+mask (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
+by counts by as much as it differs; what the means were moved by along the contrast axis, to make it
+good, is known, and subtracted. If the centres are Δ apart, off the contrast axis, the share p that
+is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is
+noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off the
+contrast axis spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them.
+That axes differ, too, as each release has its own, is not in it.
 
 **Several releases.** δ stacks the differences of k releases from the largest, and Cochran's Q is
 δᵀV⁻¹δ against χ² with d·(k − 1) degrees of freedom: noise and scatter of the largest are in all
@@ -93,15 +92,16 @@ class Comparison:
     statistic : float
         δᵀV⁻¹δ; NaN without a second moment.
     line : float
-        δ along the line in its standard deviations, NaN where there is no line.
+        δ along the contrast axis in its standard deviations, NaN where there is no contrast axis.
     distance : float
         ‖δ‖, noise and all.
     radius : float
         Of the region around δ that holds the true difference with 95 % confidence, as a `Region`
         states its radius, with all that clipping may do to either; NaN without a second moment.
     least : float
-        How far apart along the line two populations must be for `POWER` of such comparisons to find
-        them different at `ALPHA`; NaN where there is no line, or nothing is found different.
+        How far apart along the contrast axis two populations must be for `POWER` of such
+        comparisons to find them different at `ALPHA`; NaN where there is no contrast axis, or
+        nothing is found different.
     offered : bool
         Whether a region is available for both classes; where not, nothing is tested.
     """
@@ -253,7 +253,7 @@ def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates
 
 
 def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
-    """Return how far clipping may move two samples of one population apart, on the line and off."""
+    """Return how far clipping may move two samples apart, along the contrast axis and off it."""
     moved = chart_of(manifold).log(first.base, second.base)
     moved = moved - moved @ first.line
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
@@ -357,7 +357,7 @@ def window_test(
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values of several tests, adjusted: by chance one of them is small as seldom as said.
+    """Return adjusted p-values of several tests: by chance one is small as seldom as stated.
 
     Holm's, which holds however the tests depend on one another.
     """

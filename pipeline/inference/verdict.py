@@ -19,11 +19,12 @@ use                 where                                   what is true then
 else `NOTHING`. The error is the root mean square that the release predicts; in single releases it
 was up to twice that in 98 of 100 (tiles and PneumoniaMNIST, n·μ from 15 to 500), hence thresholds
 of half of what is to hold. ``tests/inference/test_verdict.py`` draws releases of `tiles`: at most
-one in twenty verdicts of `COMPARISONS` and `SMALL` is false, and where `NOTHING` is said, releases
-like that have errors of more than a quarter of a usual difference. Of images on which no number was
-set, n·μ from 15 to 500, by hand: of PathMNIST and OCT2017 1 of 462 verdicts of `COMPARISONS` and
-`SMALL` was false, of middle slices of AdrenalMNIST3D 9 of 104, all of hyperplasia, where some masks
-are empty; of 701 releases that were not usable 24 had an error below a quarter.
+one in twenty verdicts of `COMPARISONS` and `SMALL` is false, and where `NOTHING` is stated,
+releases like that have errors of more than a quarter of a usual difference. Of images on which no
+number was set, n·μ from 15 to 500, by hand: of PathMNIST and OCT2017 1 of 462 verdicts of
+`COMPARISONS` and `SMALL` was false, of middle slices of AdrenalMNIST3D 9 of 104, all of
+hyperplasia, where some masks are empty; of 701 releases that were not usable 24 had an error below
+a quarter.
 
 **What is needed.** The noise of the last round is σ of what records are clipped to, and n·σ and
 μ·σ are public constants of a release. A region is available where σ ≤ `NOISY`; `ROOM` times as many

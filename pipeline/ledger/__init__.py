@@ -14,7 +14,7 @@ or kill -9 leaves, and what asking again (same data, query, cost and run key) th
 =======================  ==========================  =========================================
 crash                    leaves                      asking again
 =======================  ==========================  =========================================
-before or in `reserve`   nothing, or as next line    charges, draws
+before or in `reserve`   nothing, or as next row     charges, draws
 before or in `commit`    a charge, nothing is out    draws again under the same charge
 after `commit`           a charge and its result     gives the stored bytes, charges nothing
 =======================  ==========================  =========================================
@@ -22,10 +22,10 @@ after `commit`           a charge and its result     gives the stored bytes, cha
 *Why one charge pays for several draws.* Every attempt sees the same data and draws, independently,
 from the same law M. Draws that are not committed reach nobody. Which attempt commits first depends
 on crashes and scheduling, not on the values drawn, so what leaves has the law M, once. This holds
-for attempts in a row (killed, restarted) and side by side alike; no lease, heartbeat or clock is
-needed. It asks two things of the caller: the query names all that the law depends on, the version
-of the code included, and nothing between draw and commit fails or decides by the values drawn
-(timing is not covered).
+for attempts in a row (killed, restarted) and for those side by side; no lease, heartbeat or clock
+is needed. It asks two things of the caller: the query names all that the law depends on, the
+version of the code included, and nothing between draw and commit fails or decides by the values
+drawn (timing is not covered).
 
 *Why budgets cannot be overspent.* A ledger has one writer at a time: ``BEGIN IMMEDIATE`` in SQLite,
 an advisory lock taken first in PostgreSQL, at an isolation level where statements after it see all
@@ -36,7 +36,7 @@ with the new one, rounded up, fits the total. Refunds do not exist.
 images added tomorrow spend the same budget. The ledger also keeps a digest of the content of each
 class, and refuses a content that was charged under another name. Contents are compared whole, not
 record by record, for two reasons. A ledger that refused single records would tell anyone who may
-submit an image whether it is in a population, which is just what the noise is there to hide. And
+submit an image whether it is in a population, which is just what the noise is there to mask. And
 blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
 slip of the name, not an owner who goes round it.
 
@@ -56,7 +56,7 @@ hash lets anyone confirm a guess of the data. Digests are not private either: tw
 that nothing changed in between. They stay in the ledger: no message, row or result shows one.
 
 **Backups.** A copy that was put back would give back what was spent since. A marker outside the
-database holds the last row that was kept (``journal.py``), and a ledger that is behind it is
+database holds the last row that was stored (``journal.py``), and a ledger that is behind it is
 refused until someone confirms.
 
 Not covered: whoever can write to the database can forge it, since the key is in it, and a marker

@@ -133,7 +133,8 @@ class Transaction:
 def transaction(database: Database, key: bytes, *, write: bool = True) -> Iterator[Transaction]:
     """Open a transaction, verify the whole journal in it, and give what it adds up to.
 
-    Its marker is compared before anything is decided, and moved once all that was written is kept.
+    Its marker is compared before anything is decided, and moved once all that was written is
+    committed.
     """
     path = path_beside(database, key)
     marker = read_marker(path)  # before the transaction: it may only be behind what that sees
@@ -222,7 +223,7 @@ class Ledger:
         return bytes.fromhex(mac_of(self.key, "person\0"))
 
     def beside(self, ending: str) -> Path:
-        """Return where what belongs to the ledger and not into it is kept: beside its marker."""
+        """Return where what belongs to the ledger and not into it is stored: beside its marker."""
         return path_beside(self.database, self.key, ending)
 
     def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
@@ -313,7 +314,7 @@ class Ledger:
         LedgerError
             No account, another definition, a content charged under another population, two classes
             of the same content, or a database that fails. Nothing is charged, except that a
-            database failing at the very end may have kept the charge; asking again finds it.
+            database failing at the very end may have stored the charge; asking again finds it.
         """
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         check_text("query", query)
@@ -522,7 +523,7 @@ def committed_results(
 ) -> dict[str, tuple[bytes, ...]]:
     """Return the results of each population that has any, in the order in which they were paid.
 
-    Releases and nights of streams alike, those of streams that have ended too. Each is compared
+    Both releases and nights of streams, those of streams that have ended too. Each is compared
     with the digest that was committed.
 
     Parameters

@@ -1,6 +1,6 @@
 """Where a ledger lives: its tables, and one transaction at a time, locked and bounded in time.
 
-Nothing is kept open between transactions, so a `Database` can be copied, pickled and forked.
+Nothing is held open between transactions, so a `Database` can be copied, pickled and forked.
 """
 
 import math
@@ -167,7 +167,7 @@ def create_file(database: Database) -> None:
 
 @contextmanager
 def connect(database: Database, *, write: bool = True) -> Iterator[Connection]:
-    """Run the block as one transaction, alone: kept when it ends, undone when it raises.
+    """Run the block as one transaction, alone: committed when it ends, undone when it raises.
 
     Raises
     ------

@@ -11,7 +11,7 @@ what this process has verified before need no second HMAC.
 noticed. It is one small file: the number of the journal's last row and its mac. For SQLite it
 stands beside the ledger, as ``NAME.marker``; for PostgreSQL in `MARKERS`, else in the user's state
 folder, by the ledger's identity, on each machine that uses it. It is written after a transaction
-was kept and read before one begins, so it never runs ahead of its ledger. Hence the rules:
+was committed and read before one begins, so it never runs ahead of its ledger. Hence the rules:
 
 ====================================  ==========================================================
 the database                          then
@@ -152,7 +152,7 @@ MARKER_BYTES = 18 + 1 + 64 + 1
 
 
 class Marker(NamedTuple):
-    """The last row of a journal that is known to have been kept."""
+    """The last row of a journal that is known to have been committed."""
 
     number: int
     mac: str

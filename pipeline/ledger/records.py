@@ -264,11 +264,11 @@ class NightState:
     night : int
         Its number in the stream: 1, 2, 3 …
     units : int
-        How many units entered; public.
+        How many privacy units entered; public.
     total : str
         What they and their classes are known by together; as private as the images.
     reserved : datetime
-        When its units were claimed, UTC.
+        When its privacy units were claimed, UTC.
     committed : datetime or None
         When its result was stored; None while there is none.
     digest : str or None
@@ -294,7 +294,7 @@ class NightReservation(NightState):
     Attributes
     ----------
     mask : tuple of bool
-        Which of the units that were offered enter on this night; as private as the images.
+        Which of the privacy units given enter on this night; as private as the images.
     resumed : bool
         True when an earlier attempt reserved it and did not commit.
     """

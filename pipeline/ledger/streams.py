@@ -1,65 +1,66 @@
 """Streams of nights: charged once for many nights, as each image or person enters one only.
 
     open_stream ─► reserve_night ─► draw ─► commit_night ─► publish
-    charged        units claimed    noise   result          files, from the stored bytes
-    once                                    stored
+    charged        privacy units    noise   result          files, from the stored bytes
+    once           claimed                  stored
 
 *Why one charge is enough.* The caller's mechanism makes the whole sequence of nights cost, for a
-unit that enters on any one of them, what the stream was charged. That holds only while no unit
-enters twice, which the claims enforce, and while there are at most `horizon`
-nights. A stream that `follows` another shares its claims: a unit enters one of the two, so both
-together cost the larger (parallel composition), which has been paid. Streams that do not, as of
-other descriptors, may hold the same units, and each is charged.
+privacy unit that enters on any one of them, what the stream was charged. That holds only while no
+privacy unit enters twice, which the claims enforce, and while there are at most `horizon`
+nights. A stream that `follows` another shares its claims: a privacy unit enters one of the two, so
+both together cost the larger (parallel composition), which has been paid. Streams that do not, as
+of other descriptors, may hold the same privacy units, and each is charged.
 
-**Nights.** Units are claimed, noise is drawn, a result is stored; in order.
+**Nights.** Privacy units are claimed, noise is drawn, a result is stored; in order.
 
 A night is known by the date it was planned for, never by a clock.
 
 =============================  =================================================================
 asked for                      answer
 =============================  =================================================================
-a date after all others        the next number; dates that were missed take none, and their units
+a date after all others        the next number; dates that were missed take none, and their images
                                enter now
-a date that is committed       its bytes, whatever units are offered: two starts, a restart
-a date that is reserved only   drawn again for the same units; new ones wait for the next night
+a date that is committed       its bytes, whatever images are given: two starts, a restart
+a date that is reserved only   drawn again for the same images; new ones wait for the next night
 a later date after such a one  refused: nights are finished in order
 an earlier date, never         refused: the clock was set back, or set forward before
 reserved
 =============================  =================================================================
 
-Why an unfinished night may be drawn again is said in the package's docstring. An image that entered
-before is refused, a person left out. Both tell, of what one may submit, whether it is in a stream:
-that is for the owner of the images; show neither to others.
+Why an unfinished night may be drawn again is stated in the package's docstring. An image that
+entered before is refused, a person left out. Both tell, of what one may submit, whether it is in a
+stream: that is for the owner of the images; show neither to others.
 
-**Nights that overlap.** A night rests on what `stream_status` said: which nights are settled, as
-what, and who has entered. Another night may be reserved or settled before this one is. So the
+**Nights that overlap.** A night rests on what `stream_status` stated: which nights are committed,
+as what, and who has entered. Another night may be reserved or committed before this one is. So the
 version of what was read is compared in the transaction that reserves, in which nobody else writes,
 and a night that was overtaken reserves nothing: it is begun anew. From its reservation to its
 commit no other night of the stream can come between, since nights are finished in order.
 
 But for the stored nights, all that may be asked of nights is as private as the images.
 
-Claims: on which night a unit entered a stream, once, by a uniqueness that the database enforces.
+Claims: on which night a privacy unit entered a stream, once, by a uniqueness that the database
+enforces.
 
-A row is a unit, by its digest under the ledger's key, the night on which it entered, its class, and
-the mac of all these. The journal's row of a night holds the mac of all its claims together. Before
-it claims anything, a new night verifies that of the night before it and of others, from one on that
-each night draws anew, until it has verified `CHECKED` claims; all of them where there are no more.
-Of a longer night each draws whether it verifies that. So a night costs the same however many there
-were.
+A row is a privacy unit, by its digest under the ledger's key, the night on which it entered, its
+class, and the mac of all these. The journal's row of a night holds the mac of all its claims
+together. Before it claims anything, a new night verifies that of the night before it and of others,
+from one on that each night draws anew, until it has verified `CHECKED` claims; all of them where
+there are no more. Of a longer night each draws whether it verifies that. So a night costs the same
+however many there were.
 
 ===================================  ===========================================================
 changed from outside                 noticed
 ===================================  ===========================================================
-night, class or mac of a row         when its unit comes again, and when its night is verified
+night, class or mac of a row         when its privacy unit returns, and when its night is verified
 a row lost, put in, or of another    when its night is verified
-unit than it was
+privacy unit than it was
 the table, for an older copy of it   on the next night, which verifies the night before it
 ===================================  ===========================================================
 
-So while there are at most `CHECKED` claims, no unit whose row was lost enters again. Where there
-are N, the chance that a night verifies a given row is about `CHECKED`/N, and until one does such a
-unit can enter again.
+So while there are at most `CHECKED` claims, no privacy unit whose row was lost enters again. Where
+there are N, the chance that a night verifies a given row is about `CHECKED`/N, and until one does
+such a privacy unit can enter again.
 """
 
 import hashlib
@@ -222,7 +223,8 @@ def open_stream(
         The stream whose privacy units do not enter this one. It has paid for both, if this one is
         charged at most as much for the same kind of privacy units.
     known : StreamAccount, optional
-        The stream, where `stream_status` has just told that it is open: it is not looked up again.
+        The stream, where `stream_status` has just stated that it is open: it is not looked up
+        again.
 
     Raises
     ------
@@ -369,14 +371,14 @@ def reserve_night(
     run_key : str
         The date it was planned for, YYYY-MM-DD.
     units : sequence of bytes
-        What each unit is known by: a person's digest under `Ledger.person_key`, or that of an
-        image's pixels. May be empty.
+        What each privacy unit is known by: a person's digest under `Ledger.person_key`, or that of
+        an image's pixels. May be empty.
     labels : sequence of str
-        Class of each unit, or classes of a person, as text on one line.
+        Class of each image, or classes of a person, as text on one line.
     version : str
         `StreamStatus.version` of all that the night rests on.
     prepare : callable, optional
-        Called with the reservation before it is kept, while no other night can be reserved: for
+        Called with the reservation before it is stored, while no other night can be reserved: for
         what has to be on disk once it is. Where it raises, nothing is claimed.
 
     Raises
@@ -384,8 +386,8 @@ def reserve_night(
     BudgetError
         The horizon is reached.
     LedgerError
-        An image that entered before, a unit twice, a date out of order (see above), or a database
-        that fails. Nothing is claimed.
+        An image that entered before, a privacy unit twice, a date out of order (see above), or a
+        database that fails. Nothing is claimed.
     """
     run_key = planned_date(run_key)
     offered = offered_units(ledger, stream.unit, units, labels)
@@ -579,7 +581,7 @@ def entered_on(
 ) -> tuple[int | None, ...]:
     """Return on which night of this stream each one entered: its number; None where on none.
 
-    A unit that entered a stream which this one follows entered on night 0.
+    A privacy unit that entered a stream which this one follows entered on night 0.
     """
     digests = [unit_digest(ledger.key, unit) for unit in units]
     with ledger.transaction(write=False) as tx:

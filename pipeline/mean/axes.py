@@ -1,8 +1,8 @@
-"""The axes that records are seen in: the line, and the rest scaled to the shape of the prior.
+"""The axes of records: the contrast axis, and the rest scaled to the shape of the prior.
 
 Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·A (`Frame.to_axes`): y₀ = ⟨e, u⟩
-along the line, if there is one, and m = d − 1 (or d) scaled coordinates z of the rest, so that ‖z‖
-is about the same for records that are equally unusual.
+along the contrast axis, if there is one, and m = d − 1 (or d) scaled coordinates z of the rest, so
+that ‖z‖ is about the same for records that are equally unusual.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class Frame:
     to_axes, from_axes : array, shape (..., d, d)
         y = u @ to_axes, u = y @ from_axes.
     lines : {0, 1}
-        Number of leading coordinates of y that are the line.
+        Number of leading coordinates of y that are the contrast axis.
     unit_length : float
         Distance of a record with ‖z‖ = 1, in the root mean square over records as the prior
         expects them.
     narrowest, widest : float
         Distance of a record with ‖z‖ = 1 in the direction of the smallest, the largest scale.
     basis : array, shape (d, d)
-        Orthonormal columns, the line first.
+        Orthonormal columns, the contrast axis first.
     """
 
     to_axes: FloatArray
@@ -55,7 +55,7 @@ class Frame:
 
     @property
     def axis(self) -> FloatArray:
-        """The line as a column, (..., d, lines)."""
+        """The contrast axis as a column, (..., d, lines)."""
         return self.to_axes[..., : self.lines]
 
     def at(self, which: NDArray[np.intp] | int) -> "Frame":
@@ -88,35 +88,35 @@ class Frame:
         )
 
     def isotropic(self, line: Numbers, rest: Numbers) -> FloatArray:
-        """Return the covariance of u with variance `line` along the line, `rest` in all others."""
+        """Return the covariance of u with variance `line` on the contrast axis, `rest` off it."""
         wide, narrow = (np.asarray(part)[..., None, None] for part in (rest, line))
         axis, d = self.axis, self.to_axes.shape[-1]
         return np.asarray(wide * np.eye(d) + (narrow - wide) * axis @ axis.swapaxes(-1, -2))
 
     def off_line(self, covariance: FloatArray) -> FloatArray:
-        """Return the root mean square size, off the line, of u with this covariance, (...)."""
+        """Return the root mean square size off the contrast axis of u with this covariance."""
         along = self.axis.swapaxes(-1, -2) @ covariance @ self.axis
         square, line = (np.trace(part, axis1=-2, axis2=-1) for part in (covariance, along))
         return np.asarray(np.sqrt(np.maximum(0.0, square - line)))
 
     def prior_cov(self, line: float, rest: float) -> FloatArray:
-        """Return the covariance with `line` along the line, and off it `rest` times scale⁴."""
+        """Return the covariance of `line` on the contrast axis, and off it `rest` times scale⁴."""
         shape = self.from_axes[self.lines :].T @ self.from_axes[self.lines :]
         return np.asarray(rest * shape @ shape + line * self.axis @ self.axis.T)
 
 
 def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
-    """Return the axes of a line and of scales off it, of which the mean square is made 1.
+    """Return the axes of a contrast axis and of scales off it, of which the mean square is made 1.
 
     Parameters
     ----------
     line : array, shape (d,), or None
         Unit vector.
     shape : array, shape (d, d)
-        Symmetric, positive definite off the line. Best is the fourth root of the covariance Σ of
-        the records. For with scales A the clip has a radius near √tr(A⁻²Σ), and the noise of the
-        mean is as large as twice that, times √tr(A²): by Cauchy and Schwarz 2·tr(Σ^½) or more,
-        with equality for A² ∝ Σ^½.
+        Symmetric, positive definite off the contrast axis. Best is the fourth root of the
+        covariance Σ of the records. For with scales A the clip has a radius near √tr(A⁻²Σ), and the
+        noise of the mean is as large as twice that, times √tr(A²): by Cauchy and Schwarz 2·tr(Σ^½)
+        or more, with equality for A² ∝ Σ^½.
     """
     d = len(shape)
     lines = 0 if line is None else 1
@@ -128,7 +128,7 @@ def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
 
 
 def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
-    """Return the axes of scales in an orthonormal basis whose first column is the line, if any."""
+    """Return the axes of scales in an orthonormal basis, the contrast axis, if any, first."""
     d = shape.shape[-1]
     rest = basis[:, lines:]
     shape = rest.T @ shape @ rest
@@ -145,12 +145,12 @@ def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
 
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
-    """Return points in the axes of the frame at `base`, (n, d), along the line from the origin."""
+    """Return points in the axes at `base`, (n, d), along the contrast axis from the origin."""
     return in_frame(space.log(base, points), frame, line_coordinate(space, frame, base))
 
 
 def in_frame(logs: FloatArray, frame: Frame, place: Numbers) -> FloatArray:
-    """Return coordinates at a base, (n, d), which has a place on the line, in the axes.
+    """Return coordinates at a base, (n, d), which has a place on the contrast axis, in the axes.
 
     Each by itself, in one order of operations: what is made of a record is the same to the last bit
     whatever the others are.
@@ -162,7 +162,7 @@ def in_frame(logs: FloatArray, frame: Frame, place: Numbers) -> FloatArray:
 
 
 def line_coordinate(space: Manifold, frame: Frame, points: Point) -> FloatArray:
-    """Return ⟨e, log(origin, point)⟩, where on the line points are, (...); 0 without a line."""
+    """Return ⟨e, log(origin, point)⟩, the place on the contrast axis, (...); 0 without one."""
     coordinates = space.log(space.origin, points)
     if not frame.lines:
         return np.zeros(coordinates.shape[:-1])[()]

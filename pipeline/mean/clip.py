@@ -1,4 +1,4 @@
-"""How far to clip: the interval along the line, then the radius, each of least predicted error.
+"""How far to clip: an interval on the contrast axis, then a radius, of least predicted error.
 
 Counting and clipping: what each step maps a record to, a vector of a set of diameter 1.
 
@@ -10,21 +10,22 @@ as a record falls into one of them.
 leaves, |t| ≤ R, z is clipped to ‖z‖² ≤ R² − t²: then (t, z) is in a ball of radius R, and two
 vectors (t, z)/(2R) are at most 1 apart. On a curved manifold the coordinates are those of
 log(p, ·), and nothing more is needed, as each record is clipped by itself. The noise, 2σR/α along
-the line and 2σR in each of m directions, has the mean square size 4σ²R²(1/α² + m).
+the contrast axis and 2σR in each of m directions, has the mean square size 4σ²R²(1/α² + m).
 
 A record's size is ρ² = t² + ‖z‖², and those with ρ > R are clipped: to an ellipsoid, whose tips the
 interval cuts off. The ball that holds an interval and a ball of radius C in one, R² = α²L²/4 + C²,
-is more than is needed, as few records are far along the line and far off it as well. With the best
-of either known free, means clipped to the ellipsoid have 4 to 20 % less error in the classes of
-`tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever is off the line, x alone decides
-where x is clipped to: clipping along the line moves the mean one way.
+is more than is needed, as few records are outliers both along the contrast axis and off it. With
+the best of either known free, means clipped to the ellipsoid have 4 to 20 % less error in the
+classes of `tiles`, PneumoniaMNIST, BreastMNIST and AdrenalMNIST3D. Whatever is off the contrast
+axis, x alone decides where x is clipped to: clipping along the contrast axis moves the mean one
+way.
 
 *Whole region.* The mean of the records' coordinates moves by at most D/n on a flat manifold, where
 D is the region's diameter; log(p, x̄) of the Fréchet mean x̄ by at most D/n on a Hadamard one, as
 x̄ moves by no more (``records.py``) and log(p, ·) is a contraction. Over D it is like a
 mean of diameter 1. On a flat manifold that is the clipped mean of a ball of radius D around a point
-of the region, with D for its unit; where the region is narrower in some directions than in others,
-with a unit for each coordinate (`region_units`).
+of the region, scaled by D; where the region is narrower in some directions than in others,
+with a scale for each coordinate (`region_units`).
 
 How clipped records spread, as the noisy histograms say: a second moment is shrunk towards it.
 
@@ -49,14 +50,14 @@ from pipeline.parallel import compiled
 
 
 class Interval(NamedTuple):
-    """What records are clipped to along the line; all 0 without one.
+    """What records are clipped to along the contrast axis; all 0 without one.
 
     Attributes
     ----------
     low, high : float
         Its ends.
     weight : float
-        α: what a length along the line counts against one off it, in the size of a record.
+        α: what a length along the contrast axis counts against one off it, in the size of a record.
     """
 
     low: Numbers
@@ -71,13 +72,13 @@ class Clip(NamedTuple):
     Attributes
     ----------
     low, high, weight : float
-        The interval along the line, and α; all 0 without one.
+        The interval along the contrast axis, and α; all 0 without one.
     radius : float
         R: of the ball that (α·x, z) is clipped to, in scaled coordinates.
     whole : bool
         True to cover the whole region instead, without clipping.
     gain : float
-        Newton's step: what the mean off the line is multiplied with, 1 on a flat manifold.
+        Newton's step: what the mean off the contrast axis is multiplied with, 1 on a flat manifold.
     error : float
         Predicted root mean square error.
     bias_line, bias_rest, bend : float
@@ -119,9 +120,10 @@ def choose_interval(
 ) -> Interval:
     """Return the interval of least predicted error, of which α is the best.
 
-    Were records at either end to be C off the line, the ball would have R² = α²L²/4 + C², and the
-    noise of the mean (``clip.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). As few do,
-    `LENGTH_DISCOUNT`·L is weighed against the length by which records reach beyond the interval.
+    Were records at either end to be C off the contrast axis, the ball would have R² = α²L²/4 + C²,
+    and the noise of the mean (``clip.py``) would be least, σ·(L + 2C√m), for α² = 2C/(L√m). As few
+    do, `LENGTH_DISCOUNT`·L is weighed against the length by which records reach beyond the
+    interval.
 
     Parameters
     ----------
@@ -212,9 +214,9 @@ def choose_clip(
     Parameters
     ----------
     interval : Interval
-        What the records were clipped to along the line when their sizes were counted.
+        What the records were clipped to along the contrast axis when their sizes were counted.
     survey : Surveyed
-        Estimated shares along the line.
+        Estimated shares along the contrast axis.
     shells : array, shape (b',)
         Estimated shares by size, seen from where the next mean is clipped.
     bins : (LineBins or None, ShellBins)
@@ -228,7 +230,7 @@ def choose_clip(
     curvature : float
         κ.
     doubt : float
-        How far off the line the mean is thought to be.
+        How far off the contrast axis the mean is thought to be.
     count_error : float
         As in `choose_interval`.
     """
@@ -268,7 +270,7 @@ def choose_clip(
 
 
 def _line_mean(survey: SurveyPosterior, along: LineBins) -> FloatArray:
-    """Return where the mean of the records is along the line, by their shares, (...).
+    """Return where the mean of the records is along the contrast axis, by their shares, (...).
 
     Records of a wide bin are taken to be at its outer end, as in `LineBins.below` and ``above``.
     """
@@ -285,7 +287,7 @@ def _cut_intervals(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return what a ball of each radius leaves of the interval: its low and high end, (..., c').
 
-    Then the mean lengths by which records reach below and above it. All 0 without a line.
+    Then the mean lengths by which records reach below and above it. All 0 without a contrast axis.
     """
     along, off = bins
     nothing = np.zeros((*repetitions, len(off.cuts)))
@@ -377,12 +379,12 @@ def mean_units(clip: Clip, frame: Frame) -> FloatArray:
 
 
 def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
-    """Return what overshoots are measured by, (..., 3): off the ball, to the line's low end, up.
+    """Return what overshoots are measured by, (..., 3): off the ball, below the interval, above.
 
-    All are public or released. Off the line they are known in the axes of the prior, and those of a
-    round make lengths longer by the largest singular value between them. None is shorter than the
-    unit of the vector: so it is measured with about the noise that the mean has, and its vector is
-    shortened by little where an end is near.
+    All are public or released. Off the contrast axis they are known in the axes of the prior, and
+    those of a round make lengths longer by the largest singular value between them. None is shorter
+    than the scale of the vector: so it is measured with about the noise that the mean has, and its
+    vector is shortened by little where an end is near.
     """
     units = mean_units(clip, frame)
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
@@ -395,7 +397,7 @@ def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
 
 @lru_cache(maxsize=4)  # of released values: all nights of a stream have one frame
 def _lengthening(frame: Frame, prior: Prior) -> FloatArray:
-    """Return by how much axes make lengths off the line longer than the prior's do, at most."""
+    """Return how much longer axes make lengths off the contrast axis than the prior's, at most."""
     between = prior_frame(prior).from_axes @ frame.to_axes
     lines = frame.lines
     return np.asarray(np.linalg.norm(between[..., lines:, lines:], 2, axis=(-2, -1)))
@@ -430,16 +432,18 @@ class Spread(NamedTuple):
     Attributes
     ----------
     line : float
-        Variance along the line, of records clipped to the interval; 0 without a line.
+        Variance along the contrast axis, of records clipped to the interval; 0 without a contrast
+        axis.
     rest : float
         Mean square of one scaled coordinate off it, of clipped records.
     clipped, cut : float
         Share of the records that are beyond the ball, and beyond the interval.
     shift : float
-        By how much the mean is moved up the line, as that of the records is expected to be above
-        that of the clipped ones, given the histograms.
+        By how much the mean is moved up the contrast axis, as that of the records is expected to be
+        above that of the clipped ones, given the histograms.
     added : float
-        What the shift, which goes with the records, adds to the variance of a record on the line.
+        What the shift, which goes with the records, adds to the variance of a record on the
+        contrast axis.
     """
 
     line: Numbers

@@ -1,4 +1,4 @@
-"""The fixed public bins: where along the line, how far off it, and what clipping there would cost.
+"""The fixed public bins: along the contrast axis, off it, and what clipping there would cost.
 
 A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
 reach beyond each possible cut on average. The constants were set by hand: ``python -m
@@ -43,7 +43,7 @@ SQRT2 = math.sqrt(2.0)
 
 @dataclass(frozen=True, eq=False)
 class LineBins:
-    """Bins along the line.
+    """Bins along the contrast axis.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class LineBins:
 
 @dataclass(frozen=True, eq=False)
 class ShellBins:
-    """Bins of distance off the line, in scaled coordinates: [0, edges[0]), …, [edges[-1], ∞).
+    """Bins of distance off the contrast axis, scaled: [0, edges[0]), …, [edges[-1], ∞).
 
     Attributes
     ----------
@@ -118,12 +118,12 @@ def _reach(ends: FloatArray, cuts: FloatArray) -> FloatArray:
 
 
 def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins:
-    """Return the bins of the part of the line that the region can reach.
+    """Return the bins of the part of the contrast axis that the region can reach.
 
     Parameters
     ----------
     prior : Prior
-        With a line.
+        With a contrast axis.
     span : (float, float)
         Its ends.
     start : float
@@ -313,8 +313,8 @@ def pairwise_covariances(
     """Write the covariances of two bins, off the diagonal; `aways` are their states' from the mean.
 
     From a state of one bin the next one's are as likely as the moves, of which `turned` is the
-    transpose, times `onwards`, what is seen from there on: so the mean of a later bin follows, step
-    by step back, given each state.
+    transpose, times `onwards`, what is observed from there on: so the mean of a later bin follows,
+    step by step back, given each state.
     """
     repetitions, bins, states = aways.shape
     chances, later, seen = np.empty((bins, states)), np.empty(states), np.empty(states)
@@ -340,14 +340,15 @@ class SurveyPosterior(NamedTuple):
 
     Attributes
     ----------
-    shares, covariance : array, shapes (..., b), (..., b, b), or None without a line
+    shares, covariance : array, shapes (..., b), (..., b, b), or None without a contrast axis
         The posterior of the shares along it.
     beyond : array
         Smoothed shares in the outer shells.
     far : array
         The latter as they were released.
     below, above : array, shape (c,)
-        Mean length by which records reach below, and above, each cut of the line; one 0 without.
+        Mean length by which records reach below, and above, each cut of the contrast axis; one 0
+        without.
     """
 
     shares: FloatArray | None
@@ -385,7 +386,7 @@ def survey_posterior(
     far: FloatArray,
     bins: tuple[LineBins | None, ShellBins],
 ) -> SurveyPosterior:
-    """Return these shares, and by how much records reach beyond the cuts of the line."""
+    """Return these shares, and by how much records reach beyond the cuts of the contrast axis."""
     along, off = bins
     if along is None or line is None:
         return SurveyPosterior(None, None, beyond, far, *(np.zeros(1),) * 2)
@@ -442,15 +443,16 @@ def histogram_bins(
 def survey_counts(
     seen: FloatArray, start: float, frame: Frame, line: LineBins | None, shells: ShellBins
 ) -> NDArray[np.int64]:
-    """Return the number of records in each bin of the line, or in each outer shell.
+    """Return the number of records in each bin of the contrast axis, or in each outer shell.
 
-    The shell of an outlier tells how far it is both off the line and along it, by the larger
-    of ‖z‖ and |x − start|/`LINE_WEIGHT`.
+    The shell of an outlier tells how far it is both off the contrast axis and along it, by the
+    larger of ‖z‖ and |x − start|/`LINE_WEIGHT`.
 
     Parameters
     ----------
     seen : array, shape (n, d)
-        Records in the axes of the frame, seen from the prior's centre; the line is absolute.
+        Records in the axes of the frame, seen from the prior's centre; the contrast axis is
+        absolute.
     start : float
         x of the prior's centre.
     """

@@ -11,7 +11,7 @@ The observation u = θ + N(0, S) of the offset θ of the mean from the present c
 θ ~ N(0, τP), with P known and τ ≥ 1 found from u itself: the least τ for which u is no larger than
 expected, u'(τP + S)⁻¹u ≤ d. So a belief that was too sure is widened until it agrees with the data,
 as in the empirical Bayes form of the James-Stein estimator: an observation far beyond its noise is
-kept as it is, one that drowns in it hardly moves the centre. Post-processing throughout.
+retained as it is, one that drowns in it hardly moves the centre. Post-processing throughout.
 
 Means of several parts put together by precision.
 
@@ -64,8 +64,8 @@ class NoisyMoments(NamedTuple):
     base : array, shape (*space.point_shape)
         The private centre that they are seen from.
     middle, axes : array, shapes (d,), (d, d)
-        Where the vector 0 is, moved along the line by what is thought to be clipped above less
-        what is below; and what one unit of each of its coordinates is.
+        Where the vector 0 is, moved along the contrast axis by what is thought to be clipped above
+        less what is below; and what one unit of each of its coordinates is.
     vector : array, shape (d,)
         Mean of the vectors, noised.
     moment : array, shape (d, d), or None
@@ -74,23 +74,24 @@ class NoisyMoments(NamedTuple):
         Noise of each coordinate of `vector`. That of `moment` is σ/λ on the diagonal, λ just below
         √2 (``sums.py``), and by another √2 less off it.
     gain : float
-        Newton's step off the line, 1 on a flat manifold.
+        Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
-        Number of leading coordinates that are along the line.
+        Number of leading coordinates that are along the contrast axis.
     bias_line, bias_rest : float
         What clipping, and curvature, are predicted to do to the mean, in distance.
     variance_line, variance_rest : float
-        Variance of a coordinate of v along the line and off it, as the histograms say.
+        Variance of a coordinate of v along the contrast axis and off it, as the histograms say.
     clipped, cut : float
-        Share of the records that are clipped off the line, and along it, as the histograms say.
+        Share of the records that are clipped off the contrast axis, and along it, as the histograms
+        say.
     clipped_noise, cut_noise : float
-        Standard deviation of the noise of a share off the line, and along it.
+        Standard deviation of the noise of a share off the contrast axis, and along it.
     interval : array, shape (2·lines,)
-        Where on the line, from its origin, records are clipped.
+        Where on the contrast axis, from its origin, records are clipped.
     shift : float
-        By how much the mean is moved up the line, in distance.
+        By how much the mean is moved up the contrast axis, in distance.
     added : float
-        What moving the mean adds to the variance of single records along the line.
+        What moving the mean adds to the variance of single records along the contrast axis.
     bend : float
         What curvature may leave of the way to the mean, in distance.
     overshoots, reach : array, shape (1 + 2·lines,), or None
@@ -186,11 +187,11 @@ class NoisyMoments(NamedTuple):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """How far clipping moves the mean of the vectors at most, along the line and off it.
+        """How far clipping moves the mean of vectors at most, along the contrast axis and off it.
 
         Records cut above move it down, and those cut below up, and by `shift` it was moved already.
-        Off the line all overshoots count as if they pointed one way, and so does by how much
-        vectors are shortened. 0 where nothing is clipped.
+        Off the contrast axis all overshoots count as if they pointed one way, and so does by how
+        much vectors are shortened. 0 where nothing is clipped.
         """
         if self.moment is None:
             return 0.0, 0.0
@@ -203,23 +204,23 @@ class NoisyMoments(NamedTuple):
 
     @property
     def length(self) -> float:
-        """The distance of one unit along the line; 1 without one."""
+        """The distance of one unit along the contrast axis; 1 without one."""
         return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
 
     @property
     def unit_length(self) -> float:
-        """The distance of one unit off the line, as `Frame.unit_length`."""
+        """The distance of one unit off the contrast axis, as `Frame.unit_length`."""
         return _unit_length(self.axes[self.lines :].tobytes(), len(self.axes))
 
     @property
     def line(self) -> FloatArray:
-        """The projection onto the line, (d, d); 0 without one."""
+        """The projection onto the contrast axis, (d, d); 0 without one."""
         axis = self.axes[: self.lines]
         return np.asarray(axis.T @ axis / max(float(np.sum(axis**2)), 1e-300))
 
     @property
     def lost(self) -> FloatArray:
-        """The squares of both `bounds` as a covariance, (d, d), that off the line spread evenly."""
+        """The squares of both `bounds` as a covariance, (d, d), even off the contrast axis."""
         return self.as_covariance(*self.bounds)
 
     @property
@@ -237,7 +238,7 @@ class NoisyMoments(NamedTuple):
 
 @lru_cache(maxsize=64)  # of released values: whoever reads a release asks many times
 def _unit_length(axes: bytes, dim: int) -> float:
-    """Return the same of axes off the line, (dim or dim − 1, dim)."""
+    """Return the same of axes off the contrast axis, (dim or dim − 1, dim)."""
     others = np.frombuffer(axes).reshape(-1, dim)
     scales = np.linalg.eigvalsh(others @ others.T)
     return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
@@ -246,8 +247,9 @@ def _unit_length(axes: bytes, dim: int) -> float:
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return, squared, how far clipping may move a mean of means with these shares, (d, d).
 
-    That is a covariance, even off the line. Rare images may be similar in all parts, so lengths add
-    up, and their noise as variances do. A part that covers the whole region clips nothing.
+    That is a covariance, even off the contrast axis. Rare images may be similar in all parts, so
+    lengths add up, and their noise as variances do. A part that covers the whole region clips
+    nothing.
     """
     known = [
         (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
@@ -327,9 +329,9 @@ def clip_moments(
     Parameters
     ----------
     line_coordinate : float
-        Where the base is on the line.
+        Where the base is on the contrast axis.
     noises : (float, float)
-        Standard deviation of a share off the line, and along it.
+        Standard deviation of a share off the contrast axis, and along it.
     reach : array, shape (3,)
         As in `clip.reaches`.
     n_sd : float
@@ -405,12 +407,12 @@ def noise_edge(observed: NoisyMoments) -> Numbers:
 
 
 def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
-    """Return the axes for the records that were seen in `frame`.
+    """Return the axes for the records that were observed in `frame`.
 
-    In the axes' own units, where the noise of the covariance is the same in all directions, records
-    as the axes expect them have the covariance T ∝ scale², of the trace that was seen. Of what was
-    seen beyond it, A − T with eigenpairs (w, u), Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ is kept, 2τ the edge
-    of the noise. So the less is seen, the less the axes change.
+    In the axes' own coordinates, where the noise of the covariance is the same in all directions,
+    records as the axes expect them have the covariance T ∝ scale², of the trace that was observed.
+    Of what was observed beyond it, A − T with eigenpairs (w, u), Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ is
+    retained, 2τ the edge of the noise. So the less is observed, the less the axes change.
     """
     if observed.moment is None:
         return frame
@@ -508,8 +510,8 @@ class Pooled(NamedTuple):
     mean
         The estimate.
     of_law, of_units
-        Covariance of its error, as the mean of the law that all units are drawn from, and as the
-        mean of these very units.
+        Covariance of its error, as the mean of the law that all records are drawn from, and as the
+        mean of these very records.
     gains
         By what each part is multiplied in it, (parts, d, d); they add up to one.
     """
@@ -523,13 +525,14 @@ class Pooled(NamedTuple):
 def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
     """Return the mean of all parts, by precision.
 
-    Part i is n_i units of a common law of covariance Σ, `spread`, so their mean is
-    m_i = m + N(0, Σ/n_i), seen with an error N(0, V_i): W_i = (V_i + Σ/n_i)⁻¹ weighs what it says
-    of m, and (Σ W_i)⁻¹·Σ W_i·u_i is the posterior mean of m. That of all units, Σ f_i·m_i with
-    f_i = n_i/N, takes from each part what it says of its own units, f_i·(Σ/n_i)·W_i·(u_i − m),
-    where it is precise; these sum to 0, so it is the same number, and only its error is another.
-    Weights by 1/V_i alone would miss that the units of the part seen best are not all units; f_i
-    alone, that a part may be mostly noise. A wrong Σ costs accuracy, never privacy.
+    Part i is n_i records of a common law of covariance Σ, `spread`, so their mean is
+    m_i = m + N(0, Σ/n_i), observed with an error N(0, V_i): W_i = (V_i + Σ/n_i)⁻¹ weighs what it
+    says of m, and (Σ W_i)⁻¹·Σ W_i·u_i is the posterior mean of m. That of all records, Σ f_i·m_i
+    with f_i = n_i/N, takes from each part what it says of its own records, f_i·(Σ/n_i)·W_i·(u_i −
+    m), where it is precise; these sum to 0, so it is the same number, and only its error is
+    another. Weights by 1/V_i alone would miss that the records of the part observed best are not
+    all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
+    privacy.
     """
     whole, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]

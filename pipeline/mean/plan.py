@@ -1,4 +1,4 @@
-"""How a budget is spent, decided before the data are seen: in one draw, or in adaptive rounds."""
+"""How a budget is spent, decided before the data are read: in one draw, or in adaptive rounds."""
 
 import math
 from collections.abc import Callable
@@ -107,9 +107,9 @@ class Shares:
     Parameters
     ----------
     survey : float
-        For the histogram along the line, with the outliers.
+        For the histogram along the contrast axis, with the outliers.
     shells : tuple of float
-        For the histogram of distances off the line, one a round.
+        For the histogram of distances off the contrast axis, one a round.
     means : tuple of float
         For the clipped mean, one a round.
 

@@ -175,7 +175,7 @@ class FeasibleSet:
 
     @property
     def cover(self) -> float:
-        """Root mean square of D·shape: noise that hides the whole set, over that of diameter 1."""
+        """Root mean square of D·shape: noise that masks the whole set, over that of diameter 1."""
         return self.diameter * math.sqrt(float(np.mean(np.square(self.shape))))
 
 
@@ -260,23 +260,25 @@ class Prior:
     centre : array, shape (d,)
         Where the mean is expected: log(origin, centre).
     line : array, shape (d,), or None
-        Unit vector e along which records spread widely and unevenly; their coordinate along it is
-        clipped to an interval of its own. None: no such direction, all are treated the same.
+        Unit vector e of the *contrast axis*, along which records spread widely and unevenly: of
+        images, where a change of contrast moves them. Their coordinate along it is clipped to an
+        interval of its own. None: no such axis, all directions are treated the same.
     span : (float, float)
-        Least and largest ⟨e, log(origin, X)⟩ of a record; any two numbers without a line.
+        Least and largest ⟨e, log(origin, X)⟩ of a record; any two numbers without a contrast axis.
     step : float
-        Width of the bins along the line.
+        Width of the bins along the contrast axis.
     shape : array, shape (d, d)
         Symmetric, positive definite: scales. Best is the fourth root of the covariance of the
         records, so the square root of the standard deviation in each principal direction.
     least : float
-        Smallest distance from the centre, off the line, that is worth telling apart.
+        Smallest distance from the centre, off the contrast axis, that is worth telling apart.
     doubt : float
-        Standard deviation of the mean off the line, in a direction of average scale; it goes with
-        the square of the scale. Along the line it is `tuning.PRIOR_SD_LINE` steps.
+        Standard deviation of the mean off the contrast axis, in a direction of average scale; it
+        goes with the square of the scale. Along the contrast axis it is `tuning.PRIOR_SD_LINE`
+        steps.
     farthest : float
-        Distance from the centre, off the line, beyond which no record is expected: overshoots of
-        farther ones count as if they were there.
+        Distance from the centre, off the contrast axis, beyond which no record is expected:
+        overshoots of farther ones count as if they were there.
     """
 
     centre: FloatArray
@@ -319,8 +321,8 @@ def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) ->
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
     half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It is
     in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard). Of
-    Gaussian embeddings the line is that of all features but the constant: e_jᵀ(log X)e_j is in
-    ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
+    Gaussian embeddings the contrast axis is that of all features but the constant: e_jᵀ(log X)e_j
+    is in ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
     """
     d, k, share = manifold.dim, len(domain.variances), known.log_share
     typical = np.array(getattr(domain, "typical", ()) or (tuning.TYPICAL_LOG_VARIANCE,) * k)

@@ -61,7 +61,7 @@ logarithm has an error below 1e-10 where matrices, known by their factors, have 
 to 1e14, and on hyperbolic space up to 10 from the origin (measured, see the tests). `ROUNDING`
 covers both. Errors of g that small leave it below 24·2·`ROUNDING` at the end (1/(1 − rate) is
 (L + 1)/2), within `TOLERANCE`. An affine-invariant x is its factor C, x = C·Cᵀ, which holds the
-digits that its array has lost, so that a released log(p, x) errs by no more.
+digits that its array has lost, so that the error of a released log(p, x) is no larger.
 
 References
 ----------
@@ -239,7 +239,7 @@ MEAN_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """The records of one class, admitted by `admit`; what is computed of them is kept.
+    """The records of one class, admitted by `admit`; what is computed of them is cached.
 
     Attributes
     ----------
@@ -448,13 +448,13 @@ class SurveyedRecords:
     Attributes
     ----------
     records : Records
-        Who is seen.
+        The records of the class.
     frame : Frame
         The axes that the prior expects.
     bins : (LineBins or None, ShellBins)
         The histograms.
     parts : Parts
-        The records in the axes, from the prior's centre; along the line from the origin.
+        The records in the axes, from the prior's centre; along the contrast axis from the origin.
     counts : array
         The survey, before noise.
     """
@@ -509,7 +509,7 @@ class SurveyedRecords:
         return (self.parts.map(sized) if usual.all() else known.map(see)), centres
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
-        """Return some of the records, held in memory, each seen as it is here."""
+        """Return some of the records, held in memory, each with the coordinates it has here."""
         records = self.records.sample(rows)
         return _surveyed(records, self.parts.map(lambda part: part[rows]))
 
@@ -524,7 +524,7 @@ class SurveyedRecords:
 def _axes_and_bins(
     domain: Domain, space: Manifold
 ) -> tuple[Frame, tuple[LineBins | None, ShellBins], float]:
-    """Return axes and bins that the prior expects, and the place of its centre on the line."""
+    """Return the prior's axes and bins, and the place of its centre on the contrast axis."""
     empty = Records(space, domain, InMemory(0, np.empty((0, *space.point_shape))))
     prior, centre = empty.prior, empty.centre
     frame = build_frame(prior.line, prior.shape)

@@ -25,7 +25,7 @@ added, or removed                      at most 3/8 + 1/8 = ½, in one block
 
 So one draw of noise on the stack costs its share once, for all classes. By the last row the same
 noise makes the sums μ/√2-GDP for data sets that differ by the presence of one record: what is
-released is that for neighbours that add or remove, as long as N itself is not said.
+released is that for neighbours that add or remove, as long as N itself is not stated.
 
 **A class is drawn by itself.** The stacked mechanism is adaptive: in step t, given all that steps
 before t released, block c is S_c + N(0, σ_t²·Id), S_c the sum over class c of a map that depends on
@@ -236,7 +236,7 @@ class Release(NamedTuple):
         Root mean square error predicted from public and released values, where it can be: an
         estimate.
     acceptance : float
-        Share of proposals the sampler kept.
+        Share of proposals the sampler accepted.
     seconds : float
         Wall time of one draw.
     moments : tuple of NoisyMoments

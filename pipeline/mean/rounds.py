@@ -18,11 +18,11 @@ which form a set of diameter 1 as well (``sums.py``); in whatever axes, as it is
 clipped.
 
 **Utility.** The scale of the noise is set by how widely the records of one class spread, not by how
-wide any two images could. Few records far down the line are clipped, for holding them would cost
-more noise than it saves bias; but the histogram tells about how many they are and how far they are,
-and by as much as that is expected to move the mean it is moved back. Related: CoinPress (Biswas,
-Dong, Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and Yi 2021), PLAN
-(Aumüller, Lebeda, Nelson and Pagh 2024).
+wide any two images could. A few records at the ends of the contrast axis are clipped, for holding
+them would cost more noise than it saves bias; but the histogram tells about how many they are and
+how far they are, and by as much as that is expected to move the mean it is moved back. Related:
+CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and
+Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
 """
 
 import math
@@ -178,7 +178,7 @@ def draw_rounds(
 
     They are drawn in blocks, step by step: each pass over the records is made for a whole block.
     Predicted errors come from released values, so they are free to leave: estimates, too small
-    where a few records far out went unnoticed in the noise.
+    where the noise masks a few outliers.
 
     Parameters
     ----------
@@ -462,7 +462,8 @@ def observe(
     vector : array, shape (..., d)
         Mean of clipped records, in the units of the clip.
     line_coordinate, shift : float
-        Place of the centre on the line, and by how much the mean is moved up it (`Spread.shift`).
+        Place of the centre on the contrast axis, and by how much the mean is moved up it
+        (`Spread.shift`).
     sigma : float, or array of one a repetition
         Noise of `vector`. Some of the predicted bias counts as noise too.
     relative : float, or array of one a repetition
@@ -495,11 +496,11 @@ def default_shares(prior: Prior) -> Shares:
     how much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer
     stays near it. Where clipping is predicted to cost more, the whole region is covered: where that
     is so in all rounds the means together have the noise of a single release of the share 0.76, or
-    0.95 without a line, and 1 or 2 % more, as they are weighed by noisy values. The histograms have
-    the rest, more than the papers' footpoint, 0.1: it is never worse than theirs as long as
-    `FeasibleSet.cover` is well below √(0.76/0.9) = 0.918 of 2r. It is 0.88 or less for every
-    descriptor in all metrics; a region as wide as a ball of radius r in all directions, surveyed
-    along a line, would have up to √(0.9/0.76) = 1.09 of the papers' error.
+    0.95 without a contrast axis, and 1 or 2 % more, as they are weighed by noisy values. The
+    histograms have the rest, more than the papers' footpoint, 0.1: it is never worse than theirs as
+    long as `FeasibleSet.cover` is well below √(0.76/0.9) = 0.918 of 2r. It is 0.88 or less for
+    every descriptor in all metrics; a region as wide as a ball of radius r in all directions,
+    surveyed along a contrast axis, would have up to √(0.9/0.76) = 1.09 of the papers' error.
     """
     return tuning.SHARES_WITHOUT_LINE if prior.line is None else tuning.SHARES_WITH_LINE
 

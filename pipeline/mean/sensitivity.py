@@ -21,7 +21,7 @@ What a record is mapped to is a function of that record and of released values a
 bit, so nothing else needs a margin. With the lattice's noise the account holds for the floats as
 they are; with NumPy's it is idealised.
 
-How far the statistic that a mechanism hides can move when one of n records is replaced.
+How far the statistic that a mechanism protects can move when one of n records is replaced.
 
 Which rule holds follows from what the mechanism's Δ bounds (`Family.moves`), from the manifold's
 curvature, and from which mean is taken.
@@ -136,7 +136,7 @@ def frechet_sensitivity(
 
     **Positive curvature** κ, records in B_r: the gradient moves by 2r(2 − h)/n, the Fréchet mean by
     2r(2 − h)/(n·h), and as a vector by the chord of that. The papers' 2r/n ("radius") is too small
-    for the embedded Fréchet mean, and is kept to repeat their figure. The mean of outlines that
+    for the embedded Fréchet mean, and is retained to repeat their figure. The mean of outlines that
     were not aligned moves by at most 2/n, as no landmark is farther than 1 from the centre. The
     computed mean has an error of at most τ/h on both data sets.
 

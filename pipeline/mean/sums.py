@@ -7,7 +7,7 @@ clipped vector v is rounded to the lattice 2⁻⁴⁰·Z, and the integers v·2�
 blocks of at most 2²⁰ records, the blocks in Python's integers, which have no end. No block
 overflows: a coordinate is at most 1 + 1e-9 in size, so 2²⁰ of them sum up to less than 2⁶¹. The
 mean is the quotient of two whole numbers, rounded once. What all this does to the sensitivity is
-said in ``sensitivity.py``.
+stated in ``sensitivity.py``.
 
 Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A product has twice the
 digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, both at most 2²⁰ in
@@ -17,7 +17,7 @@ carried into digits (`Totals`), the last of which holds them for 2⁶⁰ records
 are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
 
 Overshoots, by how far a record is beyond its clip, are rounded down to the same lattice and added
-alike. What they are, and why a record with one has a shorter vector, comes next.
+in the same way. What they are, and why a record with one has a shorter vector, comes next.
 
 Second moment and overshoots come with the mean free: the same Δ, the same noise.
 
@@ -41,14 +41,14 @@ ball, below and above the interval, each over its reach (`reaches`); of v as muc
 
     β + 2β² + ‖h‖² ≤ 3/8,  β = ‖v‖²:
 
-all of it where nothing is cut off. **Two such triples are at most 1 apart.** With a = 4β, b alike
-of the other, P ≤ (√a + √b)², where the parabola still grows, so with p = √(ab) ≤ 1 the pairs are at
-most (√a + √b)²/4 + (a − b)²/8 = (a + b)/4 + p/2 + (a² + b²)/8 − p²/4 apart, squared; and as no
-overshoot is negative, ‖h − h'‖² ≤ ‖h‖² + ‖h'‖² ≤ 3/4 − (a + b)/4 − (a² + b²)/8. The sum of both is
-at most 3/4 + p/2 − p²/4 ≤ 1. With overshoots of √(3/8)·t together 1 − t² of v is left at least, as
-y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than √(3/8)
-together is counted with less: one at its reach off the line and at the end of the line as well
-would count for 1/√2 of both.
+all of it where nothing is cut off. **Two such triples are at most 1 apart.** With a = 4β, b the
+same of the other, P ≤ (√a + √b)², where the parabola still grows, so with p = √(ab) ≤ 1 the pairs
+are at most (√a + √b)²/4 + (a − b)²/8 = (a + b)/4 + p/2 + (a² + b²)/8 − p²/4 apart, squared; and as
+no overshoot is negative, ‖h − h'‖² ≤ ‖h‖² + ‖h'‖² ≤ 3/4 − (a + b)/4 − (a² + b²)/8. The sum of both
+is at most 3/4 + p/2 − p²/4 ≤ 1. With overshoots of √(3/8)·t together 1 − t² of v is left at least,
+as y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than √(3/8) together is
+counted with less: one at its reach off the contrast axis and at the end of the contrast axis as
+well would count for 1/√2 of both.
 
 **Numerics.** The numbers that are added are on a lattice. Rounding to it, to the nearest for v and
 down for h, moves v by at most δ = √d·2⁻⁴¹, its pair by √3·δ, as the products change by at most
@@ -99,7 +99,7 @@ class InMemory(Generic[T]):
     held: T
 
     def map(self, of: Callable[[T], U]) -> "InMemory[U]":
-        """Return what `of` makes of them, computed now and kept."""
+        """Return what `of` makes of them, computed now and cached."""
         return InMemory(self.n, of(self.held))
 
     def __iter__(self) -> Iterator[T]:
@@ -260,7 +260,7 @@ def _clipped(x: float, low: float, high: float) -> float:
 def _square(
     row: FloatArray, begin: FloatArray, units: FloatArray, scale: float, along: float
 ) -> float:
-    """Return the square of a record's vector, of which the line gives `along`."""
+    """Return the square of a record's vector, of which the contrast axis gives `along`."""
     if scale > 0.0:
         for i in range(len(row)):
             along += (scale * (row[i] - begin[i]) / units[i]) ** 2
@@ -321,7 +321,8 @@ class Clipping(NamedTuple):
     lines : {0, 1}
         Number of leading coordinates that are x.
     low, high, weight : float
-        Where x is clipped to, and what it counts off the line; any numbers without a line.
+        Where x is clipped to, and what it counts off the contrast axis; any numbers without a
+        contrast axis.
     radius : float
         Of the ball that all is clipped to.
     reach : array, shape (3,), or None
@@ -345,7 +346,7 @@ class Clipping(NamedTuple):
 
     @property
     def overshoots(self) -> int:
-        """How many overshoots a record has: of the ball, and of both ends of a line."""
+        """How many overshoots a record has: of the ball, and of both ends of a contrast axis."""
         return 0 if self.reach is None else 1 + 2 * self.lines
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from pipeline.mean.plan import Shares
 
 SHARES_WITH_LINE = Shares(0.18, (0.02, 0.02, 0.02), (0.02, 0.25, 0.49))
-"""Shares of the budget where a line is surveyed: the histograms' against those of the means."""
+"""Shares of the budget with a contrast axis: the histograms' against those of the means."""
 SHARES_WITHOUT_LINE = Shares(0.01, (0.02, 0.02), (0.15, 0.80))
-"""The same without a line; not at its best, see the table."""
+"""The same without a contrast axis; not at its best, see the table."""
 
 TYPICAL_LOG_VARIANCE = -5.0
 """ln of a typical variance over the largest possible one, where `Descriptor.typical` says none.
@@ -29,12 +29,12 @@ SCALE_OTHERS = 0.42
 LINE_STEP = 2.0
 """`Prior.step` where log-variances are coordinates: noise of the survey against its resolution."""
 LEAST_DISTANCE = 0.45
-"""`Prior.least` of images, over the root mean square size of records off the line, as expected.
+"""`Prior.least` of images, over the expected root mean square size off the contrast axis.
 
 Finer shells have more noise together, coarser ones say less of the radius.
 """
 PRIOR_SD_RADIAL = 2.0
-"""`Prior.doubt` of images, over the mean standard deviation of records off the line, as expected.
+"""`Prior.doubt` of images, over the expected mean standard deviation off the contrast axis.
 
 A surer prior has a smaller error where it is right, a larger one where it is wrong.
 """
@@ -42,21 +42,21 @@ FARTHEST_RATIO = 66.0
 """`Prior.farthest` of images, in units of `Prior.least`: bounds of overshoots against their noise.
 
 Of stripes, boards, ramps, edges, single pixels and noise, some thousand kinds, seen from classes of
-PneumoniaMNIST and `tiles` in all metrics, the farthest with `oct5` is 55 of them off the line,
-with `grid9` 31; from classes of simple patterns some are at 66.
+PneumoniaMNIST and `tiles` in all metrics, the farthest with `oct5` is 55 of them off the contrast
+axis, with `grid9` 31; from classes of simple patterns some are at 66.
 """
 BALL_LEAST = 100.0
 """Radius of a ball, of which nothing else is known, over its `Prior.least`."""
 BALL_PRIOR_SD = 2.0
 """Radius of such a ball over its `Prior.doubt`."""
 PRIOR_SD_LINE = 2.0
-"""Standard deviation of the mean along the line, in steps of the prior.
+"""Standard deviation of the mean along the contrast axis, in steps of the prior.
 
 On `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1: a surer prior errs less where it is right.
 """
 
 LINE_RATIO = 1.8
-"""Ratio of neighbouring bins along the line, outside of the part where records are expected."""
+"""Ratio of neighbouring bins along the contrast axis, outside of where records are expected."""
 STEPS_BELOW = 10
 """Steps of that part below the prior's centre: more bins resolve more, and hold more noise."""
 STEPS_ABOVE = 4
@@ -66,9 +66,10 @@ SHELL_RATIO = 1.35
 RADIUS_RATIO = 1.1
 """Ratio of neighbouring radii that are weighed against each other: accuracy against time."""
 FAR_RATIO = 14.0
-"""Records this many times `Prior.least` off the line are far: the survey counts them apart.
+"""Records this many times `Prior.least` off the contrast axis are counted apart as far.
 
-The nearer that is, the surer far records are found, and the less the line's bins hold.
+The nearer that is, the surer far records are found, and the less the bins of the contrast axis
+hold.
 """
 STABLE_RATIO = 2.0
 """Far shells this many times as far out as their centre has moved hold about the same records.
@@ -76,9 +77,9 @@ STABLE_RATIO = 2.0
 The less is asked, the longer the survey's counts are of use, and the oftener they mislead.
 """
 CUTS_PER_STEP = 4
-"""Places in a step along the line where an interval may end: accuracy against time."""
+"""Places in a step along the contrast axis where an interval may end: accuracy against time."""
 LINE_WEIGHT = 2.0
-"""Length along the line that counts as one off it in the size of far records."""
+"""Length along the contrast axis that counts as one off it in the size of far records."""
 
 LOWEST_LEVEL = 0.3
 """Lowest level of a share, in units of the least noise.
@@ -125,7 +126,7 @@ class HmmPrior(NamedTuple):
 LINE_PRIOR = HmmPrior(
     first=0.07, p_fill=0.06, p_refill=0.003, p_empty=0.15, level_decay=0.4, separate_first=True
 )
-"""Along the line; the first bin is that of featureless images.
+"""Along the contrast axis; the first bin is that of featureless images.
 
 Bins of 1 % of the records or more fill with 0.09 to 0.14 and empty with 0.19 to 0.33 in `tiles`,
 PneumoniaMNIST and BreastMNIST, and none is apart from the others; bins of fewer empty more
@@ -161,9 +162,9 @@ CURVATURE_FRACTION = 0.17
 To be safe: that of the average plane of SPD(5) is 0.17.
 """
 RADIAL_FLOOR = 0.25
-"""Least share of the mean square size of records that is taken to be off the line.
+"""Least share of the mean square size of records that is taken to be off the contrast axis.
 
-It keeps regions from being too narrow where nearly all of it seems to be along the line.
+It keeps regions from being too narrow where nearly all of it seems to be along the contrast axis.
 """
 BIAS_AS_VARIANCE = 0.3
 """Share of the predicted squared bias that counts as noise in a mean's weight: trust in the newest

@@ -46,7 +46,7 @@ class Diagnostics(NamedTuple):
     r_hat : float
         Split R-hat of the chains; NaN for an exact draw.
     effective_size : float
-        Effective sample size of the kept traces of all chains; NaN for an exact draw.
+        Effective sample size of the stored traces of all chains; NaN for an exact draw.
     """
 
     acceptance: float = 1.0
@@ -245,7 +245,7 @@ class Family:
         Raises
         ------
         PrivacyError
-            With the line of `refusal` if there is one; for a sensitivity that is not positive.
+            With the message of `refusal` if there is one; for a sensitivity that is not positive.
         """
         reason = self.refusal(budget.name, manifold, options.get("sampler", "exact"))
         if reason is not None:

@@ -55,7 +55,7 @@ class ChainSettings:
     step : float
         Standard deviation of a proposal per coordinate, in units of σ.
     keep : int
-        Length of the trace kept for the diagnostics, evenly spaced over the second half.
+        Length of the trace stored for the diagnostics, evenly spaced over the second half.
     """
 
     burn_in: int = 10_000

@@ -91,7 +91,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
     Notes
     -----
     **Privacy.** Replace-one. ρ-zCDP from OpenDP's own map, proven for the code that runs. As the
-    lattice (2^−1074) is far finer than σ, it is also μ-GDP with μ = Δ/σ up to their ratio: that
+    lattice (2^−1074) is much finer than σ, it is also μ-GDP with μ = Δ/σ up to their ratio: that
     statement is idealised, ρ is not.
     """
     values = np.asarray(vector, dtype=np.float64)

@@ -34,10 +34,10 @@ is infinite for σ ≥ 1/c_k.
 **Ball envelope.** (i) g is concave in y = x²: coth x = 1/x + Σ_n 2x/(x² + n²π²) gives
 dg/dy = (coth x − 1/x)/(2x) = Σ_n 1/(y + n²π²), which falls. (ii) Σ_{i<j}(λ_i − λ_j)² =
 k‖λ‖² − (Σλ_i)² ≤ k‖S‖², so the mean of x_ij² over pairs is at most kρ²/(4P) = (ρ/a)². (iii) By
-Jensen, and as g grows, ln J(ρu) = P·mean g(x_ij) ≤ ψ(ρ) := P·g(ρ/a) for every unit u. (iv) The
-radius density ∝ ρ^{d−1}·e^{−ρ/σ + ψ(ρ)} is strictly log-concave: g″(x) = 1/x² − 1/sinh²x ≤ 1/x², so
-ψ″ ≤ P/ρ², and d − 1 − P = k − 1 > 0. So: radius from that law, direction uniform, accept with
-probability exp(ln J(ρu) − ψ(ρ)). It needs σ < a/P.
+Jensen, and as g grows, ln J(ρu) = P·mean g(x_ij) ≤ ψ(ρ) := P·g(ρ/a) for every unit vector u. (iv)
+The radius density ∝ ρ^{d−1}·e^{−ρ/σ + ψ(ρ)} is strictly log-concave: g″(x) = 1/x² − 1/sinh²x ≤
+1/x², so ψ″ ≤ P/ρ², and d − 1 − P = k − 1 > 0. So: radius from that law, direction uniform, accept
+with probability exp(ln J(ρu) − ψ(ρ)). It needs σ < a/P.
 
 **Chamber envelope.** In eigenvalues (the density of S integrated over eigenvectors) the law is
 

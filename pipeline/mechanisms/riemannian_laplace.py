@@ -2,7 +2,7 @@
 
 Every manifold here is homogeneous, so a draw is made at one centre and carried over: a tangent
 vector v of the right law, then exp(c, v). The law of v is exact (`radial`); the published Markov
-chain is kept for comparison (`chains`).
+chain is retained for comparison (`chains`).
 
 **Existence.** Where volume grows exponentially the density can be integrated only for small σ:
 σ < 1/(d − 1) on H^d, σ < 1/c_k with c_k = √(k(k² − 1)/12) on affine-invariant SPD(k). Beyond, there

@@ -1,6 +1,6 @@
 """What a release would be like, before anything is spent: from its settings and public numbers.
 
-No image is looked for, no account is charged. Read by: the command line.
+No image is read, no account is charged. Read by: the command line.
 
 The error of the mean of all records so far, night by night.
 
@@ -160,7 +160,7 @@ def _point(curve: Curve, power: int) -> Ends:
 
 @lru_cache(maxsize=8)
 def curve_of(domain: DescriptorDomain, plan: Plan) -> Curve:
-    """Return the curve of a plan in a domain; what it knows already is kept."""
+    """Return the curve of a plan in a domain; what it knows already is cached."""
     return Curve(domain, plan)
 
 
@@ -285,7 +285,7 @@ class StreamCurves:
     taken theirs of the budget. What came on the k nights since is a mean under ‖c‖_H·‖c‖_k/√share
     times the noise of its n·μ, where a release of its own has 1/√share: like one at so much less
     n·μ. Both are parts of one mean, by their numbers of records; as long as the later one is the
-    less certain, what is said of its records is near the opening.
+    less certain, what is stated of its records is near the opening.
     """
 
     opening: Curve

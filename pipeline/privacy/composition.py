@@ -89,7 +89,7 @@ def compose(budgets: Iterable[B]) -> B:
     """Return what several releases from the same records cost together (sequential composition).
 
     Σε; (Σε, Σδ); √Σμ²; (α, Σε); Σρ; √Σθ²; Σα; (Σμ, √Στ²), rounded up. Each release may be chosen
-    after the earlier ones are seen.
+    after the earlier ones are known.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def parallel(budgets: Iterable[B]) -> B:
     """Return what releases from disjoint sets of records cost together: the most costly one.
 
     Allowed where the sets are public, such as classes with public labels: replacing a record, label
-    kept, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.
+    retained, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.
     Raises as `compose` does.
     """
     return _combine(budgets, lambda values, power: max(values))

@@ -65,8 +65,8 @@ def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True)
     Notes
     -----
     **Privacy.** Adjacency replace-one, n public. Along the worst direction the two laws are
-    N(0, σ²) and N(Δ, σ²), and every line above is the definition evaluated on that pair. Idealised
-    numerics: the noise is a real-valued Gaussian.
+    N(0, σ²) and N(Δ, σ²), and every formula above is the definition evaluated on that pair.
+    Idealised numerics: the noise is a real-valued Gaussian.
 
     The second Φ carries −Δ/2σ. Printed with +Δ/2σ, as in some papers, the left side is never
     positive and any σ passes.

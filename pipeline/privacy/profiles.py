@@ -39,7 +39,7 @@ def delta_of(budget: Budget, epsilon: float) -> float:
     (ε₀, δ₀)-DP            δ₀ + (1 − δ₀)·(e^ε₀ − e^ε)⁺/(1 + e^ε₀), least possible
     μ-GDP                  Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), least possible
     (α, ε_α)-Rényi DP      e^((α−1)(ε_α − ε))·(1 − 1/α)^(α−1)/α
-    ρ-zCDP                 the line above with ε_α = ρα at its best order
+    ρ-zCDP                 the row above with ε_α = ρα at its best order
     =====================  =============================================================
 
     Raises
@@ -137,7 +137,7 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
 
     References
     ----------
-    Dong, Roth and Su (2019), Definition 2.6 and Proposition 2.5. The Rényi lines are the data
+    Dong, Roth and Su (2019), Definition 2.6 and Proposition 2.5. The Rényi bounds are the data
     processing inequality for the outcome of the test.
     """
     level = np.asarray(alpha, dtype=np.float64)

@@ -262,7 +262,7 @@ def privacy_statement(
     not_covered : sequence of str
         What else this guarantee does not cover.
     seen : str
-        What is seen of it, as in `plainly`.
+        What is known of it, as in `plainly`.
     so_far : bool
         Whether records are still to come, so that a class may have none yet.
     total : int, optional

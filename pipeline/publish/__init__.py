@@ -2,7 +2,7 @@
 
     config     the settings of a release, all of them public, and where the account is
     release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
-               (redact: what is not said of images)
+               (redact: what is not stated of images)
     document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
     night      the same for one night of a stream: new privacy units alone, paid when it was opened
                (arrivals: who is new; sums: what each night hands on)
@@ -16,7 +16,7 @@ Between `release` and the rest only the committed bytes pass.
 
 **The document of a night**, of a config with a table ``[stream]``, is that of a release and holds
 besides all that the night made known, so that the documents of nights 1 to t, in order, say all
-that is ever said of them (`read_histories`):
+that is ever stated of them (`read_histories`):
 
 ``settings``         as of a release; ``settings.stream`` has ``horizon``, ``opening``, ``follows``
 ``night``            1, 2, …; ``settings.run_key`` is its date

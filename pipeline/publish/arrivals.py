@@ -1,6 +1,6 @@
-"""What lies in the folder tonight: units, their classes and their records; as private as they are.
+"""What is in the folder tonight: privacy units, their classes and records; as private as they.
 
-An image is known by its pixels, wherever and under whatever name it lies, a person by the digest of
+An image is known by its pixels, wherever it is and whatever its name, a person by the digest of
 who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
 them that is changes no record. The label of a person has a digest of their images too, as the
 record is made of these: nothing is drawn again with another record of somebody who entered.
@@ -8,7 +8,7 @@ record is made of these: nothing is drawn again with another record of somebody 
 What need not be read again: files whose images entered, or were left out, on a night before.
 
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
-decoded and described on a night depends on what is new, not on what lies there. What is known is
+decoded and described on a night depends on what is new, not on what is there. What is known is
 looked at before the file is read, so one that changes meanwhile is read again. What is read is
 looked up among the claims, so no list makes an image enter twice. The list is handed on with the
 sums (``sums.py``): where these are lost all files are read.
@@ -61,7 +61,7 @@ class Arrivals:
         return "Arrivals(…)"
 
     def only(self, kept: Sequence[bool]) -> "Arrivals":
-        """Return the privacy units that are kept."""
+        """Return the privacy units that are retained."""
         mask = np.array(kept, dtype=bool)
         place = np.cumsum(mask) - 1
         mine = [mask[owner] for owner in self.owners]

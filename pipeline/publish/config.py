@@ -1,4 +1,4 @@
-"""Settings of a release, read from TOML: every choice is public and made before data are seen.
+"""Settings of a release, read from TOML: every choice is public and made before data are read.
 
 Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never removes.
 """
@@ -375,7 +375,7 @@ def load_release(
     """Read and check a release's TOML file, and fix its run key.
 
     The key is `run_key`, else the file's, else the date (UTC) of `at`, the time the run was planned
-    for, or of now. A card that is not found from the current folder is looked for beside the file.
+    for, or of now. A card that is not found from the current folder is searched beside the file.
     With `opened` it may be of a stream that has begun, which `check_account` then tells by the
     ledger.
 

@@ -154,7 +154,7 @@ class Series:
     runs : tuple of PublishedRun
         In the order in which they were paid.
     terms : tuple of Term
-        What can be said of its means.
+        What can be stated of its means.
     """
 
     runs: tuple[PublishedRun, ...]

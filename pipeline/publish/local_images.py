@@ -1,8 +1,8 @@
 """Local images, in the clear, described and clipped as a release had its own, class by class.
 
 All of it is as private as the images: names of files, percentiles, p-values. It costs no budget,
-and nothing is written but by `write_percentiles`, where it is told. What cannot be read is listed,
-and the other images are matched without it.
+and nothing is written but by `write_percentiles`, where it is asked to. What cannot be read is
+listed, and the other images are matched without it.
 """
 
 import csv

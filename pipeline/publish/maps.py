@@ -1,6 +1,7 @@
 """The file of maps that `covdp harmonise` writes and `covdp describe --map` reads.
 
-Whoever sends one may err or mean harm: form and size are checked as those of documents are.
+Whoever sends one may make an error or mean harm: form and size are checked as those of documents
+are.
 """
 
 import json

@@ -1,12 +1,12 @@
 """A night of a stream: who is new, claim, draw, commit. Only committed bytes come out.
 
-    new                                                       reserved            stored
-    read, describe ─► new units ─► private sums ─► reserve ─► draw ─► commit ─► bytes
-    once, stored      by digest    in a file       claimed    noise
+    new                                                        reserved            stored
+    read, describe ─► new images ─► private sums ─► reserve ─► draw ─► commit ─► bytes
+    once, stored      by digest     in a file       claimed    noise
 
 **What is there.** A night takes up the privacy units that have not entered the stream yet, whatever
 else is in the folder: images that entered on an earlier night are left out, and so are all images
-of a person who did. How many of them are there is not said. Where nothing is new, or nothing is
+of a person who did. How many of them are there is not stated. Where nothing is new, or nothing is
 there, it is a night without privacy units, which is released like any other.
 
 A class of which fewer than `smallest_class` new privacy units are there waits for the next night,

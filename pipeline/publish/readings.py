@@ -8,7 +8,7 @@ Terms of several releases of one class, side by side: what a forest plot of them
 
 Here a band holds the value of the population that a release's people were drawn from: the noise of
 its mean, what clipping may do to it in any direction (``readings.py``), and what a sample of n
-differs by. Nothing is shrunk, as means of several releases are not alike in how much they are.
+differs by. Nothing is shrunk, as means of several releases are not shrunk equally.
 """
 
 import math
@@ -34,13 +34,13 @@ LEVEL = 0.95
 WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
 """Standard deviations on each side of them."""
 BIAS, CLIPPED = 2.0, 0.5
-"""How often a predicted bias along the line counts, and the share of records clipped off it up to
-which biases are believed. By hand: at n·μ from 50 to 500 bands of `oct5` held in 96 to 100 of 100
-draws on `tiles`, PneumoniaMNIST and BreastMNIST in three metrics, and on PathMNIST in gray and
-middle slices of AdrenalMNIST3D in the log-Euclidean one. In log-Cholesky up to 30 of 100 draws
+"""How often a predicted bias along the contrast axis counts, and the share of records clipped off
+it up to which biases are believed. By hand: at n·μ from 50 to 500 bands of `oct5` held in 96 to 100
+of 100 draws on `tiles`, PneumoniaMNIST and BreastMNIST in three metrics, and on PathMNIST in gray
+and middle slices of AdrenalMNIST3D in the log-Euclidean one. In log-Cholesky up to 30 of 100 draws
 have no band. Left out: the smaller class of AdrenalMNIST3D at n·μ = 52, which mostly has none."""
 ALONG = 0.25
-"""Share of a predicted squared error that is taken to lie along the line of contrast.
+"""Share of a predicted squared error that is taken to lie along the contrast axis.
 
 By hand: of `oct5` and `grid9` on PneumoniaMNIST and BreastMNIST it is 0.01 to 0.24.
 """
@@ -201,13 +201,14 @@ def stated_bias(seen: NoisyMoments) -> FloatArray:
 
 
 def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:
-    """Return what predicted biases along the line and off it count for, as a covariance (d, d).
+    """Return the covariance, (d, d), that biases along the contrast axis and off it count for.
 
-    Off the line only the size is predicted, and it may be in the very direction of a term: so all
-    of it counts in each direction, in the shape that `axes`, (d, d), the line first, give noise.
-    Spread evenly over directions, as regions have it, it is too little for one term: bands from
-    the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200 and μ = 1, that of
-    one term held in 39 of 60 draws, all of which have a region, where these held in 56.
+    Off the contrast axis only the size is predicted, and it may be in the very direction of a term:
+    so all of it counts in each direction, in the shape that `axes`, (d, d), the contrast axis
+    first, give noise. Spread evenly over directions, as regions have it, it is too little for one
+    term: bands from the covariance of regions are half as wide, and of `cell` in `tiles`, n = 200
+    and μ = 1, that of one term held in 39 of 60 draws, all of which have a region, where these held
+    in 56.
     """
     first, others = axes[:lines], axes[lines:]
     along = first.T @ first / max(float(np.sum(first**2)), 1e-300)
@@ -219,7 +220,8 @@ def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
     """Return the covariance of an error of which only the size is known.
 
     One draw of noise is alike in all directions. Of an adaptive mean `ALONG` of the square is given
-    to the line of contrast; the rest, all of it, has the public shape of the noise off the line.
+    to the contrast axis; the rest, all of it, has the public shape of the noise off the contrast
+    axis.
     """
     error, dim = row.predicted_error, len(axes.to_axes)
     if error is None:

@@ -1,6 +1,6 @@
-"""What is not said: the words of failures over private images, which stay in logs, and any noise.
+"""What is not stated: the words of failures over private images, which stay in logs, and any noise.
 
-What card and settings decide is told when it is wrong. What the files decide, down to their names
+What card and settings decide is stated when it is wrong. What the files decide, down to their names
 and all that an image may make a library say or raise, is not.
 
 Decoders in C (libjpeg, libpng, libtiff) write to file descriptor 2 past Python; Python's own
@@ -59,7 +59,7 @@ def redact_images(dataset: str, work: Callable[P, T], /, *given: P.args, **named
 
 
 def images_error(dataset: str) -> DatasetError:
-    """Return what is said of images that are not as they should be."""
+    """Return what is stated of images that are not as they should be."""
     return DatasetError(
         f"the images of {dataset} are not all as its card says; which one and why is "
         "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
@@ -68,7 +68,7 @@ def images_error(dataset: str) -> DatasetError:
 
 
 def draw_error() -> PrivacyError:
-    """Return what is said where noise is drawn and something fails."""
+    """Return what is stated where noise is drawn and something fails."""
     return PrivacyError(
         "the private part of the release failed; the reason is withheld because it may depend "
         "on an image. The charge stays and pays for the next attempt with the same run key; "

@@ -5,9 +5,9 @@
 
 The order is the safety: the budget is charged before noise exists, and only bytes that the ledger
 has stored are returned. Asked again for the same release, the ledger answers and nothing is drawn.
-What may be said of what goes wrong is in ``redact.py``.
+What may be stated of what goes wrong is in ``redact.py``.
 
-Its images are read once. Unless a store is named, their descriptors are kept for the owner alone,
+Its images are read once. Unless a store is named, their descriptors are stored for the owner alone,
 and go with the release. Killed before, they stay, and the next start goes on with them.
 """
 
@@ -267,7 +267,7 @@ def release_once(
     root : Path or None
         The data root.
     store : Place, optional
-        Where descriptors are kept and found again; a private one that goes when left out.
+        Where descriptors are stored and found again; a private one that goes when left out.
     again : bool
         Whether to pay once more where the run of this name was paid with other images or settings.
 

@@ -39,7 +39,7 @@ class Given(NamedTuple):
     document : ReleaseDocument or NightDocument
         What they say; of a night with the means of its last nights where these are asked for.
     window : int or None
-        How many nights these are; None where it is the mean of all units.
+        How many nights these are; None where it is the mean of all records.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class Several(NamedTuple):
     ----------
     given : tuple of Given
     names : tuple of str
-        What each is called, no two alike.
+        What each is called, no two identical.
     classes : mapping of str to sequence of ClassEntry
         Name of a class to its entry in each document, in the order of the first.
     waiting : tuple of str

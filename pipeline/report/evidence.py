@@ -18,7 +18,7 @@ Whitney. What is within the noise is not decided.
 
 **Rates.** `RATE` bounds the probability of a wrong decision over all cells of a run, or over all
 comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-test on ten of them
-errs up to a hundred times as often as it claims: it is made at `NOMINAL`.
+is wrong up to a hundred times as often as it claims: it is made at `NOMINAL`.
 """
 
 from collections.abc import Mapping

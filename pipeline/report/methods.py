@@ -141,7 +141,7 @@ def methods(
     series : mapping of str to SeriesSettings
         Of runs, by their names; those of several have a table.
     apart : bool
-        Whether each has a paragraph of its own; else what all have in common is said once.
+        Whether each has a paragraph of its own; else what all have in common is stated once.
     more : str
         A sentence on what was made of them, the last.
     version : str

@@ -50,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a page, and the line that stands for it in the summary.
+    """One section of a page, and the row that stands for it in the summary.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ def _parts(
 def table(
     heads: Sequence[str], lines: Sequence[Sequence[str]], *, text: int = 1, **more: Any
 ) -> dict[str, Any] | None:
-    """Return what the template of tables draws; None without a line.
+    """Return what the template of tables draws; None without a row.
 
     The first `text` columns are words, the others numbers; `long` is a column of sentences, and a
     table that is `tall` scrolls.

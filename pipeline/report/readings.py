@@ -213,7 +213,7 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
 
 
 def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
-    """Return the line of readings with each class's radius, where releases say what it is of."""
+    """Return the row of readings with each class's radius, where releases say what it is of."""
     if not any(map(says_region, rows)):
         return []
     cells = [radius_cell(row) for row in rows]

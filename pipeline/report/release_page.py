@@ -1,6 +1,7 @@
 """The page of a release, or of a night of a stream: from the committed document and nothing else.
 
-A night has blocks of its own (the second half); what both promise, tell and cost is said alike.
+A night has blocks of its own (the second half); what both promise, tell and cost is stated
+identically.
 """
 
 import math
@@ -217,7 +218,7 @@ def exact(
     """Return what is noised, what follows from it, and what is exact.
 
     `besides` is what else is noised where the document says what it observed, and `secret` what is
-    said otherwise where it is secret in which class an image is.
+    stated otherwise where it is secret in which class an image is.
     """
     first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
     if _is_observed(document):

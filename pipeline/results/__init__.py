@@ -1,6 +1,6 @@
-"""Results on disk: tables whose columns carry unit and meaning, and the record of a run.
+"""Results on disk: tables whose columns state meaning and units of measurement; records of runs.
 
-    columns.toml  the columns of every table, with unit and meaning
+    columns.toml  the columns of every table, with unit of measurement and meaning
     tables        the way of a table to Parquet and back, and means of its groups
     record        what was run: run.json
 

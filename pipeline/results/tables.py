@@ -1,7 +1,7 @@
 """Tables on disk: their way to Parquet and back; ``columns.toml`` says what their columns are.
 
 In: a mapping of column name to values. Out: a Parquet file that is whole or absent, whose fields
-carry unit and meaning:
+carry meaning and unit of measurement:
 
     results/<run>.parquet      the rows of an experiment, in one go or cell by cell (`RowWriter`)
     runs/<run>/bound.parquet   the bound on its descriptors
@@ -38,7 +38,10 @@ Table: TypeAlias = dict[str, NDArray[Any]]
 
 
 class Field(NamedTuple):
-    """One column: Arrow type, unit, meaning, whether it may be left out, and what then stands."""
+    """One column: Arrow type, unit of measurement, and meaning.
+
+    An `optional` one may be left out; `left_out` then stands in its place.
+    """
 
     type: str
     unit: str = ""
@@ -204,7 +207,7 @@ def write_rows(
     columns : mapping of column name to array (n,) or to one value for all rows
         The columns of `SCHEMA`. Optional ones may be absent; NaN is written as missing.
     metadata : mapping of text to text
-        Kept in the file beside the schema, see `read_metadata`.
+        Stored in the file beside the schema, see `read_metadata`.
 
     Raises
     ------
@@ -278,7 +281,7 @@ class RowWriter:
     cells : sequence of str
         The distinct names of all cells, in the order of the table.
     metadata : mapping of text to text
-        What the rows depend on (configuration, seed, version): kept in the file.
+        What the rows depend on (configuration, seed, version): stored in the file.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""The store: images are read once, and what is needed of them is kept in shards.
+"""The store: images are read once, and what is needed of them is stored in shards.
 
     ImageSource ─► plan ─► fill ─► StoredImages ─► chunks of descriptors, by class
                    shards  one pass          as often as wanted

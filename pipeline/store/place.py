@@ -51,7 +51,7 @@ class Place:
     def prepare(self) -> None:
         """Make the folder, the owner's alone, and prove that it can be written.
 
-        Of an address elsewhere it is only seen whether somebody answers there, in `PATIENCE`
+        Of an address elsewhere it is only tested whether somebody answers there, in `PATIENCE`
         seconds: some libraries would wait for minutes.
         """
         if self.folder is not None:

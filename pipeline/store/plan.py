@@ -40,7 +40,7 @@ class Plan:
     descriptor, eta
         As in `describe`.
     ends : (s,) int64
-        Where each shard ends in `chosen`; a unit is in one shard.
+        Where each shard ends in `chosen`; a privacy unit is in one shard.
     keys : tuple of str
         What each shard is known by.
     scale : AffineMap, optional

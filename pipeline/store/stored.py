@@ -6,9 +6,9 @@ For the terminal of whoever keeps the images: it names files, so a release never
 
 One shard as a file: Parquet, a group of rows for each class, its digest in its name.
 
-Kept are, for each image, the lower triangle of its descriptor in doubles, exact, its unit, and a
-digest of its pixels. These are d = k(k + 1)/2 numbers, as many as coordinates in a chart, and good
-for every manifold: a logarithm is taken when it is read.
+Stored are, for each image, the lower triangle of its descriptor in doubles, exact, its privacy
+unit, and a digest of its pixels. These are d = k(k + 1)/2 numbers, as many as coordinates in a
+chart, and good for every manifold: a logarithm is taken when it is read.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     points : (m, k, k) float64
         Their descriptors.
     units : (m,) int64
-        Which unit of the class each belongs to.
+        Which privacy unit of the class each belongs to.
     digests : (m, 16) uint8
         Of their pixels, and of their masks if there are any.
     """
@@ -155,7 +155,7 @@ class StoredImages:
     shape : tuple of int
         Of an image.
     counts, units : tuple of int
-        Images and units, which are images or persons, of each class.
+        Images and privacy units, which are images or persons, of each class.
     k : int
         Order of the matrices.
     shards : tuple of StoredShard
@@ -190,14 +190,14 @@ class StoredImages:
         ----------
         label : int
         form : callable, optional
-            Makes one record of each unit, where a unit has several images.
+            Makes one record of each privacy unit, where one has several images.
         """
         return StoredRecords(self, label, form)
 
     def contents(self, label: int | None) -> Iterator[bytes]:
         """Yield what images or persons of classes are known by, ascending, some at a time.
 
-        Joined, it depends neither on the order of the units, nor on that of the images of one, nor
+        Joined, it depends neither on the order of these, nor on that of the images of one, nor
         on where shards are cut; of all, not on their classes. They are held, 16 bytes each.
         """
         labels = range(len(self.units)) if label is None else [label]
@@ -229,8 +229,8 @@ class StoredImages:
 def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
     """Return what each image or person is known by, (u, 16), in their order.
 
-    A unit of one image is known by that image's digest, one of several by a digest of theirs,
-    ascending.
+    A privacy unit of one image is known by that image's digest, one of several by a digest of
+    theirs, ascending.
     """
     starts = np.flatnonzero(np.diff(chunk.units, prepend=-1))
     if len(starts) == len(chunk.units):
@@ -252,7 +252,7 @@ def _halves(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class StoredRecords:
-    """The records of one class: of `n` units, in chunks, as often as they are asked for."""
+    """The records of one class: of `n` privacy units, in chunks, as often as they are asked for."""
 
     stored: StoredImages
     label: int

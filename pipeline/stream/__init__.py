@@ -1,14 +1,14 @@
 """One release a night, which each record pays for once: the mean of all so far, every night.
 
-    night's units ─► held back ─► opening ─► epoch ─► w = Σ c_{t−j}·x_j + noise ─► estimates
-                                               ▲                                     │
-                                               └──────── centre and clip ◄───────────┘
+    night's images ─► held back ─► opening ─► epoch ─► w = Σ c_{t−j}·x_j + noise ─► estimates
+                                                ▲                                     │
+                                                └──────── centre and clip ◄───────────┘
 
-Every unit comes on one night. A release anew each night would spend its whole budget again; here
-what a unit pays is spread over all nights to come, up to a public horizon, and the noise is only
-‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten years, where
-anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the guarantee),
-``mechanism.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
+Every privacy unit comes on one night. A release anew each night would spend its whole budget again;
+here what a privacy unit pays is spread over all nights to come, up to a public horizon, and the
+noise is only ‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten
+years, where anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the
+guarantee), ``mechanism.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
 """
 
 from pipeline.stream.epochs import latest_moments

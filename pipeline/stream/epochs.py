@@ -91,7 +91,7 @@ def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
 def latest_moments(stream: StreamMechanism, history: Sequence[Night]) -> NoisyMoments | None:
     """Return what the last epoch says of its records, nothing shrunk: mean and second moment.
 
-    Before an epoch has records it is what the opening said of those held back; None before that.
+    Before an epoch has records it is what the opening stated of those held back; None before that.
     """
     past = split_epochs(stream, history)
     if not past.segments or not past.segments[-1].n:

@@ -96,7 +96,7 @@ class StreamMechanism:
         return 1 + 2 * self.frame.lines + d * (d + 1) // 2
 
     def spot(self, point: Point) -> float:
-        """Return the place of a point on the line."""
+        """Return the place of a point on the contrast axis."""
         return float(line_coordinate(self.space, self.frame, point))
 
     def placed(self, points: Point) -> FloatArray:
@@ -118,7 +118,7 @@ class StreamMechanism:
         )
 
     def seen(self, placed: FloatArray) -> FloatArray:
-        """Return coordinates in the axes, (m, d), along the line from the origin."""
+        """Return coordinates in the axes, (m, d), along the contrast axis from the origin."""
         return to_frame(self.space, self.frame, self.centre, placed)
 
     def in_axes(self, point: Point) -> FloatArray:

@@ -19,8 +19,9 @@ SURE_OPENING, AGAIN = 80.0, 20.0
 good. See `later_openings`."""
 OPENING_SHARES = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
 OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
-"""Shares of the opening, with a line and without: more than for a release of its own goes to the
-histograms, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and `tiles`."""
+"""Shares of the opening, with a contrast axis and without: more than for a release of its own goes
+to the histograms, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and
+`tiles`."""
 SERIES_NAMES, SERIES_SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
 """What the budget of a later unit is spent on."""
 COUNT_NAMES, COUNT_SHARES = ("count", "opening"), (0.05, 0.95)
@@ -63,7 +64,7 @@ class StreamPlan:
         Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST_UNITS`,
 
     where 0.71 leaves room for the rounding of √2 and of this formula. An epoch has fewer nights
-    than the stream, so a smaller norm: ‖c‖_H is kept for all.
+    than the stream, so a smaller norm: ‖c‖_H is used for all.
 
     **Secret labels.** In neighbours one record becomes any other *of any class*, on the same night.
     How many records of all classes together come on which night is public, and so is the list of

@@ -54,7 +54,7 @@ class DicomCard(PatternCard):
         Where the mask of an image is, as in a folder of pictures, if it ends as names of pictures
         or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects are,
         which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
-        are none are passed by.
+        are none are skipped.
     segments : "all" or numbers, optional
         Which segments are inside; needed where a segmentation has several.
     mixed : "accept", optional

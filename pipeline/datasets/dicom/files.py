@@ -49,7 +49,7 @@ def open_dicom(
 ) -> ImageSource:
     """Open DICOM files: read the header of each.
 
-    Where there may be `others` among them, files that are not DICOM are passed by, if their names
+    Where there may be `others` among them, files that are not DICOM are skipped, if their names
     do not end as those of images do, and so is DICOMDIR. Images are ordered by class, path and
     frame. A file that is not what the card says, cannot be read, or leaves open what its pixels
     mean, is refused when it is its turn to be read.

@@ -324,7 +324,7 @@ _KEPT: dict[tuple[object, ...], Header] = {}
 
 
 def kept_header(stream: BinaryIO, file: Path) -> Header | None:
-    """Return `read_header` of a file; of one with many frames, which are read in turns, it is kept.
+    """Return `read_header` of a file; of one with many frames, read in turns, it is cached.
 
     The header of the last such file, until another one is read or the file is written to. Threads
     that begin with it at once read it each.
@@ -497,7 +497,7 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
 
 
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:
-    """Return where to find what is said of one frame, the nearest first."""
+    """Return where to find what is stated of one frame, the nearest first."""
     each, shared = header.groups
     of_frame = (
         item for groups in each[frame : frame + 1] + shared for item in items(groups, group)[:1]
@@ -560,7 +560,7 @@ def read_frame_id(header: Header, frame: int) -> FrameId:
 
 
 def _numbers(header: Header, frame: int, group: str, keyword: str, count: int) -> tuple[float, ...]:
-    """Return what is said of one frame, as numbers; none where nothing is."""
+    """Return what is stated of one frame, as numbers; none where nothing is."""
     for place in places(header, frame, group):
         values = tuple(numbers(place, keyword))
         if len(values) == count and all(map(math.isfinite, values)):

@@ -90,7 +90,7 @@ class MaskSource(NamedTuple):
         ``read(file, places)``: some masks as they were drawn, each (h, w) of 0 and 1. It runs in
         threads, or elsewhere.
     where : str
-        What is said of an image that has no mask.
+        What is stated of an image that has no mask.
     """
 
     names: Paths

@@ -52,7 +52,8 @@ def check_frames(header: Header, channels: int) -> None:
     Raises
     ------
     ImageError
-        When values are not told, an image is too large, the file too short, or there is no decoder.
+        When values are not stated, an image is too large, the file too short, or there is no
+        decoder.
     """
     _check_meaning(header, channels)
     _check_bits(header)

@@ -1,9 +1,9 @@
 """Classifiers from released means, measured on images that they were not made of.
 
-In each repetition every class is released once, by itself, and all series that release alike judge
-by the same releases. Where the images have a test split, its images are classified and all others
-released; elsewhere a random half of each class, another one each time. The same classifiers made
-without noise, of the same records, show what the noise costs.
+In each repetition every class is released once, by itself, and all series with the same release
+judge by the same releases. Where the images have a test split, its images are classified and all
+others released; elsewhere a random half of each class, another one each time. The same classifiers
+made without noise, of the same records, show what the noise costs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

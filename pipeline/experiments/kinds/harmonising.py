@@ -1,7 +1,7 @@
 """Sites put on one scale, measured: how well classifiers find site and class of an image.
 
 In each repetition the images are divided at random between as many sites as there are scanners,
-none twice, and seen by the scanner of their site (`SCANNERS`, simulated). What each site releases
+none twice, and taken by the scanner of their site (`SCANNERS`, simulated). What each site releases
 of its images makes the maps, which are then applied to all of them. Linear discriminants of single
 images, made without noise, tell the site of one half by the other half, and the class of the images
 of each site by those of all others. Nothing of this is private but the releases.
@@ -166,8 +166,8 @@ def score(
     """Return how often the site is found, the area by which classes are, how far sites are apart.
 
     The first is that of a half of the images, by discriminants of the others; the second the mean
-    over sites, of classes told by those of all other sites; the third the root mean square distance
-    of the mean of a site from that of all.
+    over sites, of classes distinguished by those of all other sites; the third the root mean square
+    distance of the mean of a site from that of all.
     """
     many, n, d = places.shape
     flat, label = places.reshape(-1, d), truth.ravel()

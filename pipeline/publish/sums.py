@@ -144,9 +144,12 @@ def read_sums(
 
 
 def forget_sums(ledger: Ledger, stream: StreamAccount, night: int) -> None:
-    """Remove the files of nights before the one before `night`, which nobody needs again."""
-    for path in sums_folder(ledger, stream).glob("*.sums"):
-        number = path.name.partition("-")[0]
+    """Remove the files of nights before the one before `night`, which nobody needs again.
+
+    Those too that were being written when a process was killed; see `atomic_path`.
+    """
+    for path in sums_folder(ledger, stream).glob("*-*.sums*"):
+        number = path.name.lstrip(".").partition("-")[0]
         if number.isdecimal() and int(number) < night - 1:
             path.unlink(missing_ok=True)
 

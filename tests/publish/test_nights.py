@@ -764,6 +764,25 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     return [tuple(x.tolist() for x in (one.survey, one.shells, one.means)) for one in sums.after]
 
 
+def test_what_a_killed_process_left_of_sums_goes(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of private sums that was half written goes as whole ones do, two nights later."""
+    ward.put(well=2, ill=3)
+    ward.settle(1)
+    place = sums_folder(ward.ledger, ward.stream)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda *_: os._exit(9))
+        in_child(lambda: ward.settle(2))
+    (left,) = place.glob(".*.part")
+    assert left.stat().st_mode & 0o777 == 0o600
+    ward.settle(2)
+    ward.settle(3)
+    assert left.exists()
+    ward.settle(4)
+    assert sorted(path.name.partition("-")[0] for path in place.iterdir()) == ["3", "4"]
+
+
 # --- killed, started twice --------------------------------------------------------------------
 
 

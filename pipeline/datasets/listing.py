@@ -202,10 +202,14 @@ def check_pattern(pattern: str) -> None:
 
 
 def _down(parts: Sequence[str]) -> re.Pattern[str]:
-    """Return the expression of a path of some parts."""
+    """Return the expression of a path of some parts.
+
+    After a folder that is a link the path may have two slashes: ``**`` is of no such folder.
+    """
     *above, last = parts
-    folders = ("(?:[^/]+/)*" if part == "**" else _expression(part) + "/" for part in above)
-    end = "(?:[^/]+/)*[^/]+" if last == "**" else _expression(last)
+    plain = "(?:[^/]+/(?!/))*"
+    folders = (plain if part == "**" else _expression(part) + "//?(?!/)" for part in above)
+    end = plain + "[^/]+" if last == "**" else _expression(last)
     return re.compile("".join(folders) + end, re.DOTALL)
 
 
@@ -544,7 +548,7 @@ class _Search(NamedTuple):
 
 
 def _below(folder: str, relative: str, search: _Search) -> Iterator[FileEntry]:
-    """Yield what is named below a folder."""
+    """Yield what is named below a folder; `relative` has two slashes after each link."""
     pattern, root, faults = search
     try:
         names, odd = _listed(folder)
@@ -561,18 +565,18 @@ def _below(folder: str, relative: str, search: _Search) -> Iterator[FileEntry]:
                 path = _followed(path, root)
             except ImageError as error:
                 if fits:
-                    yield FileEntry(below, path, False, error)
+                    yield FileEntry(below.replace("//", "/"), path, False, error)
                 else:
                     faults.append(Fault(path, error, listed=False))
                 continue
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
         if within and leads:
-            if relative.count("/") >= DEEPEST:
+            if below.count("/") - below.count("//") >= DEEPEST:
                 faults.append(Fault(path, too_deep(folder), listed=False))
                 continue
-            yield from _below(path, f"{below}/", search)
+            yield from _below(path, f"{below}//" if linked else f"{below}/", search)
         elif fits:
-            yield FileEntry(below, path, within)
+            yield FileEntry(below.replace("//", "/"), path, within)
 
 
 def _leads(pattern: Pattern, path: str, linked: bool) -> bool:

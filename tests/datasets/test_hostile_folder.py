@@ -14,6 +14,7 @@ from PIL.EpsImagePlugin import EpsImageFile
 
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.listing import Fault, fill, find_files
 from pipeline.errors import DatasetError
 from pipeline.files import atomic_path, make_folder, owner_only
 
@@ -121,6 +122,17 @@ def test_links_to_folders_end(root: Path) -> None:
     """A pattern of any depth follows no link to a folder, which may be a loop, nor passes it by."""
     (root / "ward/dog/again").symlink_to("../dog")
     refused(root, r"class 'dog' has 1 .*or folders", 'pattern = "{class}/**/*"\n')
+
+
+@pytest.mark.timeout(20)
+def test_nothing_goes_down_below_a_link(root: Path) -> None:
+    """What names a link itself reads the images in it; two links to one folder lead no further."""
+    for name in ("again", "more"):
+        (root / "ward/dog" / name).symlink_to("../dog")
+    pattern, faults = fill("{class}/**/*/*.png", {"class": "dog"}), list[Fault]()
+    found = [entry.relative for entry in find_files(root / "ward", pattern, root, faults)]
+    assert found == [f"dog/{name}/0.png" for name in ("again", "more")]
+    assert not faults
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def _section(place: int, part: SeriesPart) -> Section:
         id=f"series-{place}",
         title=document.title,
         subtitle=series.settings.name,
-        key_numbers=_key_numbers(series),
+        key_numbers=_key_numbers(part),
         headline=verdict(document),
         subject=part,
         classes=series.classes,
@@ -161,14 +161,16 @@ def term_blocks(
     return blocks
 
 
-def _key_numbers(series: Series) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a series."""
+def _key_numbers(part: SeriesPart) -> list[tuple[str, str]]:
+    """Return the numbers at the head of a series; the account's stand where it is."""
+    series = part.series
     run, unit, count = series.runs[-1], series.settings.unit, len(series.runs)
     spent, plural = promise_of(series.settings), "s" * (count != 1)
+    attacks = attack_numbers(run.document)[: 2 if part.first else 1]
     if isinstance(run.document, NightDocument):
         left = run.document.horizon - run.document.night
         return [
-            *attack_numbers(run.document),
+            *attacks,
             (f"{count:,}", f"night{plural} so far"),
             (run.key, "latest"),
             (f"{run.n:,}", f"{unit}s so far"),
@@ -176,7 +178,7 @@ def _key_numbers(series: Series) -> list[tuple[str, str]]:
             (f"{left:,}", "nights left, at no further cost"),
         ]
     return [
-        *attack_numbers(run.document),
+        *attacks,
         (f"{count:,}", f"release{plural}"),
         (run.key, "latest"),
         (f"{run.n:,}", f"{unit}s in it"),

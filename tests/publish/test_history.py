@@ -245,6 +245,16 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     assert "ward, 2026-03-01 to 2026-03-06: history of releases" in said
 
 
+def test_the_account_is_told_of_the_series_that_was_paid_last(first: bytes, tmp_path: Path) -> None:
+    """When an older one was paid less was spent, which bounds nothing that is said of all."""
+    both = [retold(first, day, name=f"series-{day}") for day in DAYS[:2]]
+    said = words(build_history("ward", both, tmp_path))
+    assert said.count("success of an attacker, at most") == 2
+    assert said.count("with all that this account paid for") == 1
+    told = said.index("with all that this account paid for")
+    assert told < said.rindex("success of an attacker, at most")
+
+
 def test_names_are_no_markup(page: Path) -> None:
     """Class names and titles are shown as they are written."""
     text = page.read_text(encoding="utf-8")

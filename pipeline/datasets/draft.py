@@ -88,17 +88,21 @@ def scan(folder: Path) -> dict[str, list[str]]:
     faults: Faults = []
     for entry in find_files(folder, fill("**/*", {}), folder, faults):
         *above, name = entry.relative.lower().split("/")
-        hidden = any(part.startswith(".") for part in above)
-        if entry.folder or hidden or name == "dicomdir":
+        if entry.folder or _is_hidden(above) or name == "dicomdir":
             continue
         kind = kind_of(folder / entry.relative)
         if name.endswith(TABLES) and not above:
             kind = "table"
         if kind is not None:
             names_of_kind[kind].append(entry.relative)
-    if faults:
-        raise faults[0].error
+    for fault in faults:
+        if not _is_hidden(Path(os.path.relpath(fault.file, folder)).parts):
+            raise fault.error
     return names_of_kind
+
+
+def _is_hidden(above: Sequence[str]) -> bool:
+    return any(name.startswith(".") for name in above)
 
 
 def kind_of(file: Path) -> str | None:

@@ -16,8 +16,9 @@ from sample_dicom import write_dicom, write_segmentation
 from pipeline.cli import main
 from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets import draft as draft_module
-from pipeline.datasets.draft import Draft, draft_card
-from pipeline.errors import DatasetError
+from pipeline.datasets.draft import Draft, draft_card, scan
+from pipeline.datasets.listing import DEEPEST
+from pipeline.errors import DatasetError, ImageError
 
 
 def save(path: Path, shape: tuple[int, ...] = (6, 5), kind: type = np.uint8) -> None:
@@ -367,6 +368,17 @@ def test_what_lies_beside_is_told(tmp_path: Path) -> None:
     draft = draft_card(tmp_path / "ward")
     assert "2 NIfTI file(s) beside 7 picture(s) are not of this card" in draft.open[0]
     assert "1 cannot be read; the first: " in draft.open[1]
+
+
+def test_a_hidden_folder_is_left_out_whatever_it_holds(tmp_path: Path) -> None:
+    """Of a snapshot that is too deep nothing is said; of a folder in sight that is, it is refused."""
+    save(tmp_path / "well" / "a.png")
+    for name in (".snapshot", "deep"):
+        tmp_path.joinpath(name, *["d"] * (DEEPEST + 1)).mkdir(parents=True)
+        if name == ".snapshot":
+            assert scan(tmp_path)["folder"] == ["well/a.png"]
+    with pytest.raises(ImageError, match="more than 100 folders"):
+        scan(tmp_path)
 
 
 def test_nothing_to_draft_is_one_line(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def test_what_lies_beside_is_told(tmp_path: Path) -> None:
 
 
 def test_a_hidden_folder_is_left_out_whatever_it_holds(tmp_path: Path) -> None:
-    """Of a snapshot that is too deep nothing is said; of a folder in sight that is, it is refused."""
+    """A snapshot that is too deep changes nothing; of another such folder the draft is refused."""
     save(tmp_path / "well" / "a.png")
     for name in (".snapshot", "deep"):
         tmp_path.joinpath(name, *["d"] * (DEEPEST + 1)).mkdir(parents=True)

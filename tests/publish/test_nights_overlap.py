@@ -47,7 +47,7 @@ WAITS = 0.3
 STEPS = (
     *(
         (settling, name)
-        for name in ("check_stream", "_open_images", "open_stream", "last_sums", "find_unread")
+        for name in ("check_due", "_open_images", "open_stream", "last_sums", "find_unread")
     ),
     *((settling, name) for name in ("_read_arrivals", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
@@ -271,7 +271,7 @@ def test_a_night_that_was_overtaken_begins_anew(tmp_path: Path) -> None:
     """It has read how far the stream is, and waits while another runs to its end."""
     found = Overlaps("sqlite", tmp_path)
     for name in ("overtaken at the opening", "overtaken later", "overtaken by two"):
-        assert found.meet(MEETINGS[name], stopping(settling, "check_stream", after=True)) == ""
+        assert found.meet(MEETINGS[name], stopping(settling, "check_due", after=True)) == ""
 
 
 BOTH = ("overtaken at the opening", "the same night")

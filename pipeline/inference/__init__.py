@@ -16,96 +16,48 @@ released class is what `private_mean` returned first, or an entry of ``classes``
 ``match.py``, ``classify.py``, ``combine.py``, ``harmonise.py``, ``geodesics.py``.
 """
 
-from pipeline.inference.classify import Discriminants, discriminants_of_means, lda, nearest_mean
-from pipeline.inference.combine import CombinedMean, combine
-from pipeline.inference.confidence import (
-    ConfidenceRegion,
-    check_opening,
-    least_opening,
-    mean_certainty,
-    region,
-    stream_error,
-)
-from pipeline.inference.geodesics import PrincipalGeodesics, principal_geodesics
-from pipeline.inference.harmonise import Harmonisation, HarmonisedSite, harmonise
-from pipeline.inference.match import FLAGGED, Match, match, match_refusal
-from pipeline.inference.released import (
-    NOISY,
-    clipping_bound,
-    covariance,
-    night_refusal,
-    raw_covariance,
-    read_released,
-    region_refusal,
-)
-from pipeline.inference.tests import (
-    ALPHA,
-    Comparison,
-    WindowTest,
-    bonferroni,
-    comparison_refusal,
-    holm,
-    two_sample,
-    window_test,
-)
-from pipeline.inference.verdict import (
-    NOTHING,
-    USUAL_GAIN,
-    Verdict,
-    in_words,
-    is_usable,
-    most_noise,
-    size_in_words,
-    usual_difference,
-    verdict_of,
-    verdicts,
-)
-
-__all__ = [
-    "ALPHA",
-    "FLAGGED",
-    "NOISY",
-    "NOTHING",
-    "USUAL_GAIN",
-    "CombinedMean",
-    "Comparison",
-    "ConfidenceRegion",
-    "Discriminants",
-    "Harmonisation",
-    "HarmonisedSite",
-    "Match",
-    "PrincipalGeodesics",
-    "Verdict",
-    "WindowTest",
-    "bonferroni",
-    "check_opening",
-    "clipping_bound",
-    "combine",
-    "comparison_refusal",
-    "covariance",
-    "discriminants_of_means",
-    "harmonise",
-    "holm",
-    "in_words",
-    "is_usable",
-    "lda",
-    "least_opening",
-    "match",
-    "match_refusal",
-    "mean_certainty",
-    "most_noise",
-    "nearest_mean",
-    "night_refusal",
-    "principal_geodesics",
-    "raw_covariance",
-    "read_released",
-    "region",
-    "region_refusal",
-    "size_in_words",
-    "stream_error",
-    "two_sample",
-    "usual_difference",
-    "verdict_of",
-    "verdicts",
-    "window_test",
-]
+from pipeline.inference.classify import Discriminants as Discriminants
+from pipeline.inference.classify import discriminants_of_means as discriminants_of_means
+from pipeline.inference.classify import lda as lda
+from pipeline.inference.classify import nearest_mean as nearest_mean
+from pipeline.inference.combine import CombinedMean as CombinedMean
+from pipeline.inference.combine import combine as combine
+from pipeline.inference.confidence import ConfidenceRegion as ConfidenceRegion
+from pipeline.inference.confidence import check_opening as check_opening
+from pipeline.inference.confidence import least_opening as least_opening
+from pipeline.inference.confidence import mean_certainty as mean_certainty
+from pipeline.inference.confidence import region as region
+from pipeline.inference.confidence import stream_error as stream_error
+from pipeline.inference.geodesics import PrincipalGeodesics as PrincipalGeodesics
+from pipeline.inference.geodesics import principal_geodesics as principal_geodesics
+from pipeline.inference.harmonise import Harmonisation as Harmonisation
+from pipeline.inference.harmonise import HarmonisedSite as HarmonisedSite
+from pipeline.inference.harmonise import harmonise as harmonise
+from pipeline.inference.match import FLAGGED as FLAGGED
+from pipeline.inference.match import Match as Match
+from pipeline.inference.match import match as match
+from pipeline.inference.match import match_refusal as match_refusal
+from pipeline.inference.released import NOISY as NOISY
+from pipeline.inference.released import clipping_bound as clipping_bound
+from pipeline.inference.released import covariance as covariance
+from pipeline.inference.released import night_refusal as night_refusal
+from pipeline.inference.released import raw_covariance as raw_covariance
+from pipeline.inference.released import read_released as read_released
+from pipeline.inference.released import region_refusal as region_refusal
+from pipeline.inference.tests import ALPHA as ALPHA
+from pipeline.inference.tests import Comparison as Comparison
+from pipeline.inference.tests import WindowTest as WindowTest
+from pipeline.inference.tests import bonferroni as bonferroni
+from pipeline.inference.tests import comparison_refusal as comparison_refusal
+from pipeline.inference.tests import holm as holm
+from pipeline.inference.tests import two_sample as two_sample
+from pipeline.inference.tests import window_test as window_test
+from pipeline.inference.verdict import NOTHING as NOTHING
+from pipeline.inference.verdict import Verdict as Verdict
+from pipeline.inference.verdict import in_words as in_words
+from pipeline.inference.verdict import is_usable as is_usable
+from pipeline.inference.verdict import most_noise as most_noise
+from pipeline.inference.verdict import size_in_words as size_in_words
+from pipeline.inference.verdict import usual_difference as usual_difference
+from pipeline.inference.verdict import verdict_of as verdict_of
+from pipeline.inference.verdict import verdicts as verdicts

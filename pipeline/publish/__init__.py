@@ -55,41 +55,20 @@ latter.
                                 night 1), and of all together
 """
 
-from pipeline.publish.config import ReleaseConfig, ledger_address, load_release
-from pipeline.publish.document import (
-    SCHEMA,
-    ClassHistory,
-    check_folder,
-    read_document,
-    read_histories,
-    write_document,
-    write_parquet,
-)
-from pipeline.publish.night import (
-    check_account,
-    count_waiting,
-    release_night,
-    unfinished_night,
-)
-from pipeline.publish.readings import read_terms
-from pipeline.publish.release import release_once, released_since
-
-__all__ = [
-    "SCHEMA",
-    "ClassHistory",
-    "ReleaseConfig",
-    "check_account",
-    "check_folder",
-    "count_waiting",
-    "ledger_address",
-    "load_release",
-    "read_document",
-    "read_histories",
-    "read_terms",
-    "release_night",
-    "release_once",
-    "released_since",
-    "unfinished_night",
-    "write_document",
-    "write_parquet",
-]
+from pipeline.publish.config import ReleaseConfig as ReleaseConfig
+from pipeline.publish.config import ledger_address as ledger_address
+from pipeline.publish.config import load_release as load_release
+from pipeline.publish.document import SCHEMA as SCHEMA
+from pipeline.publish.document import ClassHistory as ClassHistory
+from pipeline.publish.document import check_folder as check_folder
+from pipeline.publish.document import read_document as read_document
+from pipeline.publish.document import read_histories as read_histories
+from pipeline.publish.document import write_document as write_document
+from pipeline.publish.document import write_parquet as write_parquet
+from pipeline.publish.night import check_account as check_account
+from pipeline.publish.night import count_waiting as count_waiting
+from pipeline.publish.night import release_night as release_night
+from pipeline.publish.night import unfinished_night as unfinished_night
+from pipeline.publish.readings import read_terms as read_terms
+from pipeline.publish.release import release_once as release_once
+from pipeline.publish.release import released_since as released_since

@@ -19,41 +19,23 @@ Blocks, order and captions stand in ``reports/report.toml``, the looks in ``repo
 and ``reports/style.css``.
 """
 
-from pipeline.report.claims import judge, verdicts
-from pipeline.report.harmonise_page import build_harmonise
-from pipeline.report.history_page import build_history
-from pipeline.report.match_page import (
-    FARTHEST,
-    MatchFiles,
-    build_match,
-    match_verdict,
-    outside_cells,
-)
-from pipeline.report.page import build_page
-from pipeline.report.release_page import build_release_report, verdict
-from pipeline.report.runs import FinishedRun, load_run, load_runs
-from pipeline.report.several_page import Together, build_together, probability, size_together
-from pipeline.report.site import build_report
-
-__all__ = [
-    "FARTHEST",
-    "FinishedRun",
-    "MatchFiles",
-    "Together",
-    "build_harmonise",
-    "build_history",
-    "build_match",
-    "build_page",
-    "build_release_report",
-    "build_report",
-    "build_together",
-    "judge",
-    "load_run",
-    "load_runs",
-    "match_verdict",
-    "outside_cells",
-    "probability",
-    "size_together",
-    "verdict",
-    "verdicts",
-]
+from pipeline.report.claims import judge as judge
+from pipeline.report.claims import verdicts as verdicts
+from pipeline.report.harmonise_page import build_harmonise as build_harmonise
+from pipeline.report.history_page import build_history as build_history
+from pipeline.report.match_page import FARTHEST as FARTHEST
+from pipeline.report.match_page import MatchFiles as MatchFiles
+from pipeline.report.match_page import build_match as build_match
+from pipeline.report.match_page import match_verdict as match_verdict
+from pipeline.report.match_page import outside_cells as outside_cells
+from pipeline.report.page import build_page as build_page
+from pipeline.report.release_page import build_release_report as build_release_report
+from pipeline.report.release_page import verdict as verdict
+from pipeline.report.runs import FinishedRun as FinishedRun
+from pipeline.report.runs import load_run as load_run
+from pipeline.report.runs import load_runs as load_runs
+from pipeline.report.several_page import Together as Together
+from pipeline.report.several_page import build_together as build_together
+from pipeline.report.several_page import probability as probability
+from pipeline.report.several_page import size_together as size_together
+from pipeline.report.site import build_report as build_report

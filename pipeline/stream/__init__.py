@@ -11,55 +11,27 @@ years, where anew every night costs 60. Read in this order: ``factorisation.py``
 guarantee), ``mechanism.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
 """
 
-from pipeline.stream.epochs import latest_moments
-from pipeline.stream.estimates import (
-    WINDOWS,
-    CumulativeMean,
-    WindowMean,
-    covariance_of,
-    cumulative_mean,
-    join_streams,
-    window_between,
-    window_mean,
-)
-from pipeline.stream.factorisation import coefficients, column_norm
-from pipeline.stream.history import (
-    Epoch,
-    Night,
-    NoisyShares,
-    OpeningRelease,
-    PrivateSums,
-    empty_state,
-    split_epochs,
-)
-from pipeline.stream.mechanism import StreamMechanism
-from pipeline.stream.night import add_placed, add_units, draw_night, release_night
-from pipeline.stream.plan import StreamPlan, later_openings
-
-__all__ = [
-    "WINDOWS",
-    "CumulativeMean",
-    "Epoch",
-    "Night",
-    "NoisyShares",
-    "OpeningRelease",
-    "PrivateSums",
-    "StreamMechanism",
-    "StreamPlan",
-    "WindowMean",
-    "add_placed",
-    "add_units",
-    "coefficients",
-    "column_norm",
-    "covariance_of",
-    "cumulative_mean",
-    "draw_night",
-    "empty_state",
-    "join_streams",
-    "later_openings",
-    "latest_moments",
-    "release_night",
-    "split_epochs",
-    "window_between",
-    "window_mean",
-]
+from pipeline.stream.epochs import latest_moments as latest_moments
+from pipeline.stream.estimates import WINDOWS as WINDOWS
+from pipeline.stream.estimates import CumulativeMean as CumulativeMean
+from pipeline.stream.estimates import WindowMean as WindowMean
+from pipeline.stream.estimates import covariance_of as covariance_of
+from pipeline.stream.estimates import cumulative_mean as cumulative_mean
+from pipeline.stream.estimates import join_streams as join_streams
+from pipeline.stream.estimates import window_between as window_between
+from pipeline.stream.estimates import window_mean as window_mean
+from pipeline.stream.factorisation import coefficients as coefficients
+from pipeline.stream.factorisation import column_norm as column_norm
+from pipeline.stream.history import Epoch as Epoch
+from pipeline.stream.history import Night as Night
+from pipeline.stream.history import OpeningRelease as OpeningRelease
+from pipeline.stream.history import PrivateSums as PrivateSums
+from pipeline.stream.history import empty_state as empty_state
+from pipeline.stream.history import split_epochs as split_epochs
+from pipeline.stream.mechanism import StreamMechanism as StreamMechanism
+from pipeline.stream.night import add_placed as add_placed
+from pipeline.stream.night import add_units as add_units
+from pipeline.stream.night import draw_night as draw_night
+from pipeline.stream.night import release_night as release_night
+from pipeline.stream.plan import StreamPlan as StreamPlan
+from pipeline.stream.plan import later_openings as later_openings

@@ -26,7 +26,6 @@ from pipeline.mean.plan import SinglePlan as SinglePlan
 from pipeline.mean.plan import release_plan as release_plan
 from pipeline.mean.plan import shared_plan as shared_plan
 from pipeline.mean.public_model import Ball as Ball
-from pipeline.mean.public_model import CovarianceDomain as CovarianceDomain
 from pipeline.mean.public_model import Domain as Domain
 from pipeline.mean.public_model import FeasibleSet as FeasibleSet
 from pipeline.mean.public_model import Prior as Prior

@@ -19,27 +19,24 @@ on all of them: contrast varies by orders of magnitude between pictures and move
 are weaker than intensities, second derivatives weaker still; a gradient's size and angle go with
 its parts. How wide descriptors are in which direction, `SCALES`, is that of tiles of three pictures
 of scikit-image, as they are, stretched, made small, and in black and white.
-
-What is public of the records of a class, in the coordinates in which the work is done.
-
-A mean has it, and so has a stream: each takes these functions for its properties.
 """
 
 import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.descriptors import DescriptorDomain
 from pipeline.errors import DomainError
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.geometry.covariances import Covariances, Facts, covariances_of
+from pipeline.geometry import Manifold, Point
+from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.mean import tuning
 
 
@@ -60,52 +57,6 @@ class Domain(Protocol):
     @property
     def diameter(self) -> float:
         """Bound D ≥ dist(record, record)."""
-
-
-@runtime_checkable
-class CovarianceDomain(Domain, Protocol):
-    """What is known of covariance descriptors; `pipeline.descriptors.bounds` makes it.
-
-    It may also carry ``typical`` and ``correlations``, what is usual of the descriptor
-    (``public_model.py``).
-    """
-
-    @property
-    def descriptor(self) -> str:
-        """Name of the descriptor."""
-
-    @property
-    def dimension(self) -> int:
-        """D = k(k + 1)/2."""
-
-    @property
-    def eta(self) -> float:
-        """Least eigenvalue η of a record."""
-
-    @property
-    def variances(self) -> tuple[float, ...]:
-        """Bounds v_j ≥ R_jj − η."""
-
-    @property
-    def trace(self) -> float:
-        """Bound T ≥ tr(R − η·Id)."""
-
-    @property
-    def facts(self) -> Facts:
-        """All of this for the metric."""
-
-    @property
-    def largest_eigenvalue(self) -> float:
-        """Largest eigenvalue of a record."""
-
-    @property
-    def rounding(self) -> float:
-        """Bound on how far a matrix of doubles, and its computed factor, are from what is meant."""
-
-
-def bounds_covariances(domain: Domain) -> TypeGuard[CovarianceDomain]:
-    """Tell whether a domain is one of covariance descriptors, by what it alone carries."""
-    return hasattr(domain, "variances")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +91,7 @@ def check_domain(domain: Domain, manifold: Manifold) -> None:
             f"the domain bounds distances of {domain.manifold}, the mean is taken on "
             f"{manifold.name}; make the domain with manifold={manifold.name!r}"
         )
-    if bounds_covariances(domain) and domain.dimension != manifold.dim:
+    if isinstance(domain, DescriptorDomain) and domain.dimension != manifold.dim:
         raise DomainError(
             f"the domain is of {domain.descriptor}, dimension {domain.dimension}, the manifold has "
             f"dimension {manifold.dim}; take k = {len(domain.variances)}"
@@ -194,13 +145,13 @@ def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
     """
     check_domain(domain, manifold)
     known = covariances_of(manifold)
-    if bounds_covariances(domain) and known is not None:
+    if isinstance(domain, DescriptorDomain) and known is not None:
         return _of_covariances(domain, known, manifold)
     return _ball(domain, manifold)
 
 
 def _of_covariances(
-    domain: CovarianceDomain, known: Covariances, manifold: Manifold
+    domain: DescriptorDomain, known: Covariances, manifold: Manifold
 ) -> FeasibleSet:
     """Return the metric's place, seen through logarithms where points are matrices.
 
@@ -301,7 +252,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """
     check_domain(domain, manifold)
     known = covariances_of(manifold)
-    if bounds_covariances(domain) and known is not None:
+    if isinstance(domain, DescriptorDomain) and known is not None:
         return _images(domain, known, manifold)
     return Prior(
         centre=np.zeros(manifold.dim),
@@ -315,7 +266,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     )
 
 
-def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) -> Prior:
+def _images(domain: DescriptorDomain, known: Covariances, manifold: Manifold) -> Prior:
     """Return the prior of descriptors: features of typical variances and correlations, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
@@ -325,7 +276,7 @@ def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) ->
     is in ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
     """
     d, k, share = manifold.dim, len(domain.variances), known.log_share
-    typical = np.array(getattr(domain, "typical", ()) or (tuning.TYPICAL_LOG_VARIANCE,) * k)
+    typical = np.array(domain.typical or (tuning.TYPICAL_LOG_VARIANCE,) * k)
     logs = np.log(np.array(domain.variances)) + typical
     constant, line = bool(domain.facts.means), np.zeros(d)
     line[constant:k] = 1.0 / math.sqrt(k - constant)
@@ -352,14 +303,14 @@ def _images(domain: CovarianceDomain, known: Covariances, manifold: Manifold) ->
     )
 
 
-def _typical(domain: CovarianceDomain, logs: FloatArray) -> FloatArray:
+def _typical(domain: DescriptorDomain, logs: FloatArray) -> FloatArray:
     """Return the typical descriptor, (k, k), of these log-variances."""
     usual = np.eye(len(logs))
-    for i, j, value in getattr(domain, "correlations", ()):
+    for i, j, value in domain.correlations:
         usual[i, j] = usual[j, i] = value
     usual *= np.exp(np.add.outer(logs, logs) / 2.0)
     if domain.facts.means:
-        mean = np.array([0.0, *getattr(domain, "typical_means", ())])
+        mean = np.array([0.0, *domain.typical_means])
         usual += np.outer(mean, mean)
         usual[0] = usual[:, 0] = np.array([1.0, *mean[1:]])
     return usual
@@ -391,60 +342,3 @@ def _shape(descriptor: str, metric: str, d: int) -> FloatArray | None:
     shape = np.zeros((d, d))
     shape[np.triu_indices(d)] = upper
     return np.asarray(shape + np.triu(shape, 1).T)
-
-
-class PublicModel(Protocol):
-    """Where records live, what is publicly known of them, and what follows from it."""
-
-    @property
-    def manifold(self) -> Manifold:
-        """Where they live."""
-
-    @property
-    def domain(self) -> Domain:
-        """What is publicly known of them."""
-
-    @property
-    def space(self) -> Manifold:
-        """As `space_of`."""
-
-    @property
-    def feasible_set(self) -> FeasibleSet:
-        """As `feasible_set_of`."""
-
-    @property
-    def prior(self) -> Prior:
-        """As `prior_of`."""
-
-
-def space_of(model: PublicModel) -> Manifold:
-    """Return where the work is done: the chart of a flat manifold, else the manifold itself."""
-    return chart_of(model.manifold)
-
-
-@lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
-def _region(domain: Domain, space: Manifold) -> FeasibleSet:
-    return feasible_set(domain, space)
-
-
-@lru_cache(maxsize=64)
-def _expected(domain: Domain, space: Manifold) -> tuple[Prior, Point]:
-    prior = default_prior(domain, space)
-    centre = _region(domain, space).inside(space.exp(space.origin, prior.centre))
-    centre.setflags(write=False)
-    return prior, centre
-
-
-def feasible_set_of(model: PublicModel) -> FeasibleSet:
-    """Return the public, convex region that holds every record, in `space`."""
-    return _region(model.domain, model.space)
-
-
-def prior_of(model: PublicModel) -> Prior:
-    """Return what is publicly expected of the records."""
-    return _expected(model.domain, model.space)[0]
-
-
-def centre_of(model: PublicModel) -> Point:
-    """Return where the records are publicly expected, in `space` and inside the region."""
-    return _expected(model.domain, model.space)[1]

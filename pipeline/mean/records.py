@@ -72,7 +72,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,7 @@ from pipeline.geometry import (
     FrechetMean,
     Manifold,
     Point,
+    chart_of,
     frechet_mean,
     frechet_mean_of_parts,
     to_chart,
@@ -98,12 +99,12 @@ from pipeline.mean.axes import (
 from pipeline.mean.histogram import LineBins, ShellBins, histogram_bins, survey_counts
 from pipeline.mean.public_model import (
     Domain,
+    FeasibleSet,
+    Prior,
     center_of,
-    centre_of,
     check_domain,
-    feasible_set_of,
-    prior_of,
-    space_of,
+    default_prior,
+    feasible_set,
 )
 from pipeline.mean.release import PUBLIC_LABELS, Labels
 from pipeline.mean.sums import (
@@ -237,8 +238,72 @@ MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
 
 
+Bins: TypeAlias = tuple[LineBins | None, ShellBins]
+"""Of the histogram along the contrast axis, if there is one, and of that off it."""
+
+
+@lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
+def _expected(domain: Domain, space: Manifold) -> tuple[FeasibleSet, Prior, Point]:
+    region, prior = feasible_set(domain, space), default_prior(domain, space)
+    centre = region.inside(space.exp(space.origin, prior.centre))
+    centre.setflags(write=False)
+    return region, prior, centre
+
+
+@lru_cache(maxsize=64)
+def _axes(domain: Domain, space: Manifold) -> tuple[Frame, Bins]:
+    region, prior, centre = _expected(domain, space)
+    frame = build_frame(prior.line, prior.shape)
+    return frame, histogram_bins(space, prior, frame, centre, region.diameter)
+
+
+class PublicModel:
+    """What follows from what is publicly known of the records of a mean, or of a stream.
+
+    Attributes
+    ----------
+    manifold : Manifold
+        Where they live.
+    domain : Domain
+        What is publicly known of them.
+    """
+
+    manifold: Manifold
+    domain: Domain
+
+    @cached_property
+    def space(self) -> Manifold:
+        """Where the work is done: the chart of a flat manifold, else the manifold itself."""
+        return chart_of(self.manifold)
+
+    @cached_property
+    def feasible_set(self) -> FeasibleSet:
+        """The public, convex region that holds every record, in `space`."""
+        return _expected(self.domain, self.space)[0]
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What is publicly expected of the records."""
+        return _expected(self.domain, self.space)[1]
+
+    @cached_property
+    def centre(self) -> Point:
+        """Where the records are publicly expected, in `space` and inside the region."""
+        return _expected(self.domain, self.space)[2]
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The axes that the prior expects."""
+        return _axes(self.domain, self.space)[0]
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The bins of both histograms."""
+        return _axes(self.domain, self.space)[1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Records:
+class Records(PublicModel):
     """The records of one class, admitted by `admit`; what is computed of them is cached.
 
     Attributes
@@ -286,11 +351,6 @@ class Records:
                 'use plan "auto", or "ewg" without a footpoint from a subsample'
             )
         return self.parts.held
-
-    space = cached_property(space_of)
-    feasible_set = cached_property(feasible_set_of)
-    prior = cached_property(prior_of)
-    centre = cached_property(centre_of)
 
     @cached_property
     def stored(self) -> Point:
@@ -461,7 +521,7 @@ class SurveyedRecords:
 
     records: Records
     frame: Frame
-    bins: tuple[LineBins | None, ShellBins]
+    bins: Bins
     parts: Parts[FloatArray]
     counts: NDArray[np.int64]
 
@@ -520,18 +580,6 @@ class SurveyedRecords:
         return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
 
 
-@lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
-def _axes_and_bins(
-    domain: Domain, space: Manifold
-) -> tuple[Frame, tuple[LineBins | None, ShellBins], float]:
-    """Return the prior's axes and bins, and the place of its centre on the contrast axis."""
-    empty = Records(space, domain, InMemory(0, np.empty((0, *space.point_shape))))
-    prior, centre = empty.prior, empty.centre
-    frame = build_frame(prior.line, prior.shape)
-    bins = histogram_bins(space, prior, frame, centre, empty.feasible_set.diameter)
-    return frame, bins, float(line_coordinate(space, frame, centre))
-
-
 def survey_records(records: Records) -> SurveyedRecords:
     """Return the records in the axes of their prior.
 
@@ -548,18 +596,17 @@ def survey_records(records: Records) -> SurveyedRecords:
         )
     if not records.labels.secret:  # the whole region may be covered
         records.check_rounding()
-    frame = _axes_and_bins(records.domain, space)[0]
-    return _surveyed(records, records.parts.map(partial(to_frame, space, frame, records.centre)))
+    see = partial(to_frame, space, records.frame, records.centre)
+    return _surveyed(records, records.parts.map(see))
 
 
 def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
     """Return records that are seen in the axes of their prior, counted."""
-    frame, (line, shells), start = _axes_and_bins(records.domain, records.space)
-    counts = [survey_counts(part, start, frame, line, shells) for part in parts]
-    if not counts:  # chunks of a class that has no record
-        nobody = np.empty((0, records.space.dim))
-        counts = [survey_counts(nobody, start, frame, line, shells)]
-    return SurveyedRecords(records, frame, (line, shells), parts, np.sum(counts, axis=0))
+    frame, bins = records.frame, records.bins
+    start = float(line_coordinate(records.space, frame, records.centre))
+    nobody = np.empty((0, records.space.dim))  # chunks of a class may have no record
+    counts = [survey_counts(part, start, frame, *bins) for part in (nobody, *parts)]
+    return SurveyedRecords(records, frame, bins, parts, np.sum(counts, axis=0))
 
 
 def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:

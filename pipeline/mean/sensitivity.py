@@ -32,12 +32,13 @@ import math
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.descriptors import DescriptorDomain
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.geometry.manifold import Embedded
 from pipeline.mean.plan import SinglePlan
-from pipeline.mean.public_model import Domain, bounds_covariances, check_domain
+from pipeline.mean.public_model import Domain, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.release import Labels
 from pipeline.mean.sums import PER_UNIT, UNIT
@@ -169,7 +170,7 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
             f"no bound on matrices of {manifold.name} is known, which noise on the matrix itself "
             "needs; use a mechanism of the tangent space, such as ewg"
         )
-    if bounds_covariances(domain):
+    if isinstance(domain, DescriptorDomain):
         return manifold.stretch(domain.largest_eigenvalue)
     return manifold.stretch(known.largest(domain.radius, manifold.point_shape[0]))
 

@@ -10,11 +10,10 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import AdaptivePlan, Domain, Step, admit
-from pipeline.mean.axes import Frame, build_frame, line_coordinate, to_frame
+from pipeline.mean.axes import line_coordinate, to_frame
 from pipeline.mean.clip import Clip
-from pipeline.mean.histogram import LineBins, ShellBins, histogram_bins, survey_counts
-from pipeline.mean.public_model import centre_of, check_domain, feasible_set_of, prior_of, space_of
-from pipeline.mean.records import Records
+from pipeline.mean.public_model import check_domain
+from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.sums import InMemory
 from pipeline.mean.tuning import PRIOR_SD_LINE
 from pipeline.stream.factorisation import sum_row
@@ -22,7 +21,7 @@ from pipeline.stream.plan import OPENING_SHARES, OPENING_SHARES_NO_LINE, StreamP
 
 
 @dataclass(frozen=True, eq=False)
-class StreamMechanism:
+class StreamMechanism(PublicModel):
     """One class's stream: its plan, domain and flat manifold.
 
     Raises
@@ -63,37 +62,6 @@ class StreamMechanism:
         return AdaptivePlan(
             OPENING_SHARES_NO_LINE if self.prior.line is None else OPENING_SHARES, reshape=False
         )
-
-    space = cached_property(space_of)
-    feasible_set = cached_property(feasible_set_of)
-    prior = cached_property(prior_of)
-    centre = cached_property(centre_of)
-
-    @cached_property
-    def frame(self) -> Frame:
-        """The axes."""
-        return build_frame(self.prior.line, self.prior.shape)
-
-    @cached_property
-    def bins(self) -> tuple[LineBins | None, ShellBins]:
-        """The bins of survey and shells."""
-        return histogram_bins(
-            self.space, self.prior, self.frame, self.centre, self.feasible_set.diameter
-        )
-
-    @cached_property
-    def lengths(self) -> tuple[int, int]:
-        """How many bins survey and shells have."""
-        line, shells = self.bins
-        nobody = np.empty((0, self.space.dim))
-        survey = survey_counts(nobody, self.spot(self.centre), self.frame, line, shells)
-        return len(survey), len(shells.edges) + 1
-
-    @property
-    def products(self) -> int:
-        """How many numbers ride along with w: overshoots and products (``second_moment.py``)."""
-        d = self.space.dim
-        return 1 + 2 * self.frame.lines + d * (d + 1) // 2
 
     def spot(self, point: Point) -> float:
         """Return the place of a point on the contrast axis."""

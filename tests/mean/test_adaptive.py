@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from sample_manifolds import BOUNDED, MEDIUM, SPD, charted
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
+from pipeline.descriptors import DescriptorDomain, describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
 from pipeline.mean import (
     AdaptivePlan,
     Ball,
-    CovarianceDomain,
     Domain,
     NoisyMoments,
     Prepared,
@@ -352,7 +351,7 @@ def ends(name: str) -> tuple[Manifold, Domain, Point]:
         return manifold, facts, candidates[[10, 10 + manifold.dim]]
     if name != "spd-log-cholesky":  # whose region is widest elsewhere
         return manifold, facts, candidates[12:14]
-    assert isinstance(facts, CovarianceDomain)
+    assert isinstance(facts, DescriptorDomain)
     bound = np.array(facts.variances)
     rows = np.tril_indices(5, -1)[0]
     two = np.zeros((2, 15))

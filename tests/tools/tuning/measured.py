@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import vecd
-from pipeline.mean import CovarianceDomain, Records, tuning
+from pipeline.mean import Records, tuning
 from pipeline.mean.histogram import shell_counts
 from pipeline.mean.records import SurveyedRecords, survey_records
 from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
@@ -68,7 +68,7 @@ def _typical(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[Measu
 
     def medians(records: Records) -> FloatArray:
         facts = records.domain
-        assert isinstance(facts, CovarianceDomain)
+        assert isinstance(facts, DescriptorDomain)
         variances = np.diagonal(records.stored, axis1=1, axis2=2) - facts.eta
         shares = np.maximum(variances, 1e-12) / np.array(facts.variances)
         return np.asarray(np.median(np.log(shares), axis=0))

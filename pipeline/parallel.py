@@ -271,15 +271,19 @@ def check_runner(runner: str) -> None:
         ) from error
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, *, exact_sums: bool = False) -> Function:
     """Compile `function`, which then runs without the global interpreter lock.
+
+    With `exact_sums` numbers may be added in any order: for whole numbers whose sums are exact.
 
     The machine code is stored on disk and dropped when the file of the function changes. Functions
     that call each other therefore stand in one file.
     """
     import numba
 
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    free = {"reassoc", "nsz", "contract"} if exact_sums else False
+    make = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=free)
+    return cast(Function, make(function))
 
 
 def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> bool:

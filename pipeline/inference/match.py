@@ -56,7 +56,7 @@ from pipeline.inference.released import Released, night_refusal, read_released, 
 from pipeline.inference.tests import bonferroni, brightness_direction
 from pipeline.mean import NoisyMoments, Release
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_clipping
-from pipeline.mean.sums import BLOCK, FACTOR, HALF, PER_UNIT, Clipping, clipped_sum, sizes
+from pipeline.mean.sums import FACTOR, PER_UNIT, Clipping, clipped_halves, joined, sizes
 from pipeline.schema import ReleasedEntry, StreamEntry
 
 LEAST_N_MU = 500.0
@@ -229,17 +229,15 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
         Of the round; in its units the ball has radius ½, and the contrast axis counts once.
     free : array, shape (m, d)
     """
-    (many, d), half, reach = free.shape, 0.0, np.ones(3)
+    d, half, reach = free.shape[1], 0.0, np.ones(3)
     if moments.lines:
         half = float(moments.interval[1] - moments.interval[0]) / (2.0 * moments.length)
     if moments.reach is not None:
         reach[: len(moments.reach)] = moments.reach
     to = Clipping(np.zeros(d), np.ones(d), moments.lines, -half, half, 1.0, 0.5, reach)
-    out = np.empty((many, 2 * d))
-    for start in range(0, many, BLOCK):
-        block = np.ascontiguousarray(free[start : start + BLOCK])
-        clipped_sum(block, sizes(block, to.centre, to.lines), *to, out[start : start + BLOCK])
-    return np.asarray((out[:, :d] * 2.0**HALF + out[:, d:]) / PER_UNIT)
+    seen = np.asfortranarray(free)
+    halves = clipped_halves(seen, sizes(seen, to.centre, to.lines), *to)
+    return joined(halves).T / PER_UNIT
 
 
 def _too_few(moments: NoisyMoments, many: int) -> str:

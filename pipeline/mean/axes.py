@@ -124,24 +124,30 @@ def build_frame(line: FloatArray | None, shape: FloatArray) -> Frame:
     if line is not None:
         basis = np.linalg.qr(np.column_stack([line, np.eye(d)]))[0]
         basis[:, 0] = line
-    return scaled(basis, lines, shape)
-
-
-def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> Frame:
-    """Return the axes of scales in an orthonormal basis, the contrast axis, if any, first."""
-    d = shape.shape[-1]
     rest = basis[:, lines:]
-    shape = rest.T @ shape @ rest
-    size = np.sum((shape**2).reshape(*shape.shape[:-2], -1), axis=-1)
-    shape = shape * np.sqrt((d - lines) / size)[..., None, None]
-    matrices = (*shape.shape[:-2], d, d)
+    lengths, directions = np.linalg.eigh(rest.T @ shape @ rest)
+    return scaled(basis, lines, lengths, rest @ directions)
+
+
+def scaled(basis: FloatArray, lines: int, lengths: FloatArray, directions: FloatArray) -> Frame:
+    """Return the axes of scales in an orthonormal basis, the contrast axis, if any, first.
+
+    Parameters
+    ----------
+    lengths : array, shape (..., m)
+        Eigenvalues of the shape off the contrast axis, m of them, increasing; they are scaled.
+    directions : array, shape (..., d, m)
+        Its eigenvectors, orthogonal to the contrast axis, in columns.
+    """
+    lengths = lengths / np.sqrt(np.mean(lengths**2, axis=-1, keepdims=True))
+    turned, squares = directions.swapaxes(-1, -2) @ basis[:, lines:], lengths**2
+    matrices = (*directions.shape[:-2], *basis.shape)
     to_axes, from_axes = (np.broadcast_to(part, matrices).copy() for part in (basis, basis.T))
-    to_axes[..., lines:] = rest @ np.linalg.inv(shape)
-    from_axes[..., lines:, :] = shape @ rest.T
-    squares = np.linalg.eigvalsh(shape) ** 2
+    to_axes[..., lines:] = (directions / lengths[..., None, :]) @ turned
+    longer = (directions * lengths[..., None, :]) @ turned
+    from_axes[..., lines:, :] = longer.swapaxes(-1, -2)
     unit_length = np.sqrt(np.sum(squares**2, axis=-1) / np.sum(squares, axis=-1))
-    least, most = (np.sqrt(end) for end in (squares.min(axis=-1), squares.max(axis=-1)))
-    return Frame(to_axes, from_axes, lines, unit_length, least, most, basis)
+    return Frame(to_axes, from_axes, lines, unit_length, lengths[..., 0], lengths[..., -1], basis)
 
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
@@ -155,7 +161,7 @@ def in_frame(logs: FloatArray, frame: Frame, place: Numbers) -> FloatArray:
     Each by itself, in one order of operations: what is made of a record is the same to the last bit
     whatever the others are.
     """
-    seen = matmul_in_order(np.ascontiguousarray(logs), frame.to_axes)
+    seen = matmul_in_order(np.asfortranarray(logs), frame.to_axes)
     if frame.lines:
         seen[:, 0] += place
     return seen
@@ -182,25 +188,22 @@ def column(numbers: Numbers) -> Numbers:
     return numbers[..., None] if isinstance(numbers, np.ndarray) else numbers
 
 
-TOGETHER = 64
-"""Vectors whose sums are added side by side."""
-
-
 @compiled
 def matmul_in_order(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return vectors @ matrix, (n, d); a library's may depend on n in its last bits."""
+    """Return vectors @ matrix, (n, d); a library's may depend on n in its last bits.
+
+    Both are contiguous in each coordinate. Four products are added in a pass, one after the other.
+    """
     n, d = vectors.shape
-    out, block, sums = np.empty((n, d)), np.empty((d, TOGETHER)), np.empty(TOGETHER)
-    for start in range(0, n, TOGETHER):
-        many = min(TOGETHER, n - start)
-        for r in range(many):
-            for i in range(d):
-                block[i, r] = vectors[start + r, i]
-        for j in range(d):
-            sums[:] = 0.0
-            for i in range(d):
-                for r in range(TOGETHER):
-                    sums[r] += block[i, r] * matrix[i, j]
-            for r in range(many):
-                out[start + r, j] = sums[r]
-    return out
+    out = np.zeros((d, n))
+    for j in range(d):
+        sums = out[j]
+        for i in range(0, d - 3, 4):
+            a, b, c, e = matrix[i : i + 4, j]
+            for r in range(n):
+                first = sums[r] + vectors[r, i] * a + vectors[r, i + 1] * b
+                sums[r] = first + vectors[r, i + 2] * c + vectors[r, i + 3] * e
+        for i in range(d - d % 4, d):
+            for r in range(n):
+                sums[r] += vectors[r, i] * matrix[i, j]
+    return out.T

@@ -175,7 +175,10 @@ def _least(
             if below[i] >= best:  # the higher the cut, the more lies below it
                 break
             for j in range(i + 1, len(cuts)):
-                square = below[i] + above[j] + (sigmas[r] * (cuts[j] - cuts[i] + prices[r])) ** 2
+                width = (sigmas[r] * (cuts[j] - cuts[i] + prices[r])) ** 2
+                square = below[i] + above[j] + width
+                if below[i] + width >= best:  # the longer the interval, the more noise
+                    break
                 if wrong[r] > 0.0 and square < best:
                     clipped = means[r] + math.sqrt(below[i]) - math.sqrt(above[j])
                     square += (wrong[r] * (clipped - (cuts[i] + cuts[j]) / 2.0)) ** 2
@@ -357,10 +360,19 @@ ROUNDED = 4e-13
 def sizes_within(part: Sized, to: Interval | Clip, frame: Frame) -> FloatArray:
     """Return ρ of each record, (n,): its ‖z‖, and what the interval leaves of x."""
     seen, size = part
-    if not frame.lines:
-        return size
-    place = np.clip(seen[:, 0], to.low, to.high) - (to.low + to.high) / 2.0
-    return np.asarray(np.sqrt(size**2 + (to.weight * place) ** 2))
+    return _with_line(seen[:, 0], size, to.low, to.high, to.weight) if frame.lines else size
+
+
+@compiled
+def _with_line(
+    x: FloatArray, size: FloatArray, low: float, high: float, weight: float
+) -> FloatArray:
+    """Return √(size² + (weight·t)²) of each record, t the way from the middle to the clipped x."""
+    out, middle = np.empty(len(x)), (low + high) / 2.0
+    for n in range(len(x)):
+        place = min(max(x[n], low), high) - middle
+        out[n] = math.sqrt(size[n] ** 2 + (weight * place) ** 2)
+    return out
 
 
 @lru_cache(maxsize=32)
@@ -398,9 +410,9 @@ def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
 @lru_cache(maxsize=4)  # of released values: all nights of a stream have one frame
 def _lengthening(frame: Frame, prior: Prior) -> FloatArray:
     """Return how much longer axes make lengths off the contrast axis than the prior's, at most."""
-    between = prior_frame(prior).from_axes @ frame.to_axes
     lines = frame.lines
-    return np.asarray(np.linalg.norm(between[..., lines:, lines:], 2, axis=(-2, -1)))
+    between = (prior_frame(prior).from_axes @ frame.to_axes)[..., lines:, lines:]
+    return np.asarray(np.sqrt(np.linalg.eigvalsh(between.swapaxes(-1, -2) @ between)[..., -1]))
 
 
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:

@@ -468,6 +468,18 @@ def survey_counts(
 
 
 def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
-    """Return the number of records in each shell, by their size, (n,)."""
-    found = np.searchsorted(shells.edges, size)
-    return np.bincount(found, minlength=len(shells.edges) + 1)
+    """Return the number of records in each shell, by their size, (n,); no number is in the last."""
+    return _counts_between(size, shells.edges)
+
+
+@compiled
+def _counts_between(values: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
+    """Return how many values there are up to each edge from the one before, and above all."""
+    out, above = np.zeros(len(edges) + 1, np.int64), len(values)
+    for i in range(len(edges)):
+        before, above = above, 0
+        for n in range(len(values)):
+            above += 0 if values[n] <= edges[i] else 1
+        out[i] = before - above
+    out[len(edges)] = above
+    return out

@@ -436,11 +436,9 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
     turned = rest[rows].swapaxes(-1, -2) @ root @ axes
     squares, directions = np.linalg.eigh((turned * ratios[:, None]) @ turned.swapaxes(-1, -2))
-    lengths = np.maximum(squares, 0.0) ** 0.25
-    shapes = (directions * lengths[:, None]) @ directions.swapaxes(-1, -2)
-    if observed.vector.ndim == 1:
-        return scaled(frame.basis, lines, shapes[0])
-    return frame.put(rows, scaled(frame.basis, lines, shapes), len(seen))
+    lengths = np.maximum(squares[:, lines:], 0.0) ** 0.25
+    shapes = scaled(frame.basis, lines, lengths, directions[..., lines:])
+    return shapes.at(0) if observed.vector.ndim == 1 else frame.put(rows, shapes, len(seen))
 
 
 EXCESS = 1e-12
@@ -461,36 +459,36 @@ def posterior_update(
     noise, prior_cov : array, shape (..., d, d)
         S, positive definite, and P.
     """
-    root = np.linalg.cholesky(noise)
-    inverse = np.linalg.inv(root)
-    values, vectors = np.linalg.eigh(inverse @ prior_cov @ inverse.swapaxes(-1, -2))
-    whitened = inverse @ observed[..., None]
-    ratio, seen = np.maximum(values, 0.0), (vectors.swapaxes(-1, -2) @ whitened)[..., 0]
-    ratio = _widening(seen, ratio)[..., None] * ratio
-    gain = ratio / (1.0 + ratio)
-    axes = root @ vectors
-    covariance = (axes * gain[..., None, :]) @ axes.swapaxes(-1, -2)
-    return np.asarray((axes @ (gain * seen)[..., None])[..., 0]), np.asarray(covariance)
+    believed = _widening(observed, noise, prior_cov)[..., None, None] * prior_cov
+    both = np.concatenate([observed[..., None], believed], axis=-1)
+    solved = np.linalg.solve(noise + believed, both)
+    covariance = noise @ solved[..., 1:]
+    mean = (believed @ solved[..., :1])[..., 0]
+    return np.asarray(mean), np.asarray((covariance + covariance.swapaxes(-1, -2)) / 2.0)
 
 
-def _widening(seen: FloatArray, ratio: FloatArray) -> FloatArray:
+def _widening(observed: FloatArray, noise: FloatArray, prior_cov: FloatArray) -> FloatArray:
     """Return the τ ≥ 1 with which u is as large as expected, (...,); `LARGEST_LOG_SCALE` ends it.
 
-    With h(τ) = Σ s²/(1 + τr) it is where 1/h = 1/d. 1/h rises and is concave, being a harmonic sum
+    With h(τ) = u'(τP + S)⁻¹u it is where 1/h = 1/d. 1/h rises and is concave, being a harmonic sum
     of linear functions: from τ = 1 Newton's steps rise to it and never beyond.
     """
-    scale, d = np.ones(seen.shape[:-1]), seen.shape[-1]
+    d, most = observed.shape[-1], math.exp(tuning.LARGEST_LOG_SCALE)
+    scale = np.ones(observed.shape[:-1])
+    rows = np.ones(observed.shape[:-1], dtype=bool)
     for _ in range(MOST_STEPS):
-        width = 1.0 + scale[..., None] * ratio
-        excess = np.sum(seen**2 / width, axis=-1) / d - 1.0
-        rises = excess > EXCESS
-        if not rises.any():
-            break
-        slope = np.sum(ratio * (seen / width) ** 2, axis=-1) / d
+        u, wide, prior = observed[rows], scale[rows], np.broadcast_to(prior_cov, noise.shape)[rows]
+        both = noise[rows] + wide[:, None, None] * prior
+        solved = np.asarray(np.linalg.solve(both, u[..., None])[..., 0], float)
+        excess = np.sum(u * solved, axis=-1) / d - 1.0
+        slope = np.sum(solved * vectors_times(solved, prior), axis=-1) / d
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.nan_to_num(excess * (1.0 + excess) / slope, nan=np.inf)
-        most = math.exp(tuning.LARGEST_LOG_SCALE)
-        scale = np.where(rises, np.minimum(scale + step, most), scale)
+        rises = (excess > EXCESS) & (wide < most)
+        scale[rows] = np.where(rises, np.minimum(wide + step, most), wide)
+        rows[rows] = rises
+        if not rises.any():
+            break
     return scale
 
 

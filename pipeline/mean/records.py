@@ -427,7 +427,7 @@ class Records(PublicModel):
         space: Any = self.space
         if hasattr(space, "factor_logs"):
             return space.factor_logs, self.parts.map(space.factors)
-        return space.log, self.parts
+        return space.log, self.parts.map(np.asfortranarray) if space.flat else self.parts
 
     def sample(self, rows: NDArray[np.int64]) -> "Records":
         """Return some of them, held in memory; a row may come several times."""
@@ -571,7 +571,7 @@ class SurveyedRecords:
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""
         records = self.records.sample(rows)
-        return _surveyed(records, self.parts.map(lambda part: part[rows]))
+        return _surveyed(records, self.parts.map(lambda part: np.asfortranarray(part[rows])))
 
     def steady(self, points: Point) -> NDArray[np.bool_]:
         """Tell which outer shells of the survey, around the prior's centre, hold around points."""

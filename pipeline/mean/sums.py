@@ -10,9 +10,9 @@ mean is the quotient of two whole numbers, rounded once. What all this does to t
 stated in ``sensitivity.py``.
 
 Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A product has twice the
-digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, both at most 2²⁰ in
-size, and one matrix product in doubles adds the products of the halves: whole numbers of at most
-2⁴⁰, so that sums of 2¹² of them stay below 2⁵³ and no order of adding them rounds. These sums are
+digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, of at most 2²⁰ and
+2¹⁹ in size, and the products of the halves are added in doubles: whole numbers of at most 2⁴⁰, the
+two mixed ones of at most 2³⁹ each, so that sums of 2¹² stay below 2⁵³ and no order rounds. They are
 carried into digits (`Totals`), the last of which holds them for 2⁶⁰ records. Their quotients by n
 are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
 
@@ -63,6 +63,7 @@ than 0.62·u in all, where `mean_sensitivity` has u.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import add
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -178,19 +179,21 @@ Sized: TypeAlias = tuple[FloatArray, FloatArray]
 
 @compiled
 def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
-    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
-    out = np.empty(len(seen))
-    rest, middle = seen[:, lines:], centre[lines:]  # loops from 0 on need no check of their start
+    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number.
+
+    Quickest where the records are contiguous in each coordinate, as for `clipped_halves`.
+    """
+    out = np.zeros(len(seen))
+    for i in range(lines, seen.shape[1]):
+        for n in range(len(seen)):
+            out[n] += (seen[n, i] - centre[i]) ** 2
     for n in range(len(seen)):
-        total = 0.0
-        for i in range(len(middle)):
-            total += (rest[n, i] - middle[i]) ** 2
-        out[n] = math.sqrt(total) if total >= 0.0 else np.inf
+        out[n] = math.sqrt(out[n]) if out[n] >= 0.0 else np.inf
     return out
 
 
 @compiled
-def clipped_sum(
+def clipped_halves(
     seen: FloatArray,
     size: FloatArray,
     centre: FloatArray,
@@ -201,49 +204,59 @@ def clipped_sum(
     weight: float,
     radius: float,
     reach: FloatArray | None = None,
-    halves: FloatArray | None = None,
     beyond: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
-    """Return Σ 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units, (d,), each term rounded.
+) -> FloatArray:
+    """Return 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units of records, rounded, halved.
 
-    No number counts as 0. At most `BLOCK` records. Where `halves`, (n, 2d), are given, the upper
-    halves of all terms are written into them, then the lower ones. With `reach` vectors of records
-    that overshoot are shortened, see `_shortened`; 2⁴⁰ times the sums of the overshoots are added
-    to `beyond`, (1 + 2·lines,), where it is given.
+    The upper halves come first, then the lower ones: (2d, n). No number counts as 0. With `reach`
+    vectors of records that overshoot are shortened, see `_shortened`; 2⁴⁰ times the sums of the
+    overshoots are added to `beyond`, (1 + 2·lines,), where it is given.
     """
-    d = seen.shape[1]
-    out, total, terms = np.zeros(d, np.int64), np.zeros(d), np.zeros(d)
-    middle, per = 0.5 * (low + high), PER_UNIT / units
-    rest, begin, share, others = seen[:, lines:], centre[lines:], per[lines:], terms[lines:]
-    for n in range(len(seen)):
-        place = _clipped(seen[n, 0], low, high) - middle if lines else 0.0
-        outside, scale = size[n], 0.0
-        if size[n] < np.inf:
-            room = math.sqrt(max(radius**2 - (weight * place) ** 2, 0.0))
-            outside = size[n] - room
-            scale = 1.0 if outside <= 0.0 else room / size[n]
-        if reach is not None and (outside > 0.0 or (lines and not low <= seen[n, 0] <= high)):
-            along = (place / units[0]) ** 2 if lines else 0.0
-            square = _square(rest[n], begin, units[lines:], scale, along)
-            short = _shortened(seen[n, 0], outside, square, lines, low, high, reach, beyond)
-            place *= short
-            scale *= short
+    many, d = seen.shape
+    out, places, scales = np.empty((2 * d, many)), np.zeros(many), np.zeros(many)
+    middle = 0.5 * (low + high)
+    for n in range(many):
         if lines:
-            terms[0] = np.rint(place * per[0])
+            places[n] = _clipped(seen[n, 0], low, high) - middle
+        outside = size[n]
         if size[n] < np.inf:
-            for i in range(len(others)):
-                others[i] = np.rint(scale * (rest[n, i] - begin[i]) * share[i])
-        else:
-            others[:] = 0.0
-        for i in range(d):
-            total[i] += terms[i]  # whole numbers below 2⁵³: no order rounds
-        if halves is not None:
-            _write(terms, halves[n])
-        if (n + 1) % PRODUCTS == 0 or n + 1 == len(seen):
-            for i in range(d):
-                out[i] += np.int64(total[i])
-                total[i] = 0.0
+            room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
+            outside = size[n] - room
+            scales[n] = 1.0 if outside <= 0.0 else room / size[n]
+        if reach is not None and (outside > 0.0 or (lines and not low <= seen[n, 0] <= high)):
+            along = (places[n] / units[0]) ** 2 if lines else 0.0
+            square = _square(seen[n], centre, units, lines, scales[n], along)
+            short = _shortened(seen[n, 0], outside, square, lines, low, high, reach, beyond)
+            places[n] *= short
+            scales[n] *= short
+    for i in range(d):
+        per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
+        for n in range(many):
+            term = np.rint(scales[n] * (seen[n, i] - centre[i]) * per) if scales[n] > 0.0 else 0.0
+            if i < lines:
+                term = np.rint(places[n] * per)
+            upper[n] = np.rint(term * 2.0**-HALF)
+            lower[n] = term - upper[n] * 2.0**HALF
     return out
+
+
+def clipped_sum(seen: FloatArray, size: FloatArray, *to: Any) -> NDArray[np.int64]:
+    """Return Σ 2⁴⁰·v of at most `BLOCK` records, (d,), each coordinate of each v rounded.
+
+    `to` is what `clipped_halves` takes besides.
+    """
+    total = np.zeros(seen.shape[1], np.int64)
+    for start in range(0, len(seen), PRODUCTS):
+        few = slice(start, start + PRODUCTS)
+        halves = clipped_halves(np.asfortranarray(seen[few]), size[few], *to)
+        total += joined(halves.sum(axis=1)).astype(np.int64)
+    return total
+
+
+def joined(halves: FloatArray) -> FloatArray:
+    """Return what upper halves, then lower ones, (2d, ...), are together: exact below 2⁵³."""
+    d = len(halves) // 2
+    return halves[:d] * 2.0**HALF + halves[d:]
 
 
 @compiled
@@ -258,21 +271,18 @@ def _clipped(x: float, low: float, high: float) -> float:
 
 @compiled
 def _square(
-    row: FloatArray, begin: FloatArray, units: FloatArray, scale: float, along: float
+    record: FloatArray,
+    centre: FloatArray,
+    units: FloatArray,
+    lines: int,
+    scale: float,
+    along: float,
 ) -> float:
     """Return the square of a record's vector, of which the contrast axis gives `along`."""
     if scale > 0.0:
-        for i in range(len(row)):
-            along += (scale * (row[i] - begin[i]) / units[i]) ** 2
+        for i in range(lines, len(record)):
+            along += (scale * (record[i] - centre[i]) / units[i]) ** 2
     return along
-
-
-@compiled
-def _write(terms: FloatArray, halves: FloatArray) -> None:
-    """Write the upper halves of terms, then their lower ones."""
-    for i in range(len(terms)):
-        upper = np.rint(terms[i] * 2.0**-HALF)
-        halves[i], halves[len(terms) + i] = upper, terms[i] - upper * 2.0**HALF
 
 
 @compiled
@@ -387,38 +397,45 @@ def no_totals(to: Clipping) -> Totals:
 def add_totals(totals: Totals, part: Sized, to: Clipping) -> Totals:
     """Return the sums with those of more records; the digits are added to in place."""
     (seen, size), d = part, len(to.units)
-    beyond, halves = np.zeros(to.overshoots, np.int64), np.empty((min(len(seen), PRODUCTS), 2 * d))
+    sums = np.zeros(d + to.overshoots, np.int64)
     vectors, overshoots, digits = totals
     for start in range(0, len(seen), PRODUCTS):
         few = slice(start, start + PRODUCTS)
-        own = halves[: len(seen[few])]
-        total = clipped_sum(seen[few], size[few], *to, own, beyond)
-        _carry(own.T @ own, digits)
-        vectors = list(map(add, vectors, total.tolist()))
+        halves = clipped_halves(np.asfortranarray(seen[few]), size[few], *to, sums[d:])
+        _add_exact(halves, sums, digits)
         if start + PRODUCTS >= len(seen) or (start + PRODUCTS) % BLOCK == 0:
-            overshoots = list(map(add, overshoots, beyond.tolist()))
-            beyond[:] = 0
+            found = sums.tolist()
+            vectors = list(map(add, vectors, found[:d]))
+            overshoots = list(map(add, overshoots, found[d:]))
+            sums[:] = 0
     return Totals(vectors, overshoots, digits)
 
 
-@compiled
-def _carry(products: FloatArray, digits: NDArray[np.int64]) -> None:
-    """Add Σ v·vᵀ of the products of halves, (2d, 2d), to digits, exactly."""
-    d = len(products) // 2
-    entry = d
+@partial(compiled, exact_sums=True)
+def _add_exact(halves: FloatArray, sums: NDArray[np.int64], digits: NDArray[np.int64]) -> None:
+    """Add Σ v to `sums` and Σ v·vᵀ to `digits`: whole numbers below 2⁵³, so no order rounds."""
+    d, entry = len(halves) // 2, len(halves) // 2
     for i in range(d):
+        upper, lower, total = halves[i], halves[d + i], 0.0
+        for n in range(len(upper)):
+            total += upper[n] * 2.0**HALF + lower[n]
+        sums[i] += np.int64(total)
         for j in range(i, d):
             place = i
             if j > i:
                 place, entry = entry, entry + 1
-            low = digits[0, place] + np.int64(products[d + i, d + j])
-            middle = digits[1, place] + np.int64(products[i, d + j]) + np.int64(products[j, d + i])
-            middle += low >> HALF
-            high = digits[2, place] + np.int64(products[i, j]) + (middle >> HALF)
-            digits[0, place] = low & ((1 << HALF) - 1)
-            digits[1, place] = middle & ((1 << HALF) - 1)
-            digits[2, place] = high & ((1 << 2 * HALF) - 1)
-            digits[3, place] += high >> 2 * HALF
+            others, rest, high, mixed, low = halves[j], halves[d + j], 0.0, 0.0, 0.0
+            for n in range(len(upper)):
+                high += upper[n] * others[n]
+                mixed += upper[n] * rest[n] + lower[n] * others[n]
+                low += lower[n] * rest[n]
+            first = digits[0, place] + np.int64(low)
+            second = digits[1, place] + np.int64(mixed) + (first >> HALF)
+            third = digits[2, place] + np.int64(high) + (second >> HALF)
+            digits[0, place] = first & ((1 << HALF) - 1)
+            digits[1, place] = second & ((1 << HALF) - 1)
+            digits[2, place] = third & ((1 << 2 * HALF) - 1)
+            digits[3, place] += third >> 2 * HALF
 
 
 def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:

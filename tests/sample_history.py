@@ -36,7 +36,7 @@ name = "nightly"
 title = "Ward <7>"
 population = "ward"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 run_key = "2026-03-01"
 budget = 4
 """

@@ -30,7 +30,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 20.0
 smallest_class = 1
 """

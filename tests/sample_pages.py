@@ -27,7 +27,7 @@ from tests.publish.test_local_images import document, put
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = 'population = "ward"\ndataset = "ward.toml"\nbudget = 0.5\nrun_key = "monday"\n'
-PUBLIC = "labels_and_class_sizes_are_public = true\nsmallest_class = 1\n"
+PUBLIC = 'labels = "public"\nsmallest_class = 1\n'
 RELEASES = {
     "release, public labels": CONFIG + PUBLIC,
     "release, secret labels": CONFIG,
@@ -205,7 +205,7 @@ def of_nights(folder: Path) -> Texts:
             content = document_of(nights[place])
             found[kind] = texts_of(build_release_report(content, folder / f"{place}.html"))
         found["history"] = texts_of(build_history("ward", nights, folder / "history"))
-        secret = NIGHTLY.replace("labels_and_class_sizes_are_public = true\n", "")
+        secret = NIGHTLY.replace('labels = "public"\n', "")
         for kind, card, config, opening in (
             ("night, secret labels", "", secret, 300.0),
             ("night, persons", PERSONS, NIGHTLY, 300.0),

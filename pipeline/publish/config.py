@@ -186,26 +186,6 @@ class ReleaseConfig(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _labels_are_declared(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Take labels_and_class_sizes_are_public = true for labels = "public", in full words."""
-        fields = dict(fields)
-        declared = fields.pop("labels_and_class_sizes_are_public", None)
-        if declared is None:
-            return fields
-        if not isinstance(declared, bool):
-            raise ConfigError(
-                f"labels_and_class_sizes_are_public must be true or false, found {declared!r}"
-            )
-        same = "public" if declared else "secret"
-        if fields.setdefault("labels", same) != same:
-            raise ConfigError(
-                f"labels = {fields['labels']!r} and labels_and_class_sizes_are_public = "
-                f"{str(declared).lower()} contradict each other; leave the latter out"
-            )
-        return fields
-
-    @model_validator(mode="before")
-    @classmethod
     def _names_are_plain(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Names are the ledger's, so that it knows them again."""
         rules: dict[str, Callable[[str], str]] = {

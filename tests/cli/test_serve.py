@@ -39,7 +39,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "ward.toml").write_text(card)
     (tmp_path / "nightly.toml").write_text(
         'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
-        "labels_and_class_sizes_are_public = true\n"
+        'labels = "public"\n'
     )
     monkeypatch.setenv("COVDP_LEDGER", str(tmp_path / "ledger.sqlite"))
     init_ledger(tmp_path / "ledger.sqlite").set_budget("ward-7", GDP(0.6))

@@ -118,7 +118,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("few.toml").write_text(few.replace("repetitions = 30", "repetitions = 2"))
     Path("nightly.toml").write_text(
         'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
-        "labels_and_class_sizes_are_public = true\n"
+        'labels = "public"\n'
     )
     init_ledger("ledger.sqlite").set_budget("ward-7", GDP(2.0))
     for seed, name in enumerate("ab"):

@@ -229,7 +229,7 @@ def ward(tmp_path):
     )
     (tmp_path / "release.toml").write_text(
         f'name = "r"\npopulation = "p"\ndataset = "{tmp_path / "ward.toml"}"\nbudget = 1.0\n'
-        'labels_and_class_sizes_are_public = true\ndescriptor = "grid9"\nmechanism = "ewg"\n'
+        'labels = "public"\ndescriptor = "grid9"\nmechanism = "ewg"\n'
     )
     return tmp_path
 

@@ -233,7 +233,7 @@ def test_a_release_on_volumes(ward, descriptor):
     """A release says the depth beside height and width; a descriptor of images is refused."""
     (ward / "release.toml").write_text(
         f'name = "deep"\npopulation = "p"\ndataset = "{ward / "ward.toml"}"\n'
-        f'labels_and_class_sizes_are_public = true\ndescriptor = "{descriptor}"\nbudget = 1.0\n'
+        f'labels = "public"\ndescriptor = "{descriptor}"\nbudget = 1.0\n'
     )
     config = load_release(ward / "release.toml", run_key="one")
     ledger = init_ledger(f"sqlite:///{ward / 'ledger.sqlite'}")

@@ -49,7 +49,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 0.5
 """
 STREAM = "[stream]\nhorizon = 365\n"
@@ -300,7 +300,7 @@ def test_a_class_without_images_is_planned_where_labels_are_secret(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has no error, in a release and in a stream, and what is released of it is said."""
-    secret = CONFIG.replace("labels_and_class_sizes_are_public = true\n", "")
+    secret = CONFIG.replace('labels = "public"\n', "")
     (ward / "release.toml").write_text(secret)
     (ward / "stream.toml").write_text(secret + STREAM)
     for tokens in ((), ("stream",)):

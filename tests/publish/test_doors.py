@@ -487,7 +487,7 @@ def test_numbers_of_a_forecast_are_bounded(
     (tmp_path / "ward.toml").write_text(CARD.format("folder"))
     (tmp_path / "nightly.toml").write_text(
         'name = "nightly"\npopulation = "ward-7"\ndataset = "ward.toml"\nbudget = 0.5\n'
-        "labels_and_class_sizes_are_public = true\n"
+        'labels = "public"\n'
     )
     assert words in fails(capsys, "plan", "--config", str(tmp_path / "nightly.toml"), *options)
 

@@ -29,7 +29,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 0.5
 run_key = "monday"
 """

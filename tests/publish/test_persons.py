@@ -77,7 +77,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "release.toml").write_text(
         f'name = "nightly"\npopulation = "ward-7"\ndataset = "{tmp_path}/ward.toml"\n'
-        'labels_and_class_sizes_are_public = true\nbudget = 0.5\nrun_key = "monday"\n'
+        'labels = "public"\nbudget = 0.5\nrun_key = "monday"\n'
     )
     ledger_of(tmp_path).set_budget("ward-7", GDP(1.0))
     return tmp_path

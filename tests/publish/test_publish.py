@@ -53,7 +53,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "{card}"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 0.5
 mechanism = "{mechanism}"
 run_key = "monday"
@@ -161,7 +161,7 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("labels_and_class_sizes_are_public = true", 'labels = "known"', "labels"),
+        ('labels = "public"', 'labels = "known"', "labels"),
         ("budget = 0.5", "budget = 0.5\nseed = 1", "no seed"),
         ('"auto"', '"rl"', "no hardened noise"),
         ('"auto"', '"kng"', "no hardened noise"),

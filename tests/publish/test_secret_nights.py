@@ -32,7 +32,7 @@ from pipeline.schema import NightDocument, check
 from pipeline.stream import cumulative_mean, window_mean
 from tests.publish.test_nights import documents_of
 
-SECRET = CONFIG.replace("labels_and_class_sizes_are_public = true\n", "")
+SECRET = CONFIG.replace('labels = "public"\n', "")
 HORIZON = STREAM.replace("80.0", "300.0")
 
 

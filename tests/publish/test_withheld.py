@@ -35,7 +35,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "{card}"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 0.5
 run_key = "monday"
 """

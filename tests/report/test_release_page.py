@@ -22,7 +22,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 run_key = "monday"
 budget = 0.5
 """

@@ -36,7 +36,7 @@ RELEASE = """\
 name = "night"
 population = "ward"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 0.5
 """
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["a", "b"]\npath = "ward"\n'

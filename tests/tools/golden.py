@@ -232,7 +232,7 @@ RELEASE = """
 name = "golden"
 population = "{population}"
 dataset = "{dataset}"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = {budget}
 """
 

@@ -292,7 +292,7 @@ def test_a_release_states_the_public_depth(several: Path) -> None:
     ward(several, "slices = [3, 9]\n")
     (several / "release.toml").write_text(
         f'name = "r"\npopulation = "p"\ndataset = "{several / "ward.toml"}"\nbudget = 1.0\n'
-        'labels_and_class_sizes_are_public = true\ndescriptor = "vol7"\nmechanism = "ewg"\n'
+        'labels = "public"\ndescriptor = "vol7"\nmechanism = "ewg"\n'
         "smallest_class = 1\n"
     )
     ledger = init_ledger(several / "ledger.sqlite")

@@ -37,7 +37,7 @@ CONFIG = """\
 name = "nightly"
 population = "ward-7"
 dataset = "ward.toml"
-labels_and_class_sizes_are_public = true
+labels = "public"
 budget = 2.0
 [stream]
 horizon = 3650

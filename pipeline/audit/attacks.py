@@ -53,9 +53,8 @@ from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, Budget, split
 from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
-from pipeline.stream.epochs import epoch_due
 from pipeline.stream.factorisation import from_limbs
-from pipeline.stream.history import split_epochs
+from pipeline.stream.history import epoch_due, split_epochs
 from pipeline.stream.night import add_placed, draw_count, draw_openings
 
 RECORDS = 4

@@ -53,7 +53,7 @@ from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 from pipeline.stream import column_norm
-from pipeline.stream.epochs import begin_epoch
+from pipeline.stream.history import begin_epoch
 from pipeline.stream.plan import GROWTH
 
 BUDGETS: dict[str, Budget] = {

@@ -103,9 +103,7 @@ from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import pool, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
-from pipeline.stream.epochs import part_moments
-from pipeline.stream.estimates import mean_parts
-from pipeline.stream.history import EpochHistory, split_epochs
+from pipeline.stream.history import EpochHistory, mean_parts, part_moments, split_epochs
 from pipeline.stream.plan import AGAIN, OPENING, OPENING_SHARES
 
 SHAPES = 24

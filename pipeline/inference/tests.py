@@ -71,8 +71,7 @@ from pipeline.mean import NoisyMoments
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.schema import StreamEntry
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
-from pipeline.stream.epochs import epoch_moments
-from pipeline.stream.history import EpochHistory
+from pipeline.stream.history import EpochHistory, epoch_moments
 
 LEVEL = 0.95
 """Confidence of the region of a difference."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +50,7 @@ from pipeline.schema import (
     read_ours,
 )
 from pipeline.stream import WINDOWS, StreamMechanism
-from pipeline.stream.estimates import _cumulative_mean
-from pipeline.stream.history import EpochHistory, split_epochs
+from pipeline.stream.history import EpochHistory, _cumulative_mean, split_epochs
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
@@ -342,26 +342,10 @@ def night_means(
     """
     with suppress(OutputError):
         histories = read_histories(documents)
-        pasts = [split_epochs(found.stream, found.nights) for found in histories]
-        known = {
-            night: tuple(
-                class_mean(found, past, night, row)
-                for found, past, row in zip(
-                    histories, pasts, documents[night - 1].classes, strict=True
-                )
-            )
+        return {
+            night: tuple(map(class_mean, histories, repeat(night), documents[night - 1].classes))
             for night in nights
         }
-        if (end := len(documents)) in known:
-            known[end] = tuple(
-                one._replace(
-                    changes=tuple(
-                        window_test(found.stream, found.nights, past, nights) for nights in WINDOWS
-                    )
-                )
-                for one, found, past in zip(known[end], histories, pasts, strict=True)
-            )
-        return known
     return {
         night: tuple(
             NightMean(row.n, mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
@@ -385,30 +369,23 @@ def window_means(
     )
 
 
-def class_mean(
-    found: ClassHistory, past: EpochHistory, night: int, row: NightClassPart
-) -> NightMean:
+def class_mean(found: ClassHistory, night: int, row: NightClassPart) -> NightMean:
     """Return the mean of a class up to a night, that of the streams before it included.
 
-    `past` is the history of all its nights in parts, `row` what the night's document says of it.
+    `row` is what the night's document says of it.
     """
-    until = _until(found, past, night)
-    bias = _bias(found.stream, until)
-    estimate = (
-        read_estimate(row.joined, found.stream)
-        if row.joined
-        else _cumulative_mean(found.stream, until)
-    )
+    stream, past = found.stream, split_epochs(found.stream, found.nights[:night])
+    last = WINDOWS if night == len(found.nights) else ()
+    changes = tuple(window_test(stream, found.nights, past, nights) for nights in last)
+    bias, joined = _bias(stream, past), row.joined
+    estimate = read_estimate(joined, stream) if joined else _cumulative_mean(stream, past)
     if estimate is None:
-        return NightMean(row.n, Mean(None, None), bias)
-    if not row.joined:
-        error = stream_error(found.stream, until, stated_biases)
-        if error is not None:
-            hidden = any(one.clipped > CLIPPED for one in error.moments)
-            return NightMean(
-                estimate.n, Mean(estimate.offset, None if hidden else error.sample), bias
-            )
-    return NightMean(estimate.n, Mean(estimate.offset, estimate.covariance + bias), bias)
+        return NightMean(row.n, NONE, bias, changes)
+    mean = Mean(estimate.offset, estimate.covariance + bias)
+    if not joined and (error := stream_error(stream, past, stated_biases)) is not None:
+        hidden = any(one.clipped > CLIPPED for one in error.moments)
+        mean = Mean(estimate.offset, None if hidden else error.sample)
+    return NightMean(estimate.n, mean, bias, changes)
 
 
 def stated_biases(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
@@ -424,17 +401,3 @@ def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
     biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in past.segments]
     line, rest = shares @ np.array(biases).reshape(-1, 2)
     return of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)
-
-
-def _until(found: ClassHistory, past: EpochHistory, night: int) -> EpochHistory:
-    """Return a history as it was after a night."""
-    opening = past.openings[-1].night if past.openings else 0
-    if night < opening or past.holds:
-        return split_epochs(found.stream, found.nights[:night])
-    segments = tuple(
-        part.until(found.stream, many)
-        for part in past.segments
-        if (many := night - part.epoch.first + 1) > 0
-    )
-    survey = past.survey[: night - opening]
-    return replace(past, survey=survey, segments=segments)

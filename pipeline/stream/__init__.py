@@ -8,26 +8,25 @@ Every privacy unit comes on one night. A release anew each night would spend its
 here what a privacy unit pays is spread over all nights to come, up to a public horizon, and the
 noise is only ‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten
 years, where anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the
-guarantee), ``mechanism.py``, ``history.py``, ``estimates.py``, ``epochs.py``, ``night.py``.
+guarantee), ``mechanism.py``, ``history.py``, ``night.py``.
 """
 
-from pipeline.stream.epochs import latest_moments as latest_moments
-from pipeline.stream.estimates import WINDOWS as WINDOWS
-from pipeline.stream.estimates import CumulativeMean as CumulativeMean
-from pipeline.stream.estimates import WindowMean as WindowMean
-from pipeline.stream.estimates import covariance_of as covariance_of
-from pipeline.stream.estimates import cumulative_mean as cumulative_mean
-from pipeline.stream.estimates import join_streams as join_streams
-from pipeline.stream.estimates import window_between as window_between
-from pipeline.stream.estimates import window_mean as window_mean
 from pipeline.stream.factorisation import coefficients as coefficients
 from pipeline.stream.factorisation import column_norm as column_norm
+from pipeline.stream.history import WINDOWS as WINDOWS
+from pipeline.stream.history import CumulativeMean as CumulativeMean
 from pipeline.stream.history import Epoch as Epoch
 from pipeline.stream.history import Night as Night
 from pipeline.stream.history import OpeningRelease as OpeningRelease
 from pipeline.stream.history import PrivateSums as PrivateSums
+from pipeline.stream.history import WindowMean as WindowMean
+from pipeline.stream.history import covariance_of as covariance_of
+from pipeline.stream.history import cumulative_mean as cumulative_mean
 from pipeline.stream.history import empty_state as empty_state
+from pipeline.stream.history import join_streams as join_streams
 from pipeline.stream.history import split_epochs as split_epochs
+from pipeline.stream.history import window_between as window_between
+from pipeline.stream.history import window_mean as window_mean
 from pipeline.stream.mechanism import StreamMechanism as StreamMechanism
 from pipeline.stream.night import add_placed as add_placed
 from pipeline.stream.night import add_units as add_units

@@ -17,6 +17,7 @@ tight error bounds on differentially private continual counting" (2023).
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,8 @@ WEIGHT_UNIT = 2**52
 """Weights are multiples of 1 over this."""
 GUARD_BITS = 64
 """Further binary digits of the recurrence, which loses less than one unit of the last a step."""
-LIMB_BITS, LIMBS = 16, 8
-"""Whole numbers are kept as 8 limbs of 16 binary digits, the lowest first, the last signed."""
-HALF_WEIGHT_BITS, NIGHTS_PER_BLOCK = 27, 4096
-"""Binary digits of half a weight, and nights added up at a time: 27 + 16 + 12 are below 63."""
+LIMBS = 8
+"""Whole numbers are held as 8 limbs of 16 binary digits, the lowest first, the last signed."""
 
 Limbs = NDArray[np.uint16]
 """Whole numbers below 2¹²⁷ in limbs, (..., `LIMBS`)."""
@@ -75,13 +74,6 @@ def column_norm(horizon: int) -> float:
     return round_up(Fraction(sum(c * c for c in integer_weights(horizon)), WEIGHT_UNIT**2), 2)
 
 
-@lru_cache(maxsize=8)
-def _halves(horizon: int) -> NDArray[np.int64]:
-    """Return the lower and the upper half of each of the weights, (2, H)."""
-    whole = np.array(integer_weights(horizon), dtype=np.int64)
-    return np.stack([whole & ((1 << HALF_WEIGHT_BITS) - 1), whole >> HALF_WEIGHT_BITS])
-
-
 def to_limbs(numbers: Sequence[int]) -> Limbs:
     """Return whole numbers in limbs, (m, `LIMBS`).
 
@@ -96,43 +88,32 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
 
 def from_limbs(whole: Limbs) -> list[int]:
     """Return the numbers that limbs are of, (m, `LIMBS`)."""
-    return _join_limbs(_signed(whole)[np.newaxis])
+    return [int.from_bytes(number.tobytes(), "little", signed=True) for number in whole]
 
 
 def weighted_sums(rows: Limbs) -> list[int]:
     """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
 
-    Of however many nights the horizon has, those are the first t weights.
+    Of however many nights the horizon has, those are the first t weights. The numbers of a night
+    are the digits of one, in base 2²⁵⁶, so that one product a night weighs all. Before, 2¹²⁷ is
+    added to each, by its sign bit, so that none is below 0; after, it is subtracted: no digit is
+    2¹²⁸·2⁵²·t or larger.
 
     Parameters
     ----------
     rows : array of uint16, shape (t, m, `LIMBS`)
-        x_1, …, x_t: products of limbs and halves of weights add up in 64 bits.
+        x_1, …, x_t.
     """
     enough = 1 << len(rows).bit_length()  # few tables are made
-    used, total = _halves(enough)[:, len(rows) - 1 :: -1], [0] * rows.shape[1]
-    for start in range(0, len(rows), NIGHTS_PER_BLOCK):
-        some = _signed(rows[start : start + NIGHTS_PER_BLOCK])
-        parts = used[:, start : start + NIGHTS_PER_BLOCK] @ some.reshape(len(some), -1)
-        found = _join_limbs(parts.reshape(2, -1, LIMBS))
-        total = [one + other for one, other in zip(total, found, strict=True)]
-    return total
-
-
-def _signed(whole: Limbs) -> NDArray[np.int64]:
-    found = whole.astype(np.int64)
-    found[..., -1] -= found[..., -1] >> (LIMB_BITS - 1) << LIMB_BITS
-    return found
-
-
-def _join_limbs(parts: NDArray[np.int64]) -> list[int]:
-    """Return the numbers of parts of limbs, (halves, m, `LIMBS`)."""
-    places = [
-        [1 << LIMB_BITS * i + HALF_WEIGHT_BITS * half for i in range(LIMBS)]
-        for half in range(len(parts))
-    ]
-    found = sum(np.array(row, object) @ one.T for row, one in zip(places, parts, strict=True))
-    return [int(one) for one in found]
+    weights = integer_weights(enough)[len(rows) - 1 :: -1]
+    digits = np.zeros((*rows.shape[:2], 2 * LIMBS), np.uint16)
+    digits[..., :LIMBS] = rows
+    digits[..., LIMBS - 1] ^= 1 << 15
+    nights = (int.from_bytes(night.tobytes(), "little") for night in digits)
+    total = sum(map(mul, weights, nights)).to_bytes(rows.shape[1] * 4 * LIMBS, "little")
+    found = np.frombuffer(total, np.uint16).reshape(-1, 2 * LIMBS)
+    added = sum(weights) << 127
+    return [int.from_bytes(digit.tobytes(), "little") - added for digit in found]
 
 
 def weighted(rows: Limbs, per: float) -> FloatArray:

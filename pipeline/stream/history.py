@@ -1,4 +1,9 @@
-"""What a stream remembers of a class: what was released, which is public, and what was not."""
+"""What a stream remembers of a class: what was released, which is public, and what was not.
+
+All that follows from the former is here as well: its openings and epochs, where the records of the
+next nights are clipped, the mean of all records so far, and that of any nights. This is
+post-processing: it reads what nights released, and public numbers.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,13 +13,19 @@ from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.arrays import COORDINATES, COUNT, SIZE, FloatArray
+from pipeline.errors import ConfigError
+from pipeline.geometry import Manifold
 from pipeline.mean import NoisyMoments
-from pipeline.mean.clip import Clip
+from pipeline.mean.clip import Clip, choose_clip, choose_interval, mean_units, reaches, spread
+from pipeline.mean.histogram import SurveyPosterior, merge, read_survey
+from pipeline.mean.noisy_moments import Part, clip_moments, pool
 from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
-from pipeline.mean.rounds import SQRT2
+from pipeline.mean.rounds import SQRT2, observe
 from pipeline.mean.sums import PER_UNIT, pairs
+from pipeline.mean.tuning import FIRST_RADIUS
 from pipeline.stream.factorisation import (
     LIMBS,
     WEIGHT_UNIT,
@@ -24,6 +35,12 @@ from pipeline.stream.factorisation import (
     weighted_sums,
 )
 from pipeline.stream.mechanism import StreamMechanism
+from pipeline.stream.plan import AIM, GROWTH
+
+SURE = 3.0
+"""Of how many of its deviations a released count is, at least, to divide the sum of a window."""
+WINDOWS = (1, 7, 30, 90)
+"""Nights of the windows that are usual: the last night, a week, a month, a quarter."""
 
 
 class NoisyShares(NamedTuple):
@@ -215,12 +232,6 @@ class EpochNights:
         """By what share of itself `n` is off."""
         return self.n_sd / max(self.n, 1)
 
-    def until(self, stream: StreamMechanism, nights: int) -> "EpochNights":
-        """Return its first nights."""
-        series = self.units, self.shells, self.w, self.moments
-        counts = None if self.counts is None else self.counts[:nights]
-        return _epoch_nights(stream, self.epoch, [values[:nights] for values in series], counts)
-
 
 class OpeningPart(NamedTuple):
     """An opening: its night, what it released, how many records it had, and the noise of that."""
@@ -308,23 +319,18 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
 
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
-    epoch = nights[0].epoch
-    assert epoch is not None
-    names = ("units", "shells", "w", "moment", "count")[: 5 if stream.plan.secret else 4]
-    series = [np.array([getattr(night, name) for night in nights], np.float64) for name in names]
-    return _epoch_nights(stream, epoch, series[:4], series[4] if stream.plan.secret else None)
-
-
-def _epoch_nights(
-    stream: StreamMechanism, epoch: Epoch, series: Sequence[FloatArray], counts: FloatArray | None
-) -> EpochNights:
     """Return the nights of an epoch, and how many records they say came."""
-    units, shells, w, moments = series
+    epoch, counts = nights[0].epoch, None
+    assert epoch is not None
+    units, shells, w, moments = (
+        np.array([getattr(night, name) for night in nights], np.float64)
+        for name in ("units", "shells", "w", "moment")
+    )
     n, n_sd = int(units.sum()), 0.0
-    if counts is not None:
+    if stream.plan.secret:
+        counts = np.array([night.count for night in nights], np.float64)
         sigma = stream.noise_of_sum(stream.steps[2].sigma, len(counts)) / COUNT_UNIT
-        total = float(sum_row(1, len(counts), stream.plan.horizon) @ counts)
-        found = released_count(total, sigma, n)
+        found = released_count(float(sum_of(stream, counts)), sigma, n)
         n, n_sd = int(found.divisor[0]), float(found.sd[0])
     return EpochNights(epoch, units, shells, w, moments, counts, n, n_sd)
 
@@ -335,12 +341,395 @@ def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> Released
     Labels are secret: it is what the counts say.
     """
     (step,) = stream.count_steps
-    row = sum_row(1, len(history), stream.plan.horizon)
     sigma = stream.noise_of_sum(step.sigma, len(history)) * SQRT2
-    total = float(row @ np.array([night.count for night in history]))
-    return released_count(total, sigma, history[-1].n_so_far)
+    total = sum_of(stream, np.array([night.count for night in history]))
+    return released_count(float(total), sigma, history[-1].n_so_far)
 
 
 def released_count(total: float, sigma: float, most: int) -> ReleasedCount:
     """Return a count with noise of σ, of which it is public that it is at most `most`."""
     return ReleasedCount(np.array([total]), np.array([sigma**2]), max(most, 1))
+
+
+def epoch_due(past: EpochHistory) -> bool:
+    """Tell whether an epoch begins tonight: after an opening for good, or when N has grown."""
+    if not past.segments:
+        return not past.holds
+    return past.n >= GROWTH * (past.n - past.segments[-1].n)
+
+
+def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
+    """Return the epoch that begins tonight: a function of released values and public numbers.
+
+    Its centre is the mean of all records so far, its clip the best for the noise that is expected
+    when there are `AIM` times as many records, which come at the rate of so far. A clip of the
+    whole region is not considered: at N·μ of an opening it is never the best.
+
+    Raises
+    ------
+    ConfigError
+        Before the opening.
+    """
+    past = split_epochs(stream, history)
+    found, opened = _cumulative_mean(stream, past), past.opened
+    if found is None or opened is None:
+        raise ConfigError("an epoch begins after the opening; hold the records back until then")
+    shells, around = opened.shells, opened.offset
+    if past.segments and past.segments[-1].n:
+        shells, around = _shells(stream, past.segments[-1]), past.segments[-1].epoch.centre
+    slack = (past.n_sd / past.n) ** 2
+    survey, filled, _ = _histograms(stream, past, shells, around, slack)
+    more, left = (AIM - 1.0) * found.n, stream.plan.horizon - len(history)
+    nights = max(1, min(left, round(more / found.n * len(history))))
+    sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
+    secret = stream.plan.secret
+    count_error = sigma / COUNT_UNIT if secret else 0.0
+    interval = choose_interval(
+        survey, stream.bins, stream.frame, sigma=sigma, radius=radius, count_error=count_error
+    )
+    clip = choose_clip(
+        interval,
+        survey,
+        filled,
+        stream.bins,
+        stream.frame,
+        sigma=sigma,
+        diameter=stream.feasible_set.diameter,
+        cover=math.inf if secret else stream.feasible_set.cover,
+        curvature=0.0,
+        doubt=0.0,  # what curvature makes of it is nothing here
+        count_error=count_error,
+    )
+    return Epoch(len(history) + 1, found.offset, clip)
+
+
+def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
+    """Return what each part of the mean of all records so far says of its own; see `pooled_parts`.
+
+    Empty before the opening.
+    """
+    epochs = (epoch_moments(stream, past, segment) for segment in past.segments if segment.n)
+    return *(part.release.observed for part in past.openings), *epochs
+
+
+def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
+    """Return what one epoch says of its records, of which there are some, nothing shrunk."""
+    clip, centre, bins, frame = last.epoch.clip, last.epoch.centre, stream.bins, stream.frame
+    shells, rows = _shells(stream, last), np.hstack([last.w, last.moments])
+    survey, filled, noise = _histograms(stream, past, shells, centre, last.relative**2)
+    return clip_moments(
+        last.n,
+        centre,
+        sum_of(stream, rows) / last.n,
+        clip,
+        frame,
+        line_coordinate=stream.spot(centre),
+        spread=spread(survey, filled, bins, clip, frame, noise, moved=False),
+        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
+        noises=(shells.noise, noise),
+        reach=reaches(clip, frame, stream.prior),
+        n_sd=last.n_sd,
+    )
+
+
+def _histograms(
+    stream: StreamMechanism,
+    past: EpochHistory,
+    shells: NoisyShares,
+    centre: FloatArray,
+    slack: float,
+) -> tuple[SurveyPosterior, FloatArray, float]:
+    """Return what the survey says, the smoothed shells, and the noise of a share of the survey.
+
+    Shells are counted around `centre`; `slack` is the variance of their sum, as in `merge`.
+    """
+    shares, noise = _survey(stream, past)
+    survey = read_survey(shares, noise, stream.bins, (past.n_sd / past.n) ** 2)
+    moved = np.linalg.norm(stream.in_axes(centre)[stream.frame.lines :])
+    steady, own = stream.bins[1].steady(moved), shells.noise / SQRT2
+    filled = merge(shells.values, survey.far, own, noise / SQRT2, steady, slack)
+    return survey, filled, noise
+
+
+def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
+    """Return the shares in the bins of the survey: the last opening's and the nights'."""
+    assert past.opened is not None
+    first, n = past.opened.survey, past.streamed
+    if not n:
+        return first
+    later = _shares(stream, past.survey, n, stream.steps[0].sigma)
+    weight = later.noise**2 / (first.noise**2 + later.noise**2)
+    values = weight * first.values + (1.0 - weight) * later.values
+    return NoisyShares(values, first.noise * math.sqrt(weight))
+
+
+def _shells(stream: StreamMechanism, last: EpochNights) -> NoisyShares:
+    """Return the shares in the shells of an epoch."""
+    return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
+
+
+def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
+    """Return the radius of the last epoch's clip, of the opening's before there is one."""
+    if past.segments:
+        return float(past.segments[-1].epoch.clip.radius)
+    assert past.opened is not None
+    observed, frame = past.opened.observed, stream.frame
+    if observed.moment is None:  # the clip was the whole region
+        return FIRST_RADIUS * stream.prior.least
+    return float((observed.axes @ frame.to_axes)[-1, -1]) / 2.0
+
+
+def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:
+    """Return the shares of n records that a series of counts over √2 says."""
+    noise = stream.noise_of_sum(sigma, len(released)) * SQRT2 / n
+    return NoisyShares(sum_of(stream, released) * SQRT2 / n, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class CumulativeMean:
+    """The mean of n records.
+
+    Attributes
+    ----------
+    space : Manifold
+        The chart that `offset` is in.
+    offset : array, shape (d,)
+        The mean in the chart.
+    covariance : array, shape (d, d)
+        Of its error, as predicted: noise, some of the bias of clipping, and what parts of unequal
+        weight leave.
+    n : int
+        Number of records.
+    spread : array, shape (d, d)
+        Covariance that single records are thought to have.
+    """
+
+    space: Manifold
+    offset: FloatArray
+    covariance: FloatArray
+    n: int
+    spread: FloatArray
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """The mean, on the manifold."""
+        return on_manifold(self.space, self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowMean:
+    """The mean of the records of some nights, nothing shrunk.
+
+    Attributes
+    ----------
+    space : Manifold
+        The chart that `offset` is in.
+    first, last : int
+        Its nights.
+    n : int
+        Records that came in them.
+    offset : array, shape (d,)
+        The mean of their clipped coordinates, with noise.
+    covariance : array, shape (d, d)
+        Of that noise, exactly where labels are public; what clipping did is not in it.
+    rows : tuple of array
+        For each epoch, the weight of each night's noise in each entry of w.
+    ways : tuple of array, shape (d,)
+        Where labels are secret, for each epoch, by how much one record too many in it moves the
+        sum.
+    n_sd : float
+        Standard deviation of the noise of `n`.
+    """
+
+    space: Manifold
+    first: int
+    last: int
+    n: int
+    offset: FloatArray
+    covariance: FloatArray
+    rows: tuple[FloatArray, ...]
+    ways: tuple[FloatArray, ...] = ()
+    n_sd: float = 0.0
+
+    @property
+    def point(self) -> NDArray[np.float64]:
+        """The mean, on the manifold."""
+        return on_manifold(self.space, self.offset)
+
+
+def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
+    """Return coordinates of a chart as a point of its manifold; matrices are definite."""
+    return np.asarray(space.points(offset))  # type: ignore[attr-defined]  # a FlatChart
+
+
+def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> CumulativeMean | None:
+    """Return the mean of all records so far, None before the opening.
+
+    Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
+    """
+    return _cumulative_mean(stream, split_epochs(stream, history))
+
+
+def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeMean | None:
+    """Return the same of a history in its parts."""
+    pooled = mean_parts(stream, past)
+    return None if pooled is None else _pool(stream.space, *pooled, stream)
+
+
+def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
+    """Return the parts of the mean of all records so far, and the covariance of single records.
+
+    Openings come first, then every epoch that has records; None before the opening.
+    """
+    if past.opened is None:
+        return None
+    parts = [Part(one.n, one.release.offset, one.release.belief) for one in past.openings]
+    parts += [_observed(stream, segment) for segment in past.segments if segment.n]
+    clip = past.segments[-1].epoch.clip if past.segments else None
+    return parts, stream.spread(clip)
+
+
+def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> CumulativeMean:
+    """Return the mean of the records of several streams, each with records of its own.
+
+    Raises
+    ------
+    ConfigError
+        When there is none, or one is of another geometry.
+    """
+    if not estimates or any(found.space != stream.space for found in estimates):
+        raise ConfigError("streams of one geometry are joined, one or more; take others apart")
+    parts = [Part(found.n, found.offset, found.covariance) for found in estimates]
+    weights = [found.n for found in estimates]
+    spread = np.average([found.spread for found in estimates], axis=0, weights=weights)
+    return _pool(stream.space, parts, spread, stream)
+
+
+def window_mean(
+    stream: StreamMechanism, history: Sequence[Night], nights: int
+) -> WindowMean | None:
+    """Return the mean of the records of the last `nights` nights, None where none of them came.
+
+    A window reaches back to the opening at most: what was released there is one mean, which no
+    night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
+    either if a count of `SURE` of its deviations or fewer is all that was released.
+    """
+    return window_between(stream, history, len(history) - nights + 1, len(history))
+
+
+def window_between(
+    stream: StreamMechanism, history: Sequence[Night], first: int, last: int
+) -> WindowMean | None:
+    """Return the same of the nights from `first` to `last`.
+
+    Raises
+    ------
+    ConfigError
+        When they are no nights of the history.
+    """
+    if not first <= last <= len(history) or last < 1:
+        raise ConfigError(
+            f"a window ends with one of the {len(history)} nights so far, and begins no later, "
+            f"found {first} to {last}"
+        )
+    segments = split_epochs(stream, history).segments
+    if not segments:
+        return None
+    first = max(first, segments[0].epoch.first)
+    frame, total, n, rows = stream.frame, np.zeros(stream.space.dim), 0.0, list[FloatArray]()
+    covariance, variance = np.zeros((stream.space.dim, stream.space.dim)), 0.0
+    for segment in segments:
+        begin, t = segment.epoch.first, len(segment.w)
+        start, end = max(first - begin, 0), min(max(last - begin + 1, 0), t)
+        row = np.zeros(t)
+        if start < end:
+            row[:end] = sum_row(start + 1, end, stream.plan.horizon)
+        scale = mean_units(segment.epoch.clip, frame)
+        many = float(segment.units[start:end].sum())
+        if segment.counts is not None:
+            many = float(row @ segment.counts)
+            variance += float(row @ row) * (stream.steps[2].sigma / COUNT_UNIT) ** 2
+        total += (row @ segment.w * scale) @ frame.from_axes + many * _middle(stream, segment)
+        covariance += float(row @ row) * _noise(stream, segment)
+        n += many
+        rows.append(row)
+    rows, n_sd = [row / n for row in rows] if n else [], math.sqrt(variance)
+    if not n or n < SURE * n_sd:
+        return None
+    offset, covariance, ways = total / n, covariance / n**2, tuple[FloatArray, ...]()
+    if stream.plan.secret:
+        ways = tuple(_middle(stream, segment) - offset for segment in segments)
+        for row, way in zip(rows, ways, strict=True):
+            covariance += float(row @ row) * _count_noise(stream, way, way)
+    n = max(round(n), 1)
+    return WindowMean(stream.space, first, last, n, offset, covariance, tuple(rows), ways, n_sd)
+
+
+def covariance_of(
+    stream: StreamMechanism, history: Sequence[Night], one: WindowMean, other: WindowMean
+) -> FloatArray:
+    """Return the covariance of the noise of two windows of a history, (d, d), exactly.
+
+    They share the noise of the nights before them: neighbouring windows are correlated.
+    """
+    found = np.zeros((stream.space.dim, stream.space.dim))
+    for place, (segment, row, column) in enumerate(
+        zip(split_epochs(stream, history).segments, one.rows, other.rows, strict=False)
+    ):
+        few = min(len(row), len(column))
+        noise = _noise(stream, segment)
+        if stream.plan.secret:
+            noise = noise + _count_noise(stream, one.ways[place], other.ways[place])
+        found += float(row[:few] @ column[:few]) * noise
+    return found
+
+
+def _count_noise(stream: StreamMechanism, one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return what the noise of one night's count adds to the covariance of two sums, (d, d)."""
+    return (stream.steps[2].sigma / COUNT_UNIT) ** 2 * np.outer(one, other)
+
+
+def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
+    """Return S_t, the noised sum of all nights of a series, of w_1, …, w_t."""
+    return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
+
+
+def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
+    """Return the covariance of the noise of one w of an epoch, in the chart."""
+    scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
+    return np.asarray((stream.frame.from_axes.T * scale**2) @ stream.frame.from_axes)
+
+
+def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
+    """Return where a record is whose vector is 0."""
+    epoch, frame = segment.epoch, stream.frame
+    found = np.zeros(stream.space.dim)
+    found[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
+    return np.asarray(epoch.centre + found @ frame.from_axes)
+
+
+def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
+    """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
+    epoch = segment.epoch
+    vector = sum_of(stream, segment.w) / segment.n
+    sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
+    spot = stream.spot(epoch.centre)
+    frame = stream.frame
+    found, covariance = observe(
+        vector,
+        epoch.clip,
+        frame,
+        line_coordinate=spot,
+        shift=0.0,
+        sigma=sigma,
+        relative=segment.relative,
+    )
+    return Part(segment.n, epoch.centre + found, covariance)
+
+
+def _pool(
+    space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: StreamMechanism
+) -> CumulativeMean:
+    """Return the mean of the records of all parts, by precision, inside the region; see `pool`."""
+    found, n = pool(parts, spread), sum(part.n for part in parts)
+    return CumulativeMean(space, stream.feasible_set.inside(found.mean), found.of_units, n, spread)

@@ -26,7 +26,6 @@ from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
-from pipeline.stream.epochs import begin_epoch, epoch_due
 from pipeline.stream.factorisation import Limbs, to_limbs
 from pipeline.stream.history import (
     Epoch,
@@ -34,6 +33,8 @@ from pipeline.stream.history import (
     Night,
     OpeningRelease,
     PrivateSums,
+    begin_epoch,
+    epoch_due,
     split_epochs,
     waiting_count,
 )

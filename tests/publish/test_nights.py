@@ -56,10 +56,11 @@ from pipeline.stream import (
     column_norm,
     cumulative_mean,
     empty_state,
-    latest_moments,
+    split_epochs,
     window_mean,
 )
 from pipeline.stream import release_night as next_night
+from pipeline.stream.history import part_moments
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
@@ -113,7 +114,8 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
             assert np.array_equal(mine.covariance, theirs.covariance)
     for t in range(2, 10):
         one, other = (
-            latest_moments(s, h[:t]) for s, h in ((found.stream, found.nights), (stream, history))
+            part_moments(s, split_epochs(s, h[:t]))[-1]
+            for s, h in ((found.stream, found.nights), (stream, history))
         )
         for name in NoisyMoments._fields:
             assert np.array_equal(getattr(one, name), getattr(other, name))
@@ -278,7 +280,7 @@ def test_no_other_record_of_a_person_is_drawn(
     Nor is a night that was claimed. A person with another record on later nights would pay for
     both.
     """
-    declared = "labels_and_class_sizes_are_public = true\n"
+    declared = 'labels = "public"\n'
     config = CONFIG if labels == "public" else CONFIG.replace(declared, "")
     ward.write(PERSONS, config, STREAM.replace("80.0", "300.0"))
     ward.put(well=30, ill=30)
@@ -585,7 +587,7 @@ def test_the_least_opening_is_the_first_with_a_region(units: int, manifold: str)
 @pytest.mark.parametrize("labels", ["public", "secret"])
 def test_a_first_look_is_made_good(ward: Ward, labels: str, tmp_path: Path) -> None:
     """Nights between two openings say the mean of the first; the documents alone give it back."""
-    config = CONFIG.replace("labels_and_class_sizes_are_public = true", f'labels = "{labels}"')
+    config = CONFIG.replace('labels = "public"', f'labels = "{labels}"')
     ward.write(config=config, stream=STREAM.replace("80.0", "40.0"))
     documents = []
     for day, images in enumerate((2, 3, 14, 5, 3), start=1):

@@ -244,8 +244,7 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     alone = cumulative_mean(known.stream, known.nights)
     assert alone is not None
     both = join_streams(known.stream, alone, replace(alone, n=100))
-    past = split_epochs(known.stream, known.nights)
-    found = class_mean(known, past, 8, row.model_copy(update={"joined": estimate_part(both)}))
+    found = class_mean(known, 8, row.model_copy(update={"joined": estimate_part(both)}))
     assert found.n == 124
     assert found.mean.point is not None
     np.testing.assert_allclose(found.mean.point, both.offset, rtol=1e-9)
@@ -292,7 +291,6 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
             nights.append(released)
         found = class_mean(
             ClassHistory(0, "tissue", stream, tuple(nights)),
-            split_epochs(stream, nights),
             len(nights),
             night_class_of({"n": count}),
         )

@@ -27,7 +27,6 @@ from pipeline.stream import (
     column_norm,
     cumulative_mean,
     empty_state,
-    epochs,
     release_night,
     split_epochs,
     window_mean,
@@ -262,7 +261,7 @@ def test_no_epoch_covers_the_region(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(cover)
         return choose_clip(*told, cover=cover, **more)
 
-    monkeypatch.setattr(epochs, "choose_clip", choose)
+    monkeypatch.setattr("pipeline.stream.history.choose_clip", choose)
     run(stream(), classes_with(stream(), 1, 0, ends()[0]), [Recorded() for _ in range(CLASSES)])
     assert asked
     assert set(asked) == {math.inf}

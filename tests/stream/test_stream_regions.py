@@ -44,8 +44,7 @@ from pipeline.stream import (
     release_night,
     split_epochs,
 )
-from pipeline.stream.epochs import part_moments
-from pipeline.stream.estimates import mean_parts
+from pipeline.stream.history import mean_parts, part_moments
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 PAIRS = 20

@@ -454,7 +454,7 @@ def test_another_release_is_never_written_over(ward: Path) -> None:
     [
         ("budget = 0.5", "budget = true", "budget"),
         ("budget = 0.5", 'budget = "0.5"', "budget"),
-        ("are_public = true", 'are_public = "yes"', "public"),
+        ('labels = "public"', "labels = true", "labels"),
         ('"monday"', f'"{"m" * 101}"', "run_key"),
         ('"nightly"', f'"{"n" * 61}"', "name"),
         ('"auto"', '"extrinsic-gaussian"\nnoise = "float"', "need not be covariances"),

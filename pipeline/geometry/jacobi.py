@@ -7,28 +7,33 @@ Points X = L Lᵀ are looked at from SPD bases B = C Cᵀ. G = C⁻¹ L is the p
 rotations of its columns give log(G Gᵀ) without forming C⁻¹ X C⁻ᵀ, which would square the condition.
 G Gᵀ differs from B^{−1/2} X B^{−1/2} by the rotation R = B^{−1/2} C.
 
-`spectra_side_by_side` takes less than half the time of `spectra`. Rotations of one small matrix
-wait for each other's square roots, so one rotation of each of `SIMD_WIDTH` matrices is taken at
-once, in arrays whose last axis is the matrix. Each number is made by the same operations in the
-same order, so it is the same to the last bit: a matrix that is done is left as it is, and another
-sweep over it finds so again. Next on the path: ``linalg.py`` and ``spd.py``, which give these
-loops their guarantees.
+Rotations of one small matrix wait for each other's square roots, so one rotation of each of
+`SIMD_WIDTH` matrices, a group, is taken at once, in arrays whose last axis is the matrix: less than
+half the time of one by one. Each number is made by the same operations in the same order whichever
+matrices are beside it, so it is the same to the last bit: a matrix that is done is left as it is,
+and another sweep over it finds so again. Next on the path: ``linalg.py`` and ``spd.py``, which give
+these loops their guarantees.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.parallel import compiled
+from pipeline.parallel import SHARE, compiled, spread
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice. Whatever is left after so many is taken."""
 BLOCK = 256
 """Points summed one after the other; the sums of blocks are then added in order."""
+SIMD_WIDTH = 16
+"""Matrices side by side: two vectors of the widest kind, which need not wait for each other."""
+Work: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""Of each matrix: product of two columns, cosine and sine, and 0, 1 if it turns, 2 if it cannot."""
 
 
 @compiled
@@ -47,45 +52,91 @@ def rounds(k: int) -> Indices:
 
 
 @compiled
-def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices) -> bool:
-    """Rotate the k columns of a factor until they are orthogonal; write their squared norms.
+def _measure(columns: FloatArray, squares: FloatArray) -> None:
+    """Write the squared norms of all columns, of their first k entries."""
+    squares[:] = 0.0
+    for p in range(squares.shape[0]):
+        for t in range(squares.shape[0]):
+            for j in range(squares.shape[1]):
+                squares[p, j] += columns[p, t, j] * columns[p, t, j]
 
-    Row j of `columns` holds column j: its first k entries decide the rotations, entries after them
-    (for instance the identity, to collect the rotations) are carried along. Return False where a
-    square leaves the range of floats: never between condition numbers up to 1e100.
+
+@compiled
+def _find_angles(squares: FloatArray, p: int, q: int, tolerance: float, work: Work) -> float:
+    """Find the rotations of columns p and q, and take over what they make of `squares`.
+
+    Return 0 if none of the matrices turns, 2 if a square has left the range of floats, else 1.
     """
-    k, length = columns.shape
+    product, cosine, sine, turns = work
+    most = 0.0
+    for j in range(len(product)):
+        limit = tolerance * math.sqrt(squares[p, j]) * math.sqrt(squares[q, j])
+        turns[j] = 1.0 if abs(product[j]) > limit else 0.0
+    for j in range(len(product)):
+        most = max(most, turns[j])
+    if most == 0.0:
+        return most
+    for j in range(len(product)):
+        gap = squares[q, j] - squares[p, j]
+        root = math.sqrt(gap * gap + 4.0 * product[j] * product[j])
+        share = 2.0 / (abs(gap) + root)
+        tangent = (share if gap >= 0.0 else -share) * product[j]
+        cosine[j] = math.sqrt(0.5 + 0.5 * abs(gap) / root)
+        sine[j] = cosine[j] * tangent
+        moved = tangent * product[j]
+        turned = turns[j] > 0.0
+        squares[p, j] = squares[p, j] - moved if turned else squares[p, j]
+        squares[q, j] = squares[q, j] + moved if turned else squares[q, j]
+        turns[j] = turns[j] if not turned or 1e-140 < root < math.inf else 2.0
+    for j in range(len(product)):
+        most = max(most, turns[j])
+    return most
+
+
+@compiled
+def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices, work: Work) -> bool:
+    """Rotate the k columns of factors until they are orthogonal; write their squared norms.
+
+    Row j of `columns`, (k, length, lanes), holds column j of each: its first k entries decide the
+    rotations, entries after them (for instance the identity, to collect the rotations) are carried
+    along. Return False where a square leaves the range of floats: never between condition numbers
+    up to 1e100.
+    """
+    k, length = columns.shape[:2]
+    product, cosine, sine, turns = work
     tolerance = 4 * k * 2.0**-53  # a product and the rotations after it may leave 3k · 2⁻⁵³
     for _ in range(SWEEPS):
-        for p in range(k):
-            squares[p] = 0.0
-            for t in range(k):
-                squares[p] += columns[p, t] * columns[p, t]
+        _measure(columns, squares)
         still = True
         for pair in range(pairs.shape[0]):
             p, q = pairs[pair]
-            product = 0.0
+            for j in range(len(product)):
+                product[j] = 0.0
             for t in range(k):
-                product += columns[p, t] * columns[q, t]
-            if abs(product) > tolerance * math.sqrt(squares[p]) * math.sqrt(squares[q]):
-                still = False
-                gap = squares[q] - squares[p]
-                root = math.sqrt(gap * gap + 4.0 * product * product)
-                if not 1e-140 < root < math.inf:  # a square has left the range of floats
-                    return False
-                tangent = math.copysign(2.0 / (abs(gap) + root), gap) * product
-                cosine = math.sqrt(0.5 + 0.5 * abs(gap) / root)
-                sine = cosine * tangent
-                squares[p] -= tangent * product
-                squares[q] += tangent * product
-                for t in range(length):
-                    x = columns[p, t]
-                    y = columns[q, t]
-                    columns[p, t] = cosine * x - sine * y
-                    columns[q, t] = sine * x + cosine * y
+                for j in range(len(product)):
+                    product[j] += columns[p, t, j] * columns[q, t, j]
+            most = _find_angles(squares, p, q, tolerance, work)
+            if most > 1.0:
+                return False
+            if most == 0.0:
+                continue
+            still = False
+            for t in range(length):
+                for j in range(len(product)):
+                    x, y = columns[p, t, j], columns[q, t, j]
+                    first, second = cosine[j] * x - sine[j] * y, sine[j] * x + cosine[j] * y
+                    columns[p, t, j] = first if turns[j] > 0.0 else x
+                    columns[q, t, j] = second if turns[j] > 0.0 else y
         if still:
             break
     return True  # nearly orthogonal at the least: no record ends a release by taking longer
+
+
+@compiled
+def _group(k: int, length: int, lanes: int) -> tuple[FloatArray, FloatArray, Work]:
+    """Return room for the columns and squares of matrices side by side, and for their rotations."""
+    work = (np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes))
+    return np.zeros((k, length, lanes)), np.empty((k, lanes)), work
 
 
 @compiled
@@ -100,24 +151,25 @@ def _turn(matrix: FloatArray, out: FloatArray) -> None:
 def spectra(
     lowers: FloatArray, squares: FloatArray, rights: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write σ² and, in place of L = U diag(σ) Vᵀ, Uᵀ; also Vᵀ unless `rights` is empty."""
-    k = lowers.shape[1]
-    columns, pairs = np.empty((k, 2 * k if len(rights) else k)), rounds(k)
-    for n in range(start, stop):
-        _turn(lowers[n], columns[:, :k])
-        for i in range(columns.shape[1] - k):
-            columns[:, k + i] = 0.0
-            columns[i, k + i] = 1.0
-        if not _jacobi(columns, squares[n], pairs):
+    """Write σ², in place of L = U diag(σ) Vᵀ Uᵀ, one group a task; Vᵀ if `rights` has rows."""
+    k, pairs = lowers.shape[1], rounds(lowers.shape[1])
+    for first in range(start * SIMD_WIDTH, min(stop * SIMD_WIDTH, len(lowers)), SIMD_WIDTH):
+        lanes = min(SIMD_WIDTH, len(lowers) - first)
+        columns, found, work = _group(k, 2 * k if len(rights) else k, lanes)
+        for lane in range(lanes):
+            _turn(lowers[first + lane], columns[:, :k, lane])
+            for j in range(k if len(rights) else 0):
+                columns[j, k + j, lane] = 1.0
+        if not _jacobi(columns, found, pairs, work):
             return False
-        for j in range(k):
-            inverse = 1.0 / math.sqrt(squares[n, j])
-            for i in range(k):
-                lowers[n, j, i] = columns[j, i] * inverse
-        if len(rights):
+        for lane in range(lanes):
             for j in range(k):
+                squares[first + lane, j] = found[j, lane]
+                inverse = 1.0 / math.sqrt(found[j, lane])
                 for i in range(k):
-                    rights[n, j, i] = columns[j, k + i]
+                    lowers[first + lane, j, i] = columns[j, i, lane] * inverse
+                for i in range(k if len(rights) else 0):
+                    rights[first + lane, j, i] = columns[j, k + i, lane]
     return True
 
 
@@ -169,35 +221,23 @@ def _log_eig(columns: FloatArray, values: FloatArray) -> None:
 
 
 @compiled
-def whitened_log_eig(
-    lower: FloatArray, point: FloatArray, pairs: Indices, columns: FloatArray, values: FloatArray
-) -> bool:
-    """Write unit eigenvectors (rows of `columns`) and log-eigenvalues of C⁻¹ X C⁻ᵀ.
-
-    When `columns` is (k, 2k), the columns of L are turned along in its second half.
-    """
-    _seen_from(lower, point, columns)
-    if columns.shape[1] > len(lower):
-        _turn(point, columns[:, len(lower) :])
-    if not _jacobi(columns, values, pairs):
-        return False
-    _log_eig(columns, values)
-    return True
-
-
-@compiled
 def logs(
     bases: FloatArray, points: FloatArray, where: Indices, out: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write log(C⁻¹ X C⁻ᵀ) for the pairs (base, point) in the rows of `where`."""
-    k = bases.shape[1]
-    columns, values, pairs = np.empty((k, k)), np.empty(k), rounds(k)
-    for n in range(start, stop):
-        base, point = where[n]
-        if not whitened_log_eig(bases[base], points[point], pairs, columns, values):
+    """Write log(C⁻¹ X C⁻ᵀ) for the pairs (base, point) in the rows of `where`, a group a task."""
+    k, pairs = bases.shape[1], rounds(bases.shape[1])
+    for first in range(start * SIMD_WIDTH, min(stop * SIMD_WIDTH, len(where)), SIMD_WIDTH):
+        lanes = min(SIMD_WIDTH, len(where) - first)
+        columns, values, work = _group(k, k, lanes)
+        for lane in range(lanes):
+            base, point = where[first + lane]
+            _seen_from(bases[base], points[point], columns[:, :, lane])
+        if not _jacobi(columns, values, pairs, work):
             return False
-        out[n] = 0.0
-        _add(columns, values, 1.0, out[n])
+        for lane in range(lanes):
+            _log_eig(columns[:, :, lane], values[:, lane])
+            out[first + lane] = 0.0
+            _add(columns[:, :, lane], values[:, lane], 1.0, out[first + lane])
     return True
 
 
@@ -219,19 +259,28 @@ def sums(
     took: another factor of X, whose columns need few rotations when seen from a base nearby.
     """
     k, blocks = bases.shape[1], -(-points.shape[0] // BLOCK)
-    columns, values, pairs = np.empty((k, 2 * k if turn else k)), np.empty(k), rounds(k)
+    pairs = rounds(k)
     for task in range(start, stop):
         base, block = task // blocks, task % blocks
+        last = min((block + 1) * BLOCK, points.shape[0])
         logs_sum[task] = 0.0
         spread_sum[task] = 0.0
-        for n in range(block * BLOCK, min((block + 1) * BLOCK, points.shape[0])):
-            if not whitened_log_eig(bases[base], points[n], pairs, columns, values):
+        for first in range(block * BLOCK, last, SIMD_WIDTH):
+            lanes = min(SIMD_WIDTH, last - first)
+            columns, values, work = _group(k, 2 * k if turn else k, lanes)
+            for lane in range(lanes):
+                _seen_from(bases[base], points[first + lane], columns[:, :k, lane])
+                if turn:
+                    _turn(points[first + lane], columns[:, k:, lane])
+            if not _jacobi(columns, values, pairs, work):
                 return False
-            half = 0.5 * (values.max() - values.min())
-            spread_sum[task] += weights[n] * math.sqrt(1.0 + half * half)
-            _add(columns, values, weights[n], logs_sum[task])
-            if turn:
-                _turn(columns[:, k:], points[n])
+            for lane in range(lanes):
+                _log_eig(columns[:, :k, lane], values[:, lane])
+                half = 0.5 * (values[:, lane].max() - values[:, lane].min())
+                spread_sum[task] += weights[first + lane] * math.sqrt(1.0 + half * half)
+                _add(columns[:, :k, lane], values[:, lane], weights[first + lane], logs_sum[task])
+                if turn:
+                    _turn(columns[:, k:, lane], points[first + lane])
     return True
 
 
@@ -252,131 +301,7 @@ def triangular(columns: FloatArray, lower: FloatArray) -> None:
             lower[i, j] = columns[i, j] if j <= i else 0.0
 
 
-SIMD_WIDTH = 16
-"""Matrices side by side: two vectors of the widest kind, which need not wait for each other."""
-Work: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Of each matrix: product of two columns, cosine and sine, and 0, 1 if it turns, 2 if it cannot."""
-
-
-@compiled
-def _measure(columns: FloatArray, squares: FloatArray) -> None:
-    """Write the squared norms of all columns."""
-    squares[:] = 0.0
-    for p in range(squares.shape[0]):
-        for t in range(columns.shape[1]):
-            for j in range(squares.shape[1]):
-                squares[p, j] += columns[p, t, j] * columns[p, t, j]
-
-
-@compiled
-def _find_angles(squares: FloatArray, p: int, q: int, tolerance: float, work: Work) -> float:
-    """Find the rotations of columns p and q, and take over what they make of `squares`.
-
-    Return 0 if none of the matrices turns, 2 if a square has left the range of floats, else 1.
-    """
-    product, cosine, sine, turns = work
-    most = 0.0
-    for j in range(len(product)):
-        limit = tolerance * math.sqrt(squares[p, j]) * math.sqrt(squares[q, j])
-        turns[j] = 1.0 if abs(product[j]) > limit else 0.0
-    for j in range(len(product)):
-        most = max(most, turns[j])
-    if most == 0.0:
-        return most
-    for j in range(len(product)):
-        gap = squares[q, j] - squares[p, j]
-        root = math.sqrt(gap * gap + 4.0 * product[j] * product[j])
-        share = 2.0 / (abs(gap) + root)
-        tangent = (share if gap >= 0.0 else -share) * product[j]
-        cosine[j] = math.sqrt(0.5 + 0.5 * abs(gap) / root)
-        sine[j] = cosine[j] * tangent
-        moved = tangent * product[j]
-        turned = turns[j] > 0.0
-        squares[p, j] = squares[p, j] - moved if turned else squares[p, j]
-        squares[q, j] = squares[q, j] + moved if turned else squares[q, j]
-        turns[j] = turns[j] if not turned or 1e-140 < root < math.inf else 2.0
-    for j in range(len(product)):
-        most = max(most, turns[j])
-    return most
-
-
-@compiled
-def _jacobi_side_by_side(
-    columns: FloatArray, squares: FloatArray, pairs: Indices, work: Work
-) -> bool:
-    """Do as `_jacobi` for factors side by side, (k, k, SIMD_WIDTH): row j holds column j."""
-    k = columns.shape[0]
-    product, cosine, sine, turns = work
-    for _ in range(SWEEPS):
-        _measure(columns, squares)
-        still = True
-        for pair in range(pairs.shape[0]):
-            p, q = pairs[pair]
-            for j in range(len(product)):
-                product[j] = 0.0
-            for t in range(k):
-                for j in range(len(product)):
-                    product[j] += columns[p, t, j] * columns[q, t, j]
-            most = _find_angles(squares, p, q, 4 * k * 2.0**-53, work)
-            if most > 1.0:
-                return False
-            if most == 0.0:
-                continue
-            still = False
-            for t in range(k):
-                for j in range(len(product)):
-                    x, y = columns[p, t, j], columns[q, t, j]
-                    first, second = cosine[j] * x - sine[j] * y, sine[j] * x + cosine[j] * y
-                    columns[p, t, j] = first if turns[j] > 0.0 else x
-                    columns[q, t, j] = second if turns[j] > 0.0 else y
-        if still:
-            break
-    return True
-
-
-@compiled
-def spectra_side_by_side(
-    lowers: FloatArray, squares: FloatArray, pairs: Indices, start: int, stop: int
-) -> bool:
-    """Write σ² and, in place of L = U diag(σ) Vᵀ, Uᵀ, of SIMD_WIDTH matrices a task."""
-    k = lowers.shape[1]
-    columns, found = np.empty((k, k, SIMD_WIDTH)), np.empty((k, SIMD_WIDTH))
-    work = (np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH))
-    for first in range(start * SIMD_WIDTH, stop * SIMD_WIDTH, SIMD_WIDTH):
-        for lane in range(SIMD_WIDTH):
-            for i in range(k):
-                for j in range(k):
-                    columns[j, i, lane] = lowers[first + lane, i, j]
-        if not _jacobi_side_by_side(columns, found, pairs, work):
-            return False
-        for lane in range(SIMD_WIDTH):
-            for j in range(k):
-                squares[first + lane, j] = found[j, lane]
-                inverse = 1.0 / math.sqrt(found[j, lane])
-                for i in range(k):
-                    lowers[first + lane, j, i] = columns[j, i, lane] * inverse
-    return True
-
-
-@compiled
-def logs_side_by_side(
-    bases: FloatArray, points: FloatArray, where: Indices, out: FloatArray, start: int, stop: int
-) -> bool:
-    """Do as `logs` for SIMD_WIDTH rows of `where` a task."""
-    k = bases.shape[1]
-    columns, found, pairs = np.empty((k, k, SIMD_WIDTH)), np.empty((k, SIMD_WIDTH)), rounds(k)
-    work = (np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH), np.empty(SIMD_WIDTH))
-    own, values = np.empty((k, k)), np.empty(k)
-    for first in range(start * SIMD_WIDTH, stop * SIMD_WIDTH, SIMD_WIDTH):
-        for lane in range(SIMD_WIDTH):
-            base, point = where[first + lane]
-            _seen_from(bases[base], points[point], own)
-            columns[:, :, lane] = own
-        if not _jacobi_side_by_side(columns, found, pairs, work):
-            return False
-        for lane in range(SIMD_WIDTH):
-            own[:], values[:] = columns[:, :, lane], found[:, lane]
-            _log_eig(own, values)
-            out[first + lane] = 0.0
-            _add(own, values, 1.0, out[first + lane])
-    return True
+def spread_groups(kernel: Callable[..., bool], count: int, *arguments: Any) -> bool:
+    """Run a kernel whose tasks are groups over `count` matrices; True when all succeed."""
+    groups = -(-count // SIMD_WIDTH)
+    return spread(kernel, groups, *arguments, share=SHARE // SIMD_WIDTH)

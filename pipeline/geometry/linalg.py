@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConvergenceError, DomainError
 from pipeline.geometry import jacobi
-from pipeline.geometry.jacobi import SIMD_WIDTH
-from pipeline.parallel import SHARE, compiled, spread
+from pipeline.parallel import compiled, spread
 
 
 def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
@@ -197,15 +196,7 @@ def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, F
     k = lowers.shape[-1]
     stack = lowers.reshape(-1, k, k)
     squares, right = np.empty(stack.shape[:2]), np.empty_like(stack if rights else stack[:0])
-    whole, settled = 0 if rights else len(stack) // SIMD_WIDTH * SIMD_WIDTH, True
-    if whole:
-        groups, share = whole // SIMD_WIDTH, SHARE // SIMD_WIDTH
-        settled = spread(
-            jacobi.spectra_side_by_side, groups, stack, squares, jacobi.rounds(k), share=share
-        )
-    if whole < len(stack) and settled:
-        settled = spread(jacobi.spectra, len(stack) - whole, stack[whole:], squares[whole:], right)
-    if not settled:
+    if not jacobi.spread_groups(jacobi.spectra, len(stack), stack, squares, right):
         raise ConvergenceError(
             "numbers have left the range of floats; rescale the matrices towards 1"
         )

@@ -5,9 +5,8 @@ space: dist(P, Q) = ‖φ(Q) − φ(P)‖, log(B, P) = φ(P) − φ(B), exp(B, u
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from pipeline.geometry.linalg import (
     vecd,
 )
 from pipeline.geometry.manifold import ROUNDING, DescentField, check_size
-from pipeline.parallel import SHARE, spread
+from pipeline.parallel import spread
 
 LEAST = 1e-13
 """Share of the largest eigenvalue that doubles still tell from 0."""
@@ -349,8 +348,8 @@ def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]
     return found
 
 
-def _run(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> None:
-    if not spread(kernel, count, *arguments, share=share):
+def _check_range(within: bool) -> None:
+    if not within:
         raise ConvergenceError(
             "numbers have left the range of floats: base and point are too distant; bring them "
             "closer together"
@@ -362,12 +361,9 @@ def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
     k = bases.shape[-1]
     where = _where(bases.shape[:-2], factors.shape[:-2])
     logs = np.empty((*where.shape[:-1], k, k))
-    stacks = bases.reshape(-1, k, k), factors.reshape(-1, k, k)
     rows, out = where.reshape(-1, 2), logs.reshape(-1, k, k)
-    groups = len(rows) // jacobi.SIMD_WIDTH
-    share, rest = SHARE // jacobi.SIMD_WIDTH, groups * jacobi.SIMD_WIDTH
-    _run(jacobi.logs_side_by_side, groups, *stacks, rows, out, share=share)
-    _run(jacobi.logs, len(rows) - rest, *stacks, rows[rest:], out[rest:])
+    stacks = bases.reshape(-1, k, k), factors.reshape(-1, k, k)
+    _check_range(jacobi.spread_groups(jacobi.logs, len(rows), *stacks, rows, out))
     return logs
 
 
@@ -405,7 +401,9 @@ def mean_logs(
     k, blocks = bases.shape[-1], -(-len(points) // jacobi.BLOCK)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
     turn = len(bases) == 1
-    _run(jacobi.sums, len(logs), bases, points, weights, turn, logs, spreads, share=1)
+    _check_range(
+        spread(jacobi.sums, len(logs), bases, points, weights, turn, logs, spreads, share=1)
+    )
     total, spreading = np.zeros((len(bases), k, k)), np.zeros(len(bases))
     for block in range(blocks):
         total += logs[block::blocks]

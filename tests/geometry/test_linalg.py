@@ -333,9 +333,9 @@ def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
             assert len(set(group.tolist())) == len(group)
 
 
-@pytest.mark.parametrize("rotate", ["_jacobi", "_jacobi_side_by_side"])
+@pytest.mark.parametrize("lanes", [1, SIMD_WIDTH])
 def test_rotations_that_are_not_done_are_taken_as_they_are(
-    rotate: str, monkeypatch: pytest.MonkeyPatch
+    lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No matrix ends a release by taking longer than others: what is left after so many is taken.
 
@@ -344,32 +344,23 @@ def test_rotations_that_are_not_done_are_taken_as_they_are(
     monkeypatch.setattr(jacobi, "SWEEPS", 1)
     for name in ("_measure", "_find_angles"):
         monkeypatch.setattr(jacobi, name, getattr(jacobi, name).py_func)
-    sweep = getattr(jacobi, rotate).py_func
     factor = np.tril(np.random.default_rng(3).standard_normal((5, 5))) + 3.0 * np.eye(5)
-    pairs = jacobi.rounds(5)
-    if rotate == "_jacobi":
-        columns, squares = factor.T.copy(), np.empty(5)
-        assert sweep(columns, squares, pairs)
-    else:
-        columns, squares = (
-            np.repeat(factor.T[:, :, None], SIMD_WIDTH, axis=2),
-            np.empty((5, SIMD_WIDTH)),
-        )
-        work = tuple(np.empty(SIMD_WIDTH) for _ in range(4))
-        assert sweep(columns, squares, pairs, work)
-        columns, squares = columns[..., 0], squares[..., 0]
-    assert np.abs(np.triu(columns @ columns.T, 1)).max() > 1e-12  # not settled
-    assert squares.sum() == pytest.approx(np.sum(factor**2))
+    columns, squares = np.repeat(factor.T[:, :, None], lanes, axis=2), np.empty((5, lanes))
+    work = tuple(np.empty(lanes) for _ in range(4))
+    assert jacobi._jacobi.py_func(columns, squares, jacobi.rounds(5), work)  # type: ignore[attr-defined]
+    rows = columns[..., 0]
+    assert np.abs(np.triu(rows @ rows.T, 1)).max() > 1e-12  # not settled
+    assert squares[..., 0].sum() == pytest.approx(np.sum(factor**2))
 
 
 def test_logarithms_side_by_side_are_those_one_by_one() -> None:
     """To the last bit, whichever stand beside each other, and for what is left of a group."""
     rng = np.random.default_rng(0)
-    wide = rng.standard_normal((2 * jacobi.SIMD_WIDTH + 3, 5, 5)) * np.geomspace(1.0, 1e-4, 5)
+    wide = rng.standard_normal((2 * SIMD_WIDTH + 3, 5, 5)) * np.geomspace(1.0, 1e-4, 5)
     lowers = cholesky(wide @ wide.swapaxes(-1, -2) + 1e-8 * np.eye(5))
     where = np.array([[i % 2, i] for i in range(len(lowers))])
     alone, together = np.empty((2, *lowers.shape))
-    assert jacobi.logs(lowers[:2], lowers, where, alone, 0, len(lowers))
-    assert jacobi.logs_side_by_side(lowers[:2], lowers, where, together, 0, 2)
-    rows = 2 * jacobi.SIMD_WIDTH
-    assert np.array_equal(alone[:rows], together[:rows])
+    for i in range(len(lowers)):
+        assert jacobi.logs(lowers[:2], lowers, where[i : i + 1], alone[i : i + 1], 0, 1)
+    assert jacobi.logs(lowers[:2], lowers, where, together, 0, 3)
+    assert np.array_equal(alone, together)

@@ -116,51 +116,20 @@ def _seeds(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
 
 
 @compiled
-def _flat_kernel(
-    seeds: NDArray[np.uint32],
+def _radius_kernel(
     dim: int,
+    bent: bool,
+    seeds: NDArray[np.uint32],
     sigmas: FloatArray,
     burn_in: int,
     step: float,
+    last: FloatArray,
     trace: FloatArray,
     accepted: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
-    """Write trace (C, keep) and accepted share (C,) of the radius chains, in units of σ."""
-    keep, half = trace.shape[1], burn_in - burn_in // 2
-    for c in range(start, stop):
-        np.random.seed(seeds[c])
-        radius = step * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
-        moves = kept = 0
-        for t in range(burn_in):
-            across = 0.0
-            if dim > 1:
-                across = 2.0 * step * step * np.random.standard_gamma((dim - 1) / 2.0)
-            proposal = math.sqrt((radius + step * np.random.standard_normal()) ** 2 + across)
-            if np.random.standard_exponential() >= proposal - radius:
-                radius = proposal
-                moves += 1
-            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
-                trace[c, kept] = radius
-                kept += 1
-        accepted[c] = moves / burn_in
-    return True
-
-
-@compiled
-def _hyperbolic_kernel(
-    seeds: NDArray[np.uint32],
-    dim: int,
-    sigmas: FloatArray,
-    burn_in: int,
-    step: float,
-    trace: FloatArray,
-    accepted: FloatArray,
-    start: int,
-    stop: int,
-) -> bool:
-    """Write trace (C, keep) and accepted share (C,) of the radius chains, in units of σ."""
+    """Write last radii (C, 1), trace (C, keep) and accepted share (C,); `bent` is hyperbolic."""
     keep, half = trace.shape[1], burn_in - burn_in // 2
     for c in range(start, stop):
         np.random.seed(seeds[c])
@@ -168,21 +137,25 @@ def _hyperbolic_kernel(
         radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
         moves = kept = 0
         for t in range(burn_in):
-            along, across = np.random.standard_normal(), 0.0
+            across = 0.0
             if dim > 1:
                 across = 2.0 * np.random.standard_gamma((dim - 1) / 2.0)
-            norm = math.sqrt(along * along + across)
-            move, turn = scale * norm, (1.0 + along / norm) / 2.0
-            square = math.sinh((radius - move) / 2.0) ** 2
-            square += math.sinh(radius) * math.sinh(move) * turn
-            proposal = 2.0 * math.asinh(math.sqrt(square))
+            along = np.random.standard_normal()
+            if bent:
+                norm = math.sqrt(along * along + across)
+                move, turn = scale * norm, (1.0 + along / norm) / 2.0
+                square = math.sinh((radius - move) / 2.0) ** 2
+                square += math.sinh(radius) * math.sinh(move) * turn
+                proposal = 2.0 * math.asinh(math.sqrt(square))
+            else:
+                proposal = math.sqrt((radius + scale * along) ** 2 + scale * scale * across)
             if np.random.standard_exponential() >= (proposal - radius) / sigmas[c]:
                 radius = proposal
                 moves += 1
             if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
                 trace[c, kept] = radius / sigmas[c]
                 kept += 1
-        accepted[c] = moves / burn_in
+        last[c, 0], accepted[c] = radius, moves / burn_in
     return True
 
 
@@ -239,49 +212,21 @@ def _spd_kernel(
     return True
 
 
-def _radial_chains(
+def _run(
     kernel: Callable[..., bool],
-    dim: int,
+    knobs: tuple[Any, ...],
+    width: int,
     sigmas: FloatArray,
     settings: ChainSettings,
     rng: np.random.Generator,
-) -> ChainRun:
-    """Run one chain of radii per scale, and give each last one a uniform direction."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Run one chain per scale; return last states (C, width), accepted share (C,) and trace."""
     chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
-    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
-    trace, accepted = np.empty((chains, settings.keep)), np.empty(chains)
-
-    def run(start: int, stop: int) -> bool:
-        knobs = dim, scales, settings.burn_in, settings.step
-        return bool(kernel(seeds, *knobs, trace, accepted, start, stop))
-
-    spread(run, chains, share=1)
-    radius = sigmas * trace[:, -1]
-    return ChainRun(radius[:, None] * directions(chains, dim, rng), accepted, trace)
-
-
-def flat_chains(
-    dim: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
-) -> ChainRun:
-    """Run one chain per scale for the density ∝ exp(−‖x‖/σ) on R^dim; see the module."""
-    return _radial_chains(_flat_kernel, dim, sigmas, settings, rng)
-
-
-def spd_chains(
-    k: int, sigmas: FloatArray, *, settings: ChainSettings, rng: np.random.Generator
-) -> ChainRun:
-    """Run one chain per scale for the affine-invariant law on SPD(k); see the module."""
-    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
-    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
-    last, trace = np.empty((chains, k)), np.empty((chains, settings.keep))
+    last, trace = np.empty((chains, width)), np.empty((chains, settings.keep))
     accepted = np.empty(chains)
-
-    def run(start: int, stop: int) -> bool:
-        arrays = last, trace, accepted
-        return _spd_kernel(seeds, scales, settings.burn_in, settings.step, *arrays, start, stop)
-
-    spread(run, chains, share=1)
-    return ChainRun(rotate(last, rng), accepted, trace)
+    out = last, trace, accepted
+    spread(kernel, chains, *knobs, seeds, sigmas, settings.burn_in, settings.step, *out, share=1)
+    return last, accepted, trace
 
 
 def geodesic_chains(
@@ -328,12 +273,16 @@ def laplace_chains(
     any c.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
-    if manifold.flat:
-        return flat_chains(manifold.dim, sigmas, settings=settings, rng=rng)
+    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
     if order is not None:
-        return spd_chains(order, sigmas, settings=settings, rng=rng)
-    if manifold.hadamard and manifold.curvature == (-1.0, -1.0):  # which is H^d and no other
-        return _radial_chains(_hyperbolic_kernel, manifold.dim, sigmas, settings, rng)
+        last, *rest = _run(_spd_kernel, (), order, scales, settings, rng)
+        return ChainRun(rotate(last, rng), *rest)
+    bent = manifold.hadamard and manifold.curvature == (-1.0, -1.0)  # which is H^d and no other
+    if manifold.flat or bent:
+        units = scales if bent else np.ones(len(scales))
+        last, *rest = _run(_radius_kernel, (manifold.dim, bent), 1, units, settings, rng)
+        radius = last if bent else scales[:, None] * last
+        return ChainRun(radius * directions(len(scales), manifold.dim, rng), *rest)
     origin = manifold.origin
 
     def log_density(points: Points) -> FloatArray:

@@ -12,8 +12,9 @@ from scipy import stats
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, unvecd
+from pipeline.geometry import MANIFOLDS, Manifold, unvecd
 from pipeline.geometry.manifold import area_of
+from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, ChainSettings, chains
 from pipeline.mechanisms.chains import geodesic_chains, laplace_chains
 from pipeline.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
@@ -21,6 +22,11 @@ from pipeline.parallel import limited_to
 from pipeline.privacy import PureDP
 
 P_VALUE = 1e-8
+
+
+def flat(dim: int) -> Manifold:
+    """Return a flat manifold of a dimension k(k + 1)/2."""
+    return LogEuclidean.of_dimension(dim)
 
 
 def full_chain(dim: int, steps: int, chains: int, rng: np.random.Generator) -> FloatArray:
@@ -40,7 +46,7 @@ def test_radius_chain_is_the_published_chain(dim: int, steps: int) -> None:
     rng = np.random.default_rng(40)
     oracle = full_chain(dim, steps, 5000, rng)
     settings = ChainSettings(burn_in=steps, keep=4)
-    run = chains.flat_chains(dim, np.full(5000, 0.3), settings=settings, rng=rng)
+    run = laplace_chains(flat(dim), np.full(5000, 0.3), settings=settings, rng=rng)
     ours = run.tangents / 0.3
     assert stats.ks_2samp(ours[:, -1], oracle[:, -1]).pvalue > P_VALUE
     norms = np.linalg.norm(ours, axis=1), np.linalg.norm(oracle, axis=1)
@@ -52,8 +58,8 @@ def test_radius_chain_is_the_published_chain(dim: int, steps: int) -> None:
 @pytest.mark.parametrize("dim", [1, 3, 15])
 def test_flat_chain_converges(dim: int) -> None:
     """After 10,000 steps the radius is Gamma(d, σ), with R-hat near 1, acceptance as published."""
-    run = chains.flat_chains(
-        dim, np.full(400, 2.0), settings=ChainSettings(), rng=np.random.default_rng(41)
+    run = laplace_chains(
+        flat(dim), np.full(400, 2.0), settings=ChainSettings(), rng=np.random.default_rng(41)
     )
     radius = np.linalg.norm(run.tangents, axis=1)
     assert stats.kstest(radius, stats.gamma(dim, scale=2.0).cdf).pvalue > P_VALUE
@@ -67,7 +73,9 @@ def test_flat_chain_converges(dim: int) -> None:
 def test_spd_chain_agrees_with_the_exact_sampler(k: int, sigma: float) -> None:
     """Log-eigenvalue chain and exact sampler agree on radius, largest eigenvalue, one entry."""
     rng = np.random.default_rng(42)
-    chain = chains.spd_chains(k, np.full(400, sigma), settings=ChainSettings(), rng=rng).tangents
+    space = MANIFOLDS["spd-affine-invariant"](k=k)
+    sigmas = np.full(400, sigma)
+    chain = laplace_chains(space, sigmas, settings=ChainSettings(), rng=rng).tangents
     exact = tangent_draws(k, sigma, 10_000, rng).draws
     for statistic in (
         lambda x: np.linalg.norm(x, axis=1),
@@ -155,7 +163,7 @@ def test_seeds_are_distinct() -> None:
 def test_chains_of_several_scales_run_together() -> None:
     """In one call each chain has its own σ: radius/σ has one law on a flat manifold."""
     sigmas = np.repeat([0.01, 1.0, 100.0], 300)
-    run = chains.flat_chains(3, sigmas, settings=ChainSettings(), rng=np.random.default_rng(49))
+    run = laplace_chains(flat(3), sigmas, settings=ChainSettings(), rng=np.random.default_rng(49))
     radius = np.linalg.norm(run.tangents, axis=1) / sigmas
     for part in np.split(radius, 3):
         assert stats.kstest(part, stats.gamma(3).cdf).pvalue > P_VALUE
@@ -175,7 +183,9 @@ def test_diagnostics_see_a_chain_that_has_not_mixed() -> None:
 
 def test_one_chain_has_diagnostics() -> None:
     """A single chain is split in two for R-hat."""
-    run = chains.flat_chains(3, np.ones(1), settings=ChainSettings(), rng=np.random.default_rng(51))
+    run = laplace_chains(
+        flat(3), np.ones(1), settings=ChainSettings(), rng=np.random.default_rng(51)
+    )
     diagnostics = chains.diagnose(run)
     assert 0.9 < diagnostics.r_hat < 1.5
     assert diagnostics.effective_size > 1.0

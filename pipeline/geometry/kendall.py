@@ -12,6 +12,7 @@ from pipeline.errors import DomainError
 from pipeline.geometry.manifold import (
     ROUNDING,
     DescentField,
+    SphereArea,
     check_size,
     check_vectors,
     direction,
@@ -98,28 +99,6 @@ def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) ->
 
 
 @dataclass(frozen=True)
-class KendallArea:
-    """A(ρ) = sin^{d−1} ρ · cos ρ on [0, π/2].
-
-    The planar shapes of m landmarks are CP^n, n = m − 2, with sectional curvatures 1 to 4. Along a
-    unit-speed geodesic one Jacobi field sees curvature 4 (sin 2ρ / 2) and 2n − 2 see curvature 1
-    (sin ρ); their product is sin^{2n−1} ρ · cos ρ, and d = 2n.
-    """
-
-    dim: int
-    end: ClassVar[float] = math.pi / 2.0
-    growth: ClassVar[float] = 0.0
-
-    def log_area(self, radius: float) -> float:
-        """Return (d − 1)·ln sin ρ + ln cos ρ."""
-        return (self.dim - 1) * math.log(math.sin(radius)) + math.log(math.cos(radius))
-
-    def slope(self, radius: float) -> float:
-        """Return (d − 1)·cot ρ − tan ρ."""
-        return (self.dim - 1) / math.tan(radius) - math.tan(radius)
-
-
-@dataclass(frozen=True)
 class Kendall:
     """Shapes of m planar landmarks: z ∈ C^m, Σ z_j = 0, ‖z‖ = 1, up to rotation e^{iα}.
 
@@ -161,9 +140,9 @@ class Kendall:
         return cls(dim // 2 + 2)
 
     @property
-    def area(self) -> KendallArea:
-        """Area of its geodesic spheres."""
-        return KendallArea(self.dim)
+    def area(self) -> SphereArea:
+        """Area of its geodesic spheres: CP^n, n = m − 2, has sectional curvatures 1 to 4."""
+        return SphereArea(((1.0, self.dim - 2), (4.0, 1)))
 
     @property
     def title(self) -> str:

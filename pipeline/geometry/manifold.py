@@ -158,43 +158,62 @@ class Embedded(Protocol):
         """
 
 
-class SphereArea(Protocol):
-    """ln A(ρ) up to a constant, its derivative, where the radius ends, and how A grows."""
+@dataclass(frozen=True)
+class SphereArea:
+    """The area A(ρ) ∝ Π s_κ(ρ)^m of geodesic spheres, of a space of rank one.
+
+    Along a unit-speed geodesic m Jacobi fields see curvature κ, for each pair (κ, m) of `fields`,
+    and grow as s_κ(ρ): sin √κρ, ρ, sinh √−κρ, for κ above, at and below 0.
+
+    ==============  ======================================================
+    R^d             ((0, d − 1),)
+    H^d             ((−1, d − 1),), which grows as e^{(d−1)ρ}
+    S^d             ((1, d − 1),) on [0, π]
+    CP^n, d = 2n    ((1, 2n − 2), (4, 1)) on [0, π/2]: sin^{2n−1} ρ · cos ρ
+    ==============  ======================================================
+    """
+
+    fields: tuple[tuple[float, int], ...]
 
     @property
     def dim(self) -> int:
         """Dimension d of the manifold."""
+        return 1 + sum(count for _, count in self.fields)
+
+    @property
+    def curvature(self) -> float | None:
+        """κ where it is the same in all directions, else None."""
+        return self.fields[0][0] if len(self.fields) == 1 else None
 
     @property
     def end(self) -> float:
         """Largest distance of two points."""
+        bend = max(bend for bend, _ in self.fields)
+        return math.pi / math.sqrt(bend) if bend > 0.0 else math.inf
 
     @property
     def growth(self) -> float:
         """Limit of the derivative of ln A at ∞, 0 where the radius ends: volume grows as e^{cρ}."""
+        return math.fsum(count * math.sqrt(max(0.0, -bend)) for bend, count in self.fields)
 
     def log_area(self, radius: float) -> float:
-        """Return ln A(ρ) up to a constant, 0 < ρ < end; ln A(ρ) − ρ/σ is concave."""
+        """Return ln A(ρ) up to a constant, 0 < ρ < end, without overflow."""
+        return math.fsum(count * _field(bend, radius)[0] for bend, count in self.fields)
 
     def slope(self, radius: float) -> float:
-        """Return the derivative of ln A."""
+        """Return the derivative of ln A; but for H^d, ln A(ρ) − ρ/σ is concave."""
+        return math.fsum(count / _field(bend, radius)[1] for bend, count in self.fields)
 
 
-@dataclass(frozen=True)
-class FlatArea:
-    """A(ρ) = ρ^{d−1}."""
-
-    dim: int
-    end: ClassVar[float] = math.inf
-    growth: ClassVar[float] = 0.0
-
-    def log_area(self, radius: float) -> float:
-        """Return (d − 1)·ln ρ."""
-        return (self.dim - 1) * math.log(radius)
-
-    def slope(self, radius: float) -> float:
-        """Return (d − 1)/ρ."""
-        return (self.dim - 1) / radius
+def _field(curvature: float, radius: float) -> tuple[float, float]:
+    """Return ln s_κ(ρ) up to a constant, and s_κ(ρ) over its derivative."""
+    root = math.sqrt(abs(curvature))
+    x = root * radius
+    if curvature > 0.0:
+        return math.log(math.sin(x)), math.tan(x) / root
+    if curvature < 0.0:
+        return x + math.log(-math.expm1(-2.0 * x) / 2.0), math.tanh(x) / root
+    return math.log(radius), radius
 
 
 def area_of(manifold: Manifold) -> SphereArea:
@@ -206,7 +225,7 @@ def area_of(manifold: Manifold) -> SphereArea:
         When it is not isotropic, or does not say so.
     """
     if manifold.flat:
-        return FlatArea(manifold.dim)
+        return SphereArea(((0.0, manifold.dim - 1),))
     area: SphereArea | None = getattr(manifold, "area", None)
     if area is None:
         raise PrivacyError(
@@ -293,6 +312,7 @@ class SpaceForm:
     homogeneous: ClassVar[bool] = True
     small: ClassVar[int] = 2
     letter: ClassVar[str]
+    curvature: ClassVar[tuple[float, float]]
 
     def __post_init__(self) -> None:
         check_size("dim", self.dim, 1)
@@ -311,6 +331,11 @@ class SpaceForm:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``."""
         return (self.dim + 1,)
+
+    @property
+    def area(self) -> SphereArea:
+        """Area of its geodesic spheres."""
+        return SphereArea(((self.curvature[0], self.dim - 1),))
 
     @property
     def title(self) -> str:

@@ -49,27 +49,6 @@ def _apart(p: Polar, q: Polar, gap: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class HyperbolicArea:
-    """A(ρ) = sinh^{d−1} ρ, which grows as e^{(d−1)ρ}."""
-
-    dim: int
-    end: ClassVar[float] = math.inf
-
-    @property
-    def growth(self) -> float:
-        """D − 1."""
-        return float(self.dim - 1)
-
-    def log_area(self, radius: float) -> float:
-        """Return (d − 1)·ln sinh ρ, without overflow."""
-        return (self.dim - 1) * (radius + math.log(-math.expm1(-2.0 * radius) / 2.0))
-
-    def slope(self, radius: float) -> float:
-        """Return (d − 1)·coth ρ."""
-        return (self.dim - 1) / math.tanh(radius)
-
-
-@dataclass(frozen=True)
 class Hyperbolic(SpaceForm):
     """H^d = {x ∈ R^{d+1} : −x₀² + x₁² + … + x_d² = −1, x₀ ≥ 1}, dist = arccosh(−⟨p, q⟩_L).
 
@@ -90,11 +69,6 @@ class Hyperbolic(SpaceForm):
     hadamard: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, -1.0)
     injectivity_radius: ClassVar[float] = math.inf
-
-    @property
-    def area(self) -> HyperbolicArea:
-        """Area of its geodesic spheres."""
-        return HyperbolicArea(self.dim)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for distant points."""
@@ -149,23 +123,6 @@ def _flip(base: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class SphericalArea:
-    """A(ρ) = sin^{d−1} ρ on [0, π]."""
-
-    dim: int
-    end: ClassVar[float] = math.pi
-    growth: ClassVar[float] = 0.0
-
-    def log_area(self, radius: float) -> float:
-        """Return (d − 1)·ln sin ρ."""
-        return (self.dim - 1) * math.log(math.sin(radius))
-
-    def slope(self, radius: float) -> float:
-        """Return (d − 1)·cot ρ."""
-        return (self.dim - 1) / math.tan(radius)
-
-
-@dataclass(frozen=True)
 class Sphere(SpaceForm):
     """S^d = {x ∈ R^{d+1} : ‖x‖ = 1}, dist = arccos⟨p, q⟩; its pole is e₀ = (1, 0, …, 0).
 
@@ -183,11 +140,6 @@ class Sphere(SpaceForm):
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
     injectivity_radius: ClassVar[float] = math.pi
     embedding_metric: ClassVar[str] = "chord"
-
-    @property
-    def area(self) -> SphericalArea:
-        """Area of its geodesic spheres."""
-        return SphericalArea(self.dim)
 
     @property
     def embedding_dim(self) -> int:

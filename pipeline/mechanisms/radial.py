@@ -65,6 +65,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -73,8 +74,7 @@ from scipy import special
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError
 from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.geometry.manifold import FlatArea, SphereArea
-from pipeline.geometry.space_forms import HyperbolicArea
+from pipeline.geometry.manifold import SphereArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:
@@ -96,6 +96,7 @@ class SpdEnvelope:
 
     dim: int
     end: ClassVar[float] = math.inf
+    curvature: ClassVar[None] = None
 
     @property
     def k(self) -> int:
@@ -125,7 +126,7 @@ class RadialLaw:
     A is the area of geodesic spheres, or an envelope; σ > 0. The space may end before `end`.
     """
 
-    area: SphereArea
+    area: SphereArea | SpdEnvelope
     sigma: float
     end: float = math.inf
 
@@ -134,11 +135,20 @@ class RadialLaw:
         """Dimension d of the manifold."""
         return self.area.dim
 
+    @property
+    def closed(self) -> float | None:
+        """Curvature 0 or −1 of a space whose law has a closed form; others are drawn by rejection.
+
+        That is exact too.
+        """
+        return self.area.curvature if math.isinf(self.end) else None
+
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Return `size` independent radii, shape (size,)."""
-        closed = CLOSED.get(type(self.area)) if math.isinf(self.end) else None
-        if closed is not None:
-            return closed.draw(self.dim, self.sigma, size, rng)
+        if self.closed == 0.0:
+            return self.sigma * rng.standard_gamma(self.dim, size)
+        if self.closed == -1.0:
+            return _hyperbolic_radius(self.dim, self.sigma, size, rng)
         generator, unit = _generator(self)
         with _LOCK:
             radii: FloatArray = unit * generator.rvs(size, random_state=rng)
@@ -146,9 +156,11 @@ class RadialLaw:
 
     def mean(self) -> float:
         """Return E ρ: σd (flat), ½(ψ(b + d) − ψ(b)) (hyperbolic, ψ digamma), else a quadrature."""
-        closed = CLOSED.get(type(self.area)) if math.isinf(self.end) else None
-        if closed is not None:
-            return closed.mean(self.dim, self.sigma)
+        if self.closed == 0.0:
+            return self.sigma * self.dim
+        if self.closed == -1.0:
+            b = _hyperbolic_rate(self.dim, self.sigma)
+            return float(special.digamma(b + self.dim) - special.digamma(b)) / 2.0
         return math.exp(self.log_integral(1) - self.log_integral(0))
 
     def log_density(self, radius: float) -> float:
@@ -199,23 +211,6 @@ class RadialLaw:
         return top + math.log(sum(parts))
 
 
-class _Scaled:
-    """The density of ρ/unit with maximum 1, in the form UNU.RAN asks for."""
-
-    def __init__(self, law: RadialLaw, unit: float) -> None:
-        self.law, self.unit, self.top = law, unit, law.log_density(law.peak())
-
-    def pdf(self, x: float) -> float:
-        radius = x * self.unit
-        if not 0.0 < radius < self.law.support():
-            return 0.0
-        return math.exp(self.law.log_density(radius) - self.top)
-
-    def dpdf(self, x: float) -> float:
-        density = self.pdf(x)
-        return density * self.law.slope(x * self.unit) * self.unit if density > 0.0 else 0.0
-
-
 _LOCK = threading.Lock()
 """A UNU.RAN generator is shared by all draws of its law; two threads would mix their streams."""
 
@@ -226,9 +221,18 @@ def _generator(law: RadialLaw) -> tuple[Any, float]:
     from scipy.stats.sampling import TransformedDensityRejection  # a third of a second to import
 
     unit = min(max(law.peak(), law.sigma), law.support())
-    end = law.support() / unit
-    density = _Scaled(law, unit)
-    return TransformedDensityRejection(density, center=min(1.0, end / 2), domain=(0.0, end)), unit
+    end, top = law.support() / unit, law.log_density(law.peak())
+
+    def pdf(x: float) -> float:
+        inside = 0.0 < x * unit < law.support()
+        return math.exp(law.log_density(x * unit) - top) if inside else 0.0
+
+    def dpdf(x: float) -> float:
+        density = pdf(x)
+        return density * law.slope(x * unit) * unit if density > 0.0 else 0.0
+
+    scaled = SimpleNamespace(pdf=pdf, dpdf=dpdf)  # of ρ/unit, with maximum 1, as UNU.RAN asks
+    return TransformedDensityRejection(scaled, center=min(1.0, end / 2), domain=(0.0, end)), unit
 
 
 def _hyperbolic_rate(dim: int, sigma: float) -> float:
@@ -242,28 +246,6 @@ def _hyperbolic_radius(dim: int, sigma: float, size: int, rng: np.random.Generat
     log_b = np.log(rng.standard_gamma(b + 1.0, size)) - rng.standard_exponential(size) / b
     radii: FloatArray = 0.5 * np.logaddexp(0.0, log_g - log_b)
     return radii
-
-
-def _hyperbolic_mean(dim: int, sigma: float) -> float:
-    b = _hyperbolic_rate(dim, sigma)
-    return float(special.digamma(b + dim) - special.digamma(b)) / 2.0
-
-
-class ClosedForm(NamedTuple):
-    """A law that needs no rejection: draws, and the mean."""
-
-    draw: Callable[[int, float, int, np.random.Generator], FloatArray]
-    mean: Callable[[int, float], float]
-
-
-CLOSED: dict[type, ClosedForm] = {
-    FlatArea: ClosedForm(
-        lambda dim, sigma, size, rng: sigma * rng.standard_gamma(dim, size),
-        lambda dim, sigma: sigma * dim,
-    ),
-    HyperbolicArea: ClosedForm(_hyperbolic_radius, _hyperbolic_mean),
-}
-"""Areas whose law has a closed form; all others are drawn by rejection, which is exact too."""
 
 
 def directions(size: int, dim: int, rng: np.random.Generator) -> FloatArray:

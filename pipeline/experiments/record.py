@@ -45,6 +45,8 @@ from pipeline.results import (
 
 CLASSICAL = 1.0
 """The classical formula of the Gaussian mechanism is proven for ε below this."""
+GROUP = "Several images of one person"
+"""The title in a statement that the series of a run have different texts for."""
 
 
 def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
@@ -104,9 +106,8 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
         for title, words in statements[0].items()
         if title not in ("Definition", "Implies")
     }
-    groups = [title for title, words in pairs.items() if words == statements[0].group]
-    rules = dict.fromkeys(item.group for item in statements)
-    pairs |= dict.fromkeys(groups, " — or ".join(rules))
+    rules = dict.fromkeys(item.texts[GROUP] for item in statements)
+    pairs[GROUP.replace("image", several)] = " — or ".join(rules)
     return pairs | {"Guarantee": f"one draw at the largest budget. {text}"}
 
 

@@ -13,10 +13,12 @@ mixture, and TV is at most the largest over its parts. Figures are rounded up.
 """
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
 from pipeline.errors import PrivacyError
 from pipeline.privacy.composition import for_group
@@ -143,81 +145,47 @@ def plainly(
     )
 
 
-_TIMING = "side channels: the time a release takes, memory and disk of the machine it runs on"
-_FLOATS = (
-    "floating point: noise is drawn in double precision, whose low bits can reveal values; "
-    "figures hold for ideal real-valued noise; not fit for release"
-)
-_ACCESS = "people with access to the images themselves or to the machine"
-_NAMES = (
-    "who is who: a person is all images of one identifier, so one with several identifiers counts "
-    "as several persons"
-)
-
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 PATIENTS = ("image", "person")
 """Records behind which a patient may stand."""
-_MEANINGS = {
-    "pure": "no outcome is more than e^ε times as likely with one data set as with its neighbour",
-    "approx": "but for a probability of δ, no outcome is more than e^ε times as likely with one "
-    "data set as with its neighbour",
-    "gdp": "μ-Gaussian differential privacy: neighbours are at least as hard to tell apart as one "
-    "draw from a bell curve of width 1 is from one of the same curve moved by μ",
-    "rdp": "Rényi differential privacy: the Rényi divergence of order α of two neighbours' results "
-    "is at most ε",
-    "zcdp": "zero-concentrated differential privacy: the Rényi divergence of every order α > 1 of "
-    "two neighbours' results is at most ρ·α",
-}
-"""What each certified definition says, by its name."""
+
+
+class _Words(dict[str, str]):
+    """Facts by name, and the texts of ``statement.toml`` with these filled in."""
+
+    def __init__(self, record: str, many: int | None, *others: str, **facts: Any) -> None:
+        """Take a record, in how many classes a person counts if that is one, what else holds."""
+        article = "an" if record[0] in "aeiou" else "a"
+        named = {**facts, "record": record, "many": many, "a_record": f"{article} {record}"}
+        super().__init__((name, str(fact)) for name, fact in named.items())
+        holds = {"any", "record" if many is None else "person", *others}
+        holds |= {"several"} if (many or 1) > 1 else set()
+        holds |= {"patient"} if record in PATIENTS else set()
+        self.texts: dict[str, str] = {}
+        for names, texts in _TEXTS["texts"].items():
+            if holds.issuperset(names.split()):
+                self.texts |= texts
+
+    def __missing__(self, name: str) -> str:
+        return self.texts[name].format_map(self)
+
+    def rows(self) -> dict[str, str]:
+        """Return texts by title, in reading order, but those that are empty."""
+        rows = {title: text.format_map(self) for title, text in _TEXTS["rows"].items()}
+        return {title.format_map(self): text for title, text in rows.items() if text}
 
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """A claim of privacy in words and numbers; every field is public."""
+    """A claim of privacy in numbers and words, by title in reading order; all of it is public."""
 
     budget: Budget
-    record: str
-    exact: str
-    unit: str
-    adjacency: str
-    plainly: str
     equivalent: ApproxDP
-    composition: str
-    trust_model: str
-    public: tuple[str, ...]
-    n_by_class: tuple[tuple[str, int], ...]
-    total: int | None
-    added: str
-    group: str
-    not_covered: tuple[str, ...]
+    texts: Mapping[str, str]
 
     def items(self) -> tuple[tuple[str, str], ...]:
         """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
-        sizes = ", ".join(f"{name}: {count}" for name, count in self.n_by_class)
-        title, counts = f"{self.record.capitalize()}s per class (exact)", sizes
-        if self.total is not None:
-            title = f"{self.record.capitalize()}s of all classes together (exact)"
-            counts = f"{self.total}"
-        added = (("One more or one fewer", self.added),) if self.added else ()
-        return (
-            ("Exact, not protected", self.exact),
-            ("Unit of privacy", self.unit),
-            ("Neighbouring data sets", self.adjacency),
-            ("Guarantee", str(self.budget)),
-            ("In plain words", self.plainly),
-            ("Definition", _MEANINGS[self.budget.name]),
-            ("Implies", f"{self.equivalent}: {_MEANINGS['approx']}"),
-            *added,
-            ("Composition", self.composition),
-            ("Trust model", self.trust_model),
-            ("Assumed to be known, not protected", "; ".join(self.public)),
-            (title, counts),
-            ("Several images of one person", self.group),
-            ("Not covered", "; ".join(self.not_covered)),
-        )
-
-    def lines(self) -> tuple[str, ...]:
-        """Return the statement as text, "title: text" row by row."""
-        return tuple(f"{title}: {text}" for title, text in self.items())
+        return tuple(self.texts.items())
 
 
 def privacy_statement(
@@ -284,197 +252,66 @@ def privacy_statement(
             f"a statement needs a certified definition, found {budget}; "
             "state the release in GDP and show the label beside it"
         )
-    record = unit if classes_per_person is None else "person"
-    counts = tuple(
-        (name, n if so_far and n == 0 else check_count(n, f"{record}s of {name}"))
+    person = classes_per_person is not None
+    many = check_count(classes_per_person, "classes_per_person") if person else None
+    record, image = ("person", "image") if person else (unit, unit)
+    sizes = {
+        name: n if so_far and n == 0 else check_count(n, f"{record}s of {name}")
         for name, n in n_by_class.items()
-    )
-    if not counts and total is None:
+    }
+    if not sizes and total is None:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
-    if classes_per_person is None:
-        words = _about_records(record, budget, group, hardened)
-    else:
-        words = _about_persons(check_count(classes_per_person, "classes_per_person"))
-    words = words if total is None else _secret_labels(words, record, classes_per_person)
-    floats = () if hardened else (_FLOATS,)
-    return PrivacyStatement(
+    cases = {"so-far": so_far, "secret": total is not None, "floats": not hardened}
+    implied = equivalent(budget, delta, total or sum(sizes.values()))
+    words = _Words(
+        record,
+        many,
+        *(case for case, holds in cases.items() if holds),
         budget=budget,
-        record=record,
-        exact=_exact(record, so_far) if total is None else _exact_total(record, so_far),
-        unit=words.unit,
-        adjacency=words.adjacency,
         plainly=plainly(
-            budget, unit=words.seen, group=words.group_size, seen=seen, hardened=hardened
-        )
-        + ("" if hardened else "; on paper, for noise of real numbers")
-        + words.of_class,
-        equivalent=equivalent(budget, delta, total or sum(n for _, n in counts)),
-        composition=composition or f"{words.classes}; releases about the same {record}s add up",
-        trust_model=f"central: whoever runs this sees the {words.seen}s, readers see only the "
-        "release",
-        public=(*words.public, "the code and its settings", *public),
-        n_by_class=counts,
-        total=total,
-        added="" if total is None else _added(budget, record, hardened),
-        group=words.group,
-        not_covered=(*floats, _TIMING, *words.not_covered, *not_covered, _ACCESS),
+            budget, unit=image, group=None if person else 1, seen=seen, hardened=hardened
+        ),
+        meaning=_TEXTS["definitions"][budget.name],
+        equivalent=implied,
+        approx=_TEXTS["definitions"]["approx"],
+        promise=_promise_of_one_more(budget, hardened),
+        seen=image,
+        public="".join(f"; {fact}" for fact in public),
+        capital=record.capitalize(),
+        counts=total or ", ".join(f"{name}: {count}" for name, count in sizes.items()),
+        not_covered="".join(f"; {gap}" for gap in not_covered),
     )
-
-
-class _Words(NamedTuple):
-    """What is said of a record, whatever was spent; `group_size` as in `plainly`."""
-
-    unit: str
-    adjacency: str
-    classes: str
-    public: tuple[str, ...]
-    group: str
-    seen: str
-    group_size: int | None
-    not_covered: tuple[str, ...]
-    of_class: str = ""
-
-
-def _exact(record: str, so_far: bool) -> str:
-    """Return what stands without noise in a release, and whom that may give away, in words."""
-    if record not in PATIENTS:
-        return f"how many {record}s each class has"
-    when = "came on a night" if so_far else "came between two releases"
-    nights = ", and how many of them came on each night, by class and date" if so_far else ""
-    return (
-        f"how many {record}s each class has{nights}; whoever knows that one patient {when} may "
-        "learn from these numbers in which class they are, and so a diagnosis"
-    )
-
-
-def _exact_total(record: str, so_far: bool) -> str:
-    """Return what stands without noise where labels are secret, and whom that may give away."""
-    nights = ", how many of them came on each night" if so_far else ""
-    when = ", and on which night it came" if so_far else ""
-    shows = "What the images of that one show" if record == "person" else "What that one shows"
-    return (
-        f"how many {record}s all classes have together{nights}, and what the classes are called. "
-        f"Whoever knows all {record}s but one sees by that number whether there is one more{when}. "
-        f"{shows}, and in which class it is, stays protected"
-    )
-
-
-def _secret_labels(words: _Words, record: str, classes_per_person: int | None) -> _Words:
-    """Return the words where it is secret in which class a record is."""
-    become = f"one {record} becomes any other {record}, of the same class or of any other"
-    shows = f"what {_a(record)} shows, in which class it is"
-    if record == "person":
-        become = "all images of one person become any other images, at least one, of any class"
-        shows = "what the images of a person show, in which class they are"
-    return words._replace(
-        adjacency=f"replace one: {become}. Protected are {shows}, and how many {record}s a class "
-        f"has. The number of {record}s of all classes together stays as it is and is not protected",
-        classes=_secret_rule(record, classes_per_person),
-        public=(),
-        of_class=f". {class_sentence(record)}",
-    )
-
-
-def _a(record: str) -> str:
-    """Return a record with its article."""
-    return f"an {record}" if record[0] in "aeiou" else f"a {record}"
-
-
-def _secret_rule(record: str, classes_per_person: int | None) -> str:
-    """Return how what each class costs adds up where labels are secret."""
-    many = classes_per_person or 1
-    where = "one class" if many == 1 else f"at most {many} classes"
-    cost = "its budget once" if many == 1 else f"what {many} classes cost together"
-    return (
-        f"{_a(record)} counts in {where}, and the noise covers in which. The sums of all classes "
-        f"get their noise together, so a run costs {cost}"
-    )
+    if composition is not None:
+        words["composition"] = composition
+    if not person:
+        words["group"] = _group(words, budget, group, hardened)
+    return PrivacyStatement(budget, implied, words.rows())
 
 
 def class_sentence(record: str) -> str:
     """Return in words that the figure of `plainly` holds for a secret class as well."""
-    return (
-        f"The same figure holds for the class of {_a(record)}: whoever asks in which of two "
-        "classes it is succeeds at most as often"
-    )
-
-
-def _added(budget: Budget, record: str, hardened: bool) -> str:
-    """Return what holds of the same noise for data sets of which one has one record more.
-
-    Such a record moves the sums by √½ of what one that is replaced may (``mean/release.py``).
-    """
-    half: Budget | None = None
-    match budget:
-        case GDP(mu):
-            half = GDP(mu * math.sqrt(0.5) * (1.0 + GUARD))
-        case ZCDP(rho):
-            half = ZCDP(rho * 0.5 * (1.0 + GUARD))
-    promise = ""
-    if half is not None:
-        most = best_test(half, hardened)
-        promise = f" at {half}: without that number the best test has at most {most} % success"
-    return (
-        f"whether {_a(record)} is there at all is not protected from whoever knows all others: the "
-        f"exact number of all {record}s tells it. All else that is released protects it{promise}"
-    )
-
-
-def _diagnosis(record: str) -> str:
-    """Return what a class may be, and who is taken to know it."""
-    if record not in PATIENTS:
-        return ""
-    return ", such as a diagnosis: it is not published, but an attacker is assumed to know it"
-
-
-def _about_records(unit: str, budget: Budget, group: int | None, hardened: bool) -> _Words:
-    """Return the words where each image, or whatever a record is, stands for itself."""
-    return _Words(
-        unit=f"one {unit}; a person with several is protected by the group rule below",
-        adjacency=f"replace one: one {unit} becomes any other {unit} of the same class; "
-        f"the number of {unit}s and every label stay as they are and are not protected",
-        classes=classes_rule(unit, None),
-        public=(f"the class of every {unit}{_diagnosis(unit)}",),
-        group=_group(budget, unit, group, hardened),
-        seen=unit,
-        group_size=1,
-        not_covered=(),
-    )
-
-
-def _about_persons(classes: int) -> _Words:
-    """Return the words where one person is one record of a class."""
-    return _Words(
-        unit="one person: all images of that person together, however many there are",
-        adjacency="replace one: all images of one person become any other images, at least one, "
-        "in the same classes; the number of persons of each class stays as it is and is not "
-        "protected",
-        classes=classes_rule("person", classes),
-        public=(f"in which classes a person has images{_diagnosis('person')}",),
-        group="one record together, their mean; how many there are is not used elsewhere and is "
-        "not public",
-        seen="image",
-        group_size=None,
-        not_covered=(_NAMES,),
-    )
+    return _Words(record, None)["class_sentence"]
 
 
 def classes_rule(unit: str, classes_per_person: int | None) -> str:
     """Return how what each class costs adds up, in words; arguments as in `privacy_statement`."""
-    if classes_per_person is None:
-        return (
-            f"classes have public labels and disjoint {unit}s, so a run costs the most costly class"
-        )
-    if classes_per_person == 1:
-        return (
-            "a person counts in one class, the first in the card's order in which they have an "
-            "image, and their other images are left out, so a run costs the most costly class"
-        )
-    return (
-        f"a person counts in at most {classes_per_person} classes, the first in the card's order "
-        "in which they have an image, and their other images are left out; so a run costs what "
-        f"{classes_per_person} classes cost together"
-    )
+    return _Words(unit, classes_per_person)["classes"]
+
+
+def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
+    """Return what holds of the same noise for data sets of which one has one record more.
+
+    Such a record moves the sums by √½ of what one that is replaced may (``mean/release.py``).
+    """
+    match budget:
+        case GDP(mu):
+            half: Budget = GDP(mu * math.sqrt(0.5) * (1.0 + GUARD))
+        case ZCDP(rho):
+            half = ZCDP(rho * 0.5 * (1.0 + GUARD))
+        case _:
+            return ""
+    most = best_test(half, hardened)
+    return f" at {half}: without that number the best test has at most {most} % success"
 
 
 def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
@@ -485,19 +322,12 @@ def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
     return convert(budget, ApproxDP, delta=level)
 
 
-def _group(budget: Budget, unit: str, group: int | None, hardened: bool) -> str:
+def _group(words: _Words, budget: Budget, group: int | None, hardened: bool) -> str:
     """Return what holds for a person with several records, in words."""
     if group is None:
-        rules = {
-            "pure": "ε becomes g·ε",
-            "approx": "ε becomes g·ε and δ becomes δ·(e^(g·ε) − 1)/(e^ε − 1)",
-            "gdp": "μ becomes g·μ",
-            "zcdp": "ρ becomes g²·ρ",
-        }
-        rule = rules.get(budget.name, "no simple rule")
-        return f"not limited; for a person with at most g {unit}s {rule}"
+        words["rule"] = _TEXTS["groups"][budget.name]
+        return words["no_group"]
     together = for_group(budget, group)
-    return (
-        f"at most {group} {unit}s a person: {together} for all of them together, which the best "
-        f"test tells with at most {best_test(together, hardened)} % success"
-    )
+    most = best_test(together, hardened)
+    words |= {"size": f"{group}", "together": f"{together}", "most": most}
+    return words["some_group"]

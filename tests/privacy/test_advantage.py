@@ -167,4 +167,4 @@ def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:
             known = dict(said.items())["Assumed to be known, not protected"]
             assert "it is not published, but an attacker is assumed to know it" in known
     plain = privacy_statement(GDP(1.0), n_by_class={"all": 9}, unit="matrix")
-    assert "diagnosis" not in " ".join(plain.lines())
+    assert "diagnosis" not in " ".join(map(": ".join, plain.items()))

@@ -292,7 +292,7 @@ def test_statement_says_all_that_a_claim_needs():
     statement = privacy_statement(
         GDP(0.5), n_by_class={"normal": 3884, "bacteria": 622}, group=3, public=("the footpoint",)
     )
-    text = "\n".join(statement.lines())
+    text = "\n".join(map(": ".join, statement.items()))
     for phrase in [
         "one image", "replace one", "0.5-GDP", "1e-05)-DP", "central", "the footpoint",
         "normal: 3884", "at most 3 images a person: 1.5-GDP", "floating point", "the time",
@@ -300,20 +300,22 @@ def test_statement_says_all_that_a_claim_needs():
     ]:  # fmt: skip
         assert phrase in text
     assert statement.equivalent.delta == 1e-5
-    assert len(statement.lines()) == len(statement.items())
     assert json.loads(json.dumps(dict(statement.items())))["Guarantee"] == "0.5-GDP"
-    assert "g·μ" in privacy_statement(GDP(0.5), n_by_class={"a": 1}).group
+    several = privacy_statement(GDP(0.5), n_by_class={"a": 1}).texts["Several images of one person"]
+    assert "g·μ" in several
 
 
 def test_statement_follows_its_arguments():
     """Hardened noise drops the float caveat; δ follows n; approximate budgets stand as they are."""
     soft = privacy_statement(ZCDP(0.5), n_by_class={"a": 10})
     hard = privacy_statement(ZCDP(0.5), n_by_class={"a": 10}, hardened=True)
-    assert len(hard.not_covered) == len(soft.not_covered) - 1
-    assert not any("floating point" in gap for gap in hard.not_covered)
-    assert f"at most {success(ZCDP(0.5))} % success" in hard.plainly
-    assert "on paper" in soft.plainly
-    assert "on paper" not in hard.plainly
+    gaps, fewer = soft.texts["Not covered"], hard.texts["Not covered"]
+    assert gaps.endswith(f"; {fewer}")
+    assert gaps.startswith("floating point")
+    assert "floating point" not in fewer
+    assert f"at most {success(ZCDP(0.5))} % success" in hard.texts["In plain words"]
+    assert "on paper" in soft.texts["In plain words"]
+    assert "on paper" not in hard.texts["In plain words"]
     for budget in [PureDP(1.0), ApproxDP(1.0, 1e-7), GDP(1.0), RDP(2.0, 0.5), ZCDP(1.0)]:
         items = dict(privacy_statement(budget, n_by_class={"a": 9}).items())
         assert success(budget) in items["In plain words"]
@@ -322,7 +324,8 @@ def test_statement_follows_its_arguments():
     assert large.equivalent.delta == 1 / (2 * 10**7)
     assert privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9).equivalent.delta == 1e-9
     assert privacy_statement(ApproxDP(1.0, 1e-7), n_by_class={"a": 1}).equivalent.delta == 1e-7
-    assert "one scan" in privacy_statement(GDP(1.0), n_by_class={"a": 1}, unit="scan").unit
+    scans = privacy_statement(GDP(1.0), n_by_class={"a": 1}, unit="scan")
+    assert "one scan" in scans.texts["Unit of privacy"]
 
 
 def test_statement_refuses_labels_and_bad_counts():

@@ -157,19 +157,22 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> Path:
+def write_whole(
+    path: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True
+) -> Path:
     """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8."""
-    with atomic_path(path, mode=mode) as temporary:
+    with atomic_path(path, mode=mode, durable=durable) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
     return path  # where it stands only now
 
 
 @contextmanager
-def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
+def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Iterator[Path]:
     """Give a temporary path beside `path`, which takes its place only when the block succeeds.
 
     It has `mode`, less what the umask takes. A file that is replaced may have been closed to others
-    by its owner, and stays so.
+    by its owner, and stays so. One that need not be `durable` is whole after a crash of the
+    program, perhaps not of the machine; it takes some milliseconds less.
 
     Raises
     ------
@@ -184,8 +187,9 @@ def atomic_path(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
     try:
         yield temporary
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
+        if durable:
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
         with suppress(FileNotFoundError):
             temporary.chmod(temporary.stat().st_mode & path.stat().st_mode | 0o600)
         temporary.replace(path)

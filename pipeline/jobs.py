@@ -10,6 +10,7 @@ killed is finished, and published, first.
 
 import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from rich.markup import escape
 
 from pipeline import progress
 from pipeline.errors import BudgetError, CovdpError, one_line
+from pipeline.figures.style import load_charts
 from pipeline.files import atomic_path, make_folder, owner_only
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
@@ -81,6 +83,7 @@ def run_experiments(
     from pipeline.experiments.steps import run_experiment
     from pipeline.results import read_record
 
+    ThreadPoolExecutor(1).submit(load_charts)
     own = any(find_card(config.dataset).own for config in configs if config.on_images)
     several, failures = len(configs) > 1, list[CovdpError]()
     with owner_only(own):

@@ -179,6 +179,11 @@ def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
     return convert(json.dumps(spec), vl_version=number, allowed_base_urls=[], **options)
 
 
+def load_charts() -> None:
+    """Load what draws charts, which takes a second: in another thread before they are drawn."""
+    _convert(specification(alt.Chart().mark_point()), "svg")
+
+
 def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
     found: dict[str, Any] = chart.configure(**house_style(legend)).to_dict()

@@ -237,11 +237,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(
         parts: list[Path] = []
         while len(parts) < 20 and process.poll() is None:
             time.sleep(0.005)
-            parts = list((tmp_path / "killed" / "results").glob(".*.parts/*.arrow"))
+            parts = list((tmp_path / "killed" / "results").glob(".*.parts/*.json"))
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert process.returncode == -signal.SIGKILL
-    kept = len(list((tmp_path / "killed" / "results").glob(".*.parts/*.arrow")))
+    kept = len(list((tmp_path / "killed" / "results").glob(".*.parts/*.json")))
     assert kept >= 20
     assert not list((tmp_path / "killed" / "results").glob("*.parquet"))
     config = load_experiments("tg-synthetic", quick=True, chains=False)[0]

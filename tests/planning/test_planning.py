@@ -26,17 +26,18 @@ from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import FloatNoise
-from pipeline.planning.forecast import (
+from pipeline.planning import (
     EMPTY,
     MEASURED,
     SURE,
     ClassArrivals,
     Curve,
     Ends,
-    curve_of,
+    _point,
     least_budget,
     marks,
     opening_nights,
+    picture_records,
     stream_curves,
 )
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
@@ -58,7 +59,7 @@ STREAM = "[stream]\nhorizon = 365\n"
 @cache
 def curve(manifold: str = "spd-log-euclidean", descriptor: str = "oct5") -> Curve:
     """Return the range of the adaptive mean of small images."""
-    return curve_of(domain(descriptor, height=28, width=28, manifold=manifold), AdaptivePlan())
+    return Curve(domain(descriptor, height=28, width=28, manifold=manifold), AdaptivePlan())
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_a_range_holds_the_pictures_that_it_is_made_from_with_room() -> None:
     """
     for information in (64.0, 512.0):
         errors = []
-        for ready in curve().sets:
+        for ready in picture_records(curve()):
             noise, budget = FloatNoise(np.random.default_rng(8)), GDP(information / ready.records.n)
             release, distance = draw(ready, budget, noise=noise, size=20)
             if distance is None:
@@ -147,7 +148,7 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
     for night in (2, 100):
         norm = math.sqrt(squares[365] * squares[night - 1])
         signal = 1000.0 * (night - 1) / norm
-        own = sum(default_shares(curve().sets[0].records.prior).means)
+        own = sum(default_shares(picture_records(curve())[0].records.prior).means)
         later = signal * math.sqrt(0.85 / own)
         a, b = known.opening.ends(1000.0).high / night, curve().ends(later).high
         found = known.ends(plan, units, night)
@@ -156,8 +157,10 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
 
 
 def test_a_range_depends_on_the_product_alone_and_not_on_what_was_asked_before() -> None:
-    """Another curve of the same domain that is asked once gives the same numbers, to the bit."""
+    """A curve that is asked once, with nothing cached, gives the same numbers, to the bit."""
     first = [curve().ends(information) for information in (37.0, 900.0, 60.0)]
+    _point.cache_clear()
+    picture_records.cache_clear()
     assert Curve(curve().domain, AdaptivePlan()).ends(60.0) == first[2]
     assert all(low < high for low, high in first)
     assert first[0].high > first[2].high > first[1].high

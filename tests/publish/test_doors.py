@@ -30,7 +30,7 @@ from pipeline.datasets.listing import DEEPEST, LONGEST, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
 from pipeline.files import IrregularFileError, open_regular, read_regular
 from pipeline.ledger import init_ledger, open_ledger
-from pipeline.planning.forecast import least_budget
+from pipeline.planning import least_budget
 from pipeline.privacy import GDP
 from pipeline.progress import Level, say
 from pipeline.publish import document as documents

@@ -26,7 +26,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
 from pipeline.mechanisms import FloatNoise
-from pipeline.planning.forecast import ClassArrivals, curve_of, stream_curves
+from pipeline.planning import ClassArrivals, Curve, stream_curves
 from pipeline.privacy import GDP
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (
@@ -169,7 +169,7 @@ def cells(
     """Yield the cells of one set of images, one for each budget."""
     records = records_of(images, descriptor=descriptor, manifold=manifold)
     ready = prepare(records, AdaptivePlan(), rng=None)
-    said = curve_of(records.domain, AdaptivePlan())
+    said = Curve(records.domain, AdaptivePlan())
     for mu in BUDGETS:
         noise = FloatNoise(np.random.default_rng(1))
         outputs = draw(ready, GDP(mu), noise=noise, size=draws)[0].outputs
@@ -185,7 +185,7 @@ def nights(
 ) -> Iterator[RangeCell]:
     """Yield cells of streams; when all images have come they come again, as units of their own."""
     records = records_of(images, descriptor=descriptor, manifold=manifold)
-    later = curve_of(records.domain, AdaptivePlan())
+    later = Curve(records.domain, AdaptivePlan())
     for mu, horizon, nightly in STREAMS:
         plan = StreamPlan(GDP(mu), horizon)
         stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))

@@ -19,7 +19,7 @@ from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import admit
 from pipeline.mean.public_model import SCALES, default_prior, scales_name
-from pipeline.planning.forecast import DEEP, SIDE, reference_points
+from pipeline.planning import DEEP, SIDE, reference_points
 
 ETA, ETA_OF_MEANS = 1e-6, 1e-3
 """η; where there are means, one at which a bound is proven in all metrics."""

@@ -1,21 +1,22 @@
-"""What a release would be like, before anything is spent: from its settings and public numbers.
+"""Before anything is spent: what a release will be like, from its settings and public numbers.
 
-No image is read, no account is charged. Read by: the command line.
+    curves, of public pictures ─► error, radius, price, nights by budget
 
-The error of the mean of all records so far, night by night.
-
-The error of a released mean, by n·μ: the very same procedure, on public pictures.
+The error of a private mean depends on how widely its records spread, which is private, and on n·μ,
+which is not. So the same procedure is run on public pictures that come with scikit-image. Their
+error, widened, is the range. It is an estimate; the guarantee does not rest on it. No image of the
+release is read, no account is charged.
 
 The noise of every step of a plan is 1/(n·μ) of what its records are clipped to, and all else that a
-plan decides follows from n·μ too (`mean.view.default_shares`): one curve serves all class sizes and
-budgets. The pictures stand for how records of a class spread, not for what is on them.
+plan decides follows from n·μ too (`mean.rounds.default_shares`): one curve serves all class sizes
+and budgets. The pictures stand for how records of a class spread, not for what is on them.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -107,12 +108,12 @@ class Ends(NamedTuple):
         return self.high * math.sqrt(2.0 * float(gammaincinv(dim / 2.0, LEVEL)) / dim)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Curve:
     """The range of the expected error by n·μ, for one plan in one domain.
 
     It is computed where it is asked for, on the points of a fixed grid, so that the same question
-    has the same answer whatever was asked before.
+    has the same answer whatever was asked before. What is computed is cached.
 
     Attributes
     ----------
@@ -130,17 +131,6 @@ class Curve:
         """How far the range reaches beyond the least and the largest error."""
         return SURE if isinstance(self.plan, SinglePlan) else WIDENED
 
-    @cached_property
-    def sets(self) -> tuple[Prepared, ...]:
-        """The pictures' records."""
-        spec = find_descriptor(self.domain.descriptor)
-        manifold: Manifold = MANIFOLDS[self.domain.manifold](k=spec.k)
-        found = reference_points(spec, self.domain.eta)
-        return tuple(
-            prepare(admit(points, domain=self.domain, manifold=manifold), self.plan, rng=None)
-            for points in found
-        )
-
     def ends(self, information: float) -> Ends:
         """Return both ends of the range at n·μ, interpolated between the points of the grid."""
         place = math.log(information, STEP)
@@ -153,15 +143,20 @@ class Curve:
 @lru_cache(maxsize=512)
 def _point(curve: Curve, power: int) -> Ends:
     """Return both ends of the range at n·μ = STEP**power."""
-    errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(curve.sets)]
+    errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(picture_records(curve))]
     below, above = curve.widened
     return Ends(below * min(errors), above * max(errors))
 
 
 @lru_cache(maxsize=8)
-def curve_of(domain: DescriptorDomain, plan: Plan) -> Curve:
-    """Return the curve of a plan in a domain; what it knows already is cached."""
-    return Curve(domain, plan)
+def picture_records(curve: Curve) -> tuple[Prepared, ...]:
+    """Return the records of each set of pictures, ready to be drawn from."""
+    spec = find_descriptor(curve.domain.descriptor)
+    manifold: Manifold = MANIFOLDS[curve.domain.manifold](k=spec.k)
+    return tuple(
+        prepare(admit(points, domain=curve.domain, manifold=manifold), curve.plan, rng=None)
+        for points in reference_points(spec, curve.domain.eta)
+    )
 
 
 def _error(ready: Prepared, information: float, seed: int) -> float:
@@ -307,7 +302,7 @@ class StreamCurves:
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
         signal = (n - units.until(opened)) * plan.mu / norm
-        own = sum(default_shares(self.later.sets[0].records.prior).means)
+        own = sum(default_shares(picture_records(self.later)[0].records.prior).means)
         later = self.later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
         low, high = (
             factor * min(a, math.hypot(a * held / n, b * (n - held) / n))
@@ -319,7 +314,7 @@ class StreamCurves:
 def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamCurves:
     """Return the curves of a stream whose releases of their own have the curve `later`."""
     opening: AdaptivePlan = StreamMechanism(plan, later.domain, manifold).opening
-    return StreamCurves(curve_of(later.domain, opening), later)
+    return StreamCurves(Curve(later.domain, opening), later)
 
 
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -541,7 +536,8 @@ def forecast(
         for name, found in units.items()
     )
     enough = [one.needed for one in classes if one.needed is not None]
-    delta = _delta(units.values() if request.sizes or request.per_night else (), last)
+    known = units.values() if request.sizes or request.per_night else ()
+    delta = min(1e-5, 1 / (10 * max(1, sum(found.until(last) for found in known))))
     return Forecast(
         name=config.name,
         population=config.population,
@@ -562,11 +558,6 @@ def forecast(
         verdict=ends.verdict(units, last),
         meaning=meaning(ends, empty=not all(found.until(last) for found in units.values())),
     )
-
-
-def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
-    """Return δ at which budgets are stated: below one over the number of all that have come."""
-    return min(1e-5, 1 / (10 * max(1, sum(found.until(night) for found in arrivals))))
 
 
 @dataclass(frozen=True)
@@ -634,8 +625,18 @@ class _Ends:
 
 
 def _ends(config: ReleaseConfig, card: Card) -> _Ends:
-    """Return the ranges of a release, or of a stream."""
-    curve = curve_of(_domain(config, card), _gaussian(config).plan)
+    """Return the ranges of a release, or of a stream.
+
+    All its noise must be Gaussian: else n·μ alone does not say the error.
+    """
+    for name in config.plan.mechanisms:
+        if MECHANISMS[name].hardened is None:
+            raise ConfigError(
+                f"the error of {name} is not foreseen, only that of what releases draw with "
+                'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images '
+                "with `covdp run`"
+            )
+    curve = Curve(_domain(config, card), config.plan)
     if config.nights is None:
         return _Ends(config, curve, None)
     manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
@@ -645,18 +646,6 @@ def _ends(config: ReleaseConfig, card: Card) -> _Ends:
 def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:
     """Return the config with another budget."""
     return config.model_copy(update={"budget": budget})
-
-
-def _gaussian(config: ReleaseConfig) -> ReleaseConfig:
-    """Return the config, if all its noise is Gaussian: else n·μ alone does not say the error."""
-    for name in config.plan.mechanisms:
-        if MECHANISMS[name].hardened is None:
-            raise ConfigError(
-                f"the error of {name} is not foreseen, only that of what releases draw with "
-                'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images '
-                "with `covdp run`"
-            )
-    return config
 
 
 def _domain(config: ReleaseConfig, card: Card) -> DescriptorDomain:
@@ -747,26 +736,18 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     """
     from scipy.optimize import brentq
 
-    if high(start * FACTOR ** (STEPS - 1)) > error:  # it falls, so all others are above it
+    ladder = [start * FACTOR**step for step in range(1 - STEPS, STEPS)]
+    place = bisect_left(ladder, True, key=lambda budget: high(budget) <= error)
+    if place == len(ladder):
         return None
-    enough = _first(lambda budget: high(budget) <= error, start, FACTOR)
-    if enough is None:
-        return None
-    short = _first(lambda budget: high(budget) > error, enough, 1.0 / FACTOR)
-    if short is None:
-        return enough * FACTOR ** (1 - STEPS)
+    if place == 0:
+        return ladder[0]
 
     def surplus(budget: float) -> float:
         return min(high(budget), 2.0 * error) - error
 
-    found = float(brentq(surplus, short, FACTOR * short, rtol=1e-6))
+    found = float(brentq(surplus, ladder[place - 1], ladder[place], rtol=1e-6))
     return float(digits_up(found, DIGITS))
-
-
-def _first(fits: Callable[[float], bool], start: float, factor: float) -> float | None:
-    """Return the first of start, start·factor, … that fits."""
-    candidates = (start * factor**step for step in range(STEPS))
-    return next((budget for budget in candidates if fits(budget)), None)
 
 
 def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:

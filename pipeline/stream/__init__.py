@@ -8,7 +8,7 @@ Every privacy unit comes on one night. A release anew each night would spend its
 here what a privacy unit pays is spread over all nights to come, up to a public horizon, and the
 noise is only ‖c‖_H·‖c‖_t times that of one release of everything: 3.2 times at night 200 of ten
 years, where anew every night costs 60. Read in this order: ``factorisation.py``, ``plan.py`` (the
-guarantee), ``mechanism.py``, ``history.py``, ``night.py``.
+guarantee), ``history.py``, ``night.py``.
 """
 
 from pipeline.stream.factorisation import coefficients as coefficients
@@ -27,10 +27,10 @@ from pipeline.stream.history import join_streams as join_streams
 from pipeline.stream.history import split_epochs as split_epochs
 from pipeline.stream.history import window_between as window_between
 from pipeline.stream.history import window_mean as window_mean
-from pipeline.stream.mechanism import StreamMechanism as StreamMechanism
 from pipeline.stream.night import add_placed as add_placed
 from pipeline.stream.night import add_units as add_units
 from pipeline.stream.night import draw_night as draw_night
 from pipeline.stream.night import release_night as release_night
+from pipeline.stream.plan import StreamMechanism as StreamMechanism
 from pipeline.stream.plan import StreamPlan as StreamPlan
 from pipeline.stream.plan import later_openings as later_openings

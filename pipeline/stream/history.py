@@ -34,8 +34,7 @@ from pipeline.stream.factorisation import (
     weighted,
     weighted_sums,
 )
-from pipeline.stream.mechanism import StreamMechanism
-from pipeline.stream.plan import AIM, GROWTH
+from pipeline.stream.plan import AIM, GROWTH, StreamMechanism
 
 SURE = 3.0
 """Of how many of its deviations a released count is, at least, to divide the sum of a window."""
@@ -573,7 +572,7 @@ def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> Cumula
 def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeMean | None:
     """Return the same of a history in its parts."""
     pooled = mean_parts(stream, past)
-    return None if pooled is None else _pool(stream.space, *pooled, stream)
+    return None if pooled is None else _pool(stream, *pooled)
 
 
 def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part], FloatArray] | None:
@@ -602,7 +601,7 @@ def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> Cumulat
     parts = [Part(found.n, found.offset, found.covariance) for found in estimates]
     weights = [found.n for found in estimates]
     spread = np.average([found.spread for found in estimates], axis=0, weights=weights)
-    return _pool(stream.space, parts, spread, stream)
+    return _pool(stream, parts, spread)
 
 
 def window_mean(
@@ -710,26 +709,24 @@ def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
 
 def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
-    epoch = segment.epoch
-    vector = sum_of(stream, segment.w) / segment.n
-    sigma = stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / segment.n
-    spot = stream.spot(epoch.centre)
-    frame = stream.frame
+    epoch, n = segment.epoch, segment.n
     found, covariance = observe(
-        vector,
+        sum_of(stream, segment.w) / n,
         epoch.clip,
-        frame,
-        line_coordinate=spot,
+        stream.frame,
+        line_coordinate=stream.spot(epoch.centre),
         shift=0.0,
-        sigma=sigma,
+        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / n,
         relative=segment.relative,
     )
-    return Part(segment.n, epoch.centre + found, covariance)
+    return Part(n, epoch.centre + found, covariance)
 
 
-def _pool(
-    space: Manifold, parts: Sequence[Part], spread: FloatArray, stream: StreamMechanism
-) -> CumulativeMean:
+def _pool(stream: StreamMechanism, parts: Sequence[Part], spread: FloatArray) -> CumulativeMean:
     """Return the mean of the records of all parts, by precision, inside the region; see `pool`."""
-    found, n = pool(parts, spread), sum(part.n for part in parts)
-    return CumulativeMean(space, stream.feasible_set.inside(found.mean), found.of_units, n, spread)
+    found, n, inside = (
+        pool(parts, spread),
+        sum(part.n for part in parts),
+        stream.feasible_set.inside,
+    )
+    return CumulativeMean(stream.space, inside(found.mean), found.of_units, n, spread)

@@ -38,8 +38,7 @@ from pipeline.stream.history import (
     split_epochs,
     waiting_count,
 )
-from pipeline.stream.mechanism import StreamMechanism
-from pipeline.stream.plan import MOST_UNITS
+from pipeline.stream.plan import MOST_UNITS, StreamMechanism
 
 
 def release_night(
@@ -165,18 +164,15 @@ def draw_night(
     nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _foreign_sums(past, after)
-    d, last, draws = (
-        stream.space.dim,
-        -1 if plan.secret else None,
-        [
-            noise(vector, step.sigma, step.sensitivity)
-            for vector, step in zip(after.vectors, stream.steps, strict=True)
-        ],
-    )
+    draws = [
+        noise(vector, step.sigma, step.sensitivity)
+        for vector, step in zip(after.vectors, stream.steps, strict=True)
+    ]
     survey, shells, both = (draw.vector for draw in draws)
-    rhos = tuple(draw.rho for draw in draws)
-    count = float(both[-1]) / COUNT_UNIT if plan.secret else None
-    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:last], rhos, count)
+    d, count, rhos = stream.space.dim, None, tuple(draw.rho for draw in draws)
+    if plan.secret:
+        both, count = both[:-1], float(both[-1]) / COUNT_UNIT
+    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos, count)
 
 
 def draw_count(

@@ -6,8 +6,7 @@ Batch axes lead everywhere: matrices are ``(..., k, k)``, coordinates ``(..., d)
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,39 +156,6 @@ NUMBERS, MATRIX = Bounded(sides=(_D * (_D + 1) // 2,)), Bounded(sides=(WIDEST, W
 BASIS, COORDINATES = Bounded(sides=(_D, _D)), Bounded(-FARTHEST, FARTHEST, (_D,))
 TRIANGLE = Bounded(sides=NUMBERS.sides, triangle=True)
 """Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
-
-Record = TypeVar("Record", bound=type[tuple[Any, ...]])
-
-
-def as_object(record: Record) -> Record:
-    """Have pydantic read and write a named tuple as an object, a key for each field."""
-
-    @cache
-    def model() -> Any:
-        from pydantic import create_model
-
-        fields: Any = {
-            name: (hint, record._field_defaults.get(name, ...))  # type: ignore[attr-defined]
-            for name, hint in get_type_hints(record, include_extras=True).items()
-        }
-        text = (record.__doc__ or "").partition("\n")[0]
-        return create_model(record.__name__, __doc__=text, **fields)
-
-    def read(found: Any) -> Any:
-        return record(**dict(found))
-
-    def write(value: Any) -> Any:
-        return model().model_construct(**value._asdict()).model_dump(warnings=False)
-
-    def schema(cls: type, source: Any, handler: Any) -> Any:
-        from pydantic import AfterValidator, PlainSerializer
-
-        return handler.generate_schema(
-            Annotated[model(), AfterValidator(read), PlainSerializer(write)]
-        )
-
-    record.__get_pydantic_core_schema__ = classmethod(schema)  # type: ignore[attr-defined]
-    return record
 
 
 def upper(matrix: FloatArray) -> FloatArray:

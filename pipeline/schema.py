@@ -15,6 +15,7 @@ fail by the values drawn, but for numbers that JSON does not have; and it is rea
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -242,7 +243,7 @@ class ReleasedEntry(BaseModel):
         """
         if self.observed is None:
             raise ConfigError(NOT_ADAPTIVE)
-        return self.observed._replace(base=point_at(self.manifold, self.observed.base))
+        return replace(self.observed, base=point_at(self.manifold, self.observed.base))
 
 
 class NamedPart(BaseModel):

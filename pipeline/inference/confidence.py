@@ -79,7 +79,7 @@ rare images, which the noise may mask, are among them: an allowance, wider than 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
@@ -426,7 +426,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
             MomentsPart.model_construct(
                 first=first,
                 share=share,
-                observed=observed._replace(survey=None, shells=None, belief=None),
+                observed=replace(observed, survey=None, shells=None, belief=None),
             )
             for first, share, observed in zip(firsts, found.shares, found.moments, strict=True)
         ],

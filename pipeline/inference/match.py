@@ -43,11 +43,11 @@ It holds for releases of other people than the local ones, each record drawn by 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtr, fdtrc, fdtri
+from scipy.special import fdtrc, fdtri
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -306,7 +306,7 @@ def _scatter(moments: NoisyMoments, vectors: FloatArray) -> FloatArray:
     level of 5 % (`oct5`; `gauss6` 36 %), with it in 5 % at most.
     """
     found, lines = np.cov(vectors, rowvar=False), moments.lines
-    missing = _rough(moments) - np.diagonal(found)
+    missing = moments.rough - np.diagonal(found)
     each = np.diagonal(noisy_covariance(moments) - found)[lines:]
     missing[lines:] = np.maximum(np.mean(missing[lines:]), each)
     return np.asarray(found + np.diag(np.maximum(missing, 0.0)))
@@ -342,21 +342,14 @@ def _directions(released: Release | ReleasedEntry | StreamEntry) -> list[FloatAr
     return found
 
 
-def _rough(moments: NoisyMoments) -> FloatArray:
-    """Return the variance of each coordinate of a vector, (d,), as the histograms say."""
-    rough = np.full(len(moments.vector), moments.variance_rest)
-    rough[: moments.lines] = moments.variance_line
-    return rough
-
-
 def _weights(moments: NoisyMoments) -> FloatArray:
     """Return what the square of each coordinate counts, (d,): see the top of this file."""
-    return np.asarray(1.0 / (_rough(moments) + noise_edge(moments)))
+    return np.asarray(1.0 / (moments.rough + noise_edge(moments)))
 
 
 def _freedom(moments: NoisyMoments, weights: FloatArray) -> float:
     """Return f, of how many directions a distance is made."""
-    parts = weights * _rough(moments)
+    parts = weights * moments.rough
     return float(np.sum(parts) ** 2 / np.sum(parts**2))
 
 
@@ -379,25 +372,9 @@ def _largest_mean(moments: NoisyMoments, weights: FloatArray, seen: FloatArray) 
     return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(seen)) / moments.n)
 
 
-class DistanceLaw(NamedTuple):
-    """The law s·F(f, ν)."""
-
-    freedom: float
-    tail: float
-    scale: float
-
-    def cdf(self, squares: FloatArray | float) -> FloatArray:
-        """Return how likely it is at most each value."""
-        return np.asarray(fdtr(self.freedom, self.tail, np.asarray(squares) / self.scale))
-
-    def ppf(self, level: float) -> float:
-        """Return its quantile."""
-        return self.scale * float(fdtri(self.freedom, self.tail, level))
-
-
 def _laws(
     moments: NoisyMoments, weights: FloatArray, squares: FloatArray, seen: FloatArray
-) -> list[DistanceLaw]:
+) -> list[Any]:
     """Return the law of d² that percentiles are of, then those that give the range."""
     freedom, mean = _freedom(moments, weights), _mean_square(moments, weights)
     most = _largest_mean(moments, weights, seen)
@@ -409,13 +386,15 @@ def _laws(
 
 def _law(
     squares: FloatArray, freedom: float, mean: float, most: float, top: float, tail: float
-) -> DistanceLaw:
-    """Return the law of d², with the median and the quantile `top` of the local records.
+) -> Any:
+    """Return the law s·F(f, ν) of d², with the median and the quantile `top` of the local records.
 
     Its mean is `most` or less. Of few records it has the mean of the release and a usual `tail`.
     """
+    from scipy.stats import f as distances
+
     if len(squares) < FEWEST:
-        return DistanceLaw(freedom, tail, mean * (tail - 2.0) / tail)
+        return distances(freedom, tail, scale=mean * (tail - 2.0) / tail)
     median, upper = np.quantile(squares, [BODY, top])
 
     def median_of(tail: float) -> float:
@@ -427,7 +406,7 @@ def _law(
     widest = _where_falls(lambda tail: median * tail / (tail - 2.0) / median_of(tail), most)
     tail = max(fitted, widest)
     scale = min(median / median_of(tail), most * (tail - 2.0) / tail)
-    return DistanceLaw(freedom, tail, scale)
+    return distances(freedom, tail, scale=scale)
 
 
 def _where_falls(function: Callable[[float], float], value: float) -> float:
@@ -443,7 +422,7 @@ def _where_falls(function: Callable[[float], float], value: float) -> float:
     return math.exp(brentq(lambda log: function(math.exp(log)) - value, *ends, xtol=1e-9))
 
 
-def _expected_range(laws: Sequence[DistanceLaw], many: int) -> tuple[float, float]:
+def _expected_range(laws: Sequence[Any], many: int) -> tuple[float, float]:
     """Return what share of `many` records would mostly be beyond the 99 % of the first law."""
     edge = laws[0].ppf(FLAGGED / 100.0)
     shares = [1.0 - float(law.cdf(edge)) for law in laws]

@@ -261,11 +261,10 @@ def covariance(observed: NoisyMoments) -> FloatArray:
     clipped records; along the contrast axis what moving their mean adds comes to it
     (`NoisyMoments.added`).
     """
-    rough = np.full(len(observed.vector), observed.variance_rest)
-    rough[: observed.lines] = observed.variance_line
-    values, vectors = np.linalg.eigh(noisy_covariance(observed) - np.diag(rough))
+    rough = np.diag(observed.rough)
+    values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
-    found = _nearest_semidefinite(np.diag(rough) + (vectors * kept) @ vectors.T)
+    found = _nearest_semidefinite(rough + (vectors * kept) @ vectors.T)
     clipped = in_coordinates(found, observed)
     return np.asarray(clipped + observed.added * observed.line)
 

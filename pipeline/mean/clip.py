@@ -33,13 +33,15 @@ Records of a bin are taken as uniform in it. Post-processing.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FLAG, NUMBER, SIZE, FloatArray, as_object
+from pipeline.arrays import FLAG, NUMBER, SIZE, FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, build_frame, column, vectors_times
@@ -65,8 +67,8 @@ class Interval(NamedTuple):
     weight: Numbers
 
 
-@as_object
-class Clip(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Clip:
     """What the next mean is clipped to.
 
     Attributes
@@ -96,6 +98,10 @@ class Clip(NamedTuple):
     bias_line: Annotated[Numbers, SIZE]
     bias_rest: Annotated[Numbers, SIZE]
     bend: Annotated[Numbers, SIZE]
+
+    def __iter__(self) -> Iterator[Numbers]:
+        """Yield each."""
+        return iter(vars(self).values())
 
 
 def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: float) -> FloatArray:
@@ -427,7 +433,7 @@ def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clip
     inside = (end >= 0.0) & (end <= clip.radius * (1.0 + ROUNDED))  # false of what is no number
     if not np.all(inside):
         first = int(np.argmin(inside))
-        low, high, weight, radius = (np.ravel(part)[first] for part in clip[:4])
+        low, high, weight, radius, *_ = (np.ravel(part)[first] for part in clip)
         raise PrivacyError(
             f"an interval from {low:g} to {high:g} of weight {weight:g} leaves its "
             f"ball of radius {radius:g}: one record may move the mean by more than is stated; "

@@ -21,7 +21,7 @@ Post-processing of released values. A stream puts its opening and its epochs tog
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,6 @@ from pipeline.arrays import (
     TRIANGLE,
     Bounded,
     FloatArray,
-    as_object,
 )
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
@@ -49,8 +48,8 @@ from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 
 
-@as_object
-class NoisyMoments(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class NoisyMoments:
     """What a round released of the records, nothing shrunk: noised, or a function of what is.
 
     A record is at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
@@ -136,9 +135,13 @@ class NoisyMoments(NamedTuple):
 
     def at(self, repetition: int) -> "NoisyMoments":
         """Return those of one of several repetitions, which lead all arrays."""
-        own = [value[repetition] if isinstance(value, np.ndarray) else value for value in self]
-        plain: Any = [part.item() if isinstance(part, np.generic) else part for part in own]
-        return NoisyMoments(*plain)
+
+        def own(value: Any) -> Any:
+            return value[repetition] if isinstance(value, np.ndarray) else value
+
+        parts = {name: own(value) for name, value in vars(self).items()}
+        plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in parts.items()}
+        return NoisyMoments(**plain)
 
     @property
     def steps(self) -> FloatArray:
@@ -210,7 +213,16 @@ class NoisyMoments(NamedTuple):
     @property
     def unit_length(self) -> float:
         """The distance of one unit off the contrast axis, as `Frame.unit_length`."""
-        return _unit_length(self.axes[self.lines :].tobytes(), len(self.axes))
+        others = self.axes[self.lines :]
+        scales = np.linalg.eigvalsh(others @ others.T)
+        return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
+
+    @property
+    def rough(self) -> FloatArray:
+        """The variance of each coordinate of a vector, (d,), as the histograms say."""
+        rough = np.full(len(self.vector), self.variance_rest)
+        rough[: self.lines] = self.variance_line
+        return rough
 
     @property
     def line(self) -> FloatArray:
@@ -234,14 +246,6 @@ class NoisyMoments(NamedTuple):
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
-
-
-@lru_cache(maxsize=64)  # of released values: whoever reads a release asks many times
-def _unit_length(axes: bytes, dim: int) -> float:
-    """Return the same of axes off the contrast axis, (dim or dim − 1, dim)."""
-    others = np.frombuffer(axes).reshape(-1, dim)
-    scales = np.linalg.eigvalsh(others @ others.T)
-    return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
 
 
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:

@@ -28,7 +28,7 @@ Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -212,7 +212,7 @@ def draw_rounds(
         acceptance=1.0,
         seconds=(time.perf_counter() - started) / size,
         moments=tuple(
-            moments._replace(survey=survey, shells=shells, belief=belief)
+            replace(moments, survey=survey, shells=shells, belief=belief)
             for counts, own in draws
             for moments, survey, shells, belief in zip(
                 own.moments, counts, own.shells, own.error_cov, strict=True

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -209,7 +209,7 @@ def observed_moments(drawn: Release) -> NoisyMoments | None:
     if not drawn.moments:
         return None
     moments, space = drawn.moments[0], drawn.space
-    return moments._replace(base=space.log(space.origin, moments.base))
+    return replace(moments, base=space.log(space.origin, moments.base))
 
 
 def private_part(points: Batches, public: Public, label: int, name: str) -> ClassPart:

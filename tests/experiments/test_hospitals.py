@@ -1,5 +1,7 @@
 """The experiment on several hospitals: who has which records, what is made of their releases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,7 +75,7 @@ def test_one_release_is_taken_as_it_is_and_small_ones_by_size(run: Run) -> None:
     parts = np.arange(10), np.arange(30)
     few = [records.release_each([rows], GDP(0.5), plan, rng)[0] for rows in parts]
     assert np.isfinite(together(few, "sample")[1])
-    few = [one._replace(moments=(one.moments[0]._replace(moment=None),)) for one in few]
+    few = [one._replace(moments=(replace(one.moments[0], moment=None),)) for one in few]
     point, p, offered = together(few, "sample")
     np.testing.assert_allclose(point, 0.25 * few[0].point + 0.75 * few[1].point)  # in the chart
     assert np.isnan(p)

@@ -5,6 +5,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,7 @@ def test_bad_input() -> None:
 
 
 def _without(row: Release) -> Release:
-    return row._replace(moments=tuple(one._replace(moment=None) for one in row.moments))
+    return row._replace(moments=tuple(replace(one, moment=None) for one in row.moments))
 
 
 @pytest.fixture(scope="module")

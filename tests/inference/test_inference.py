@@ -6,6 +6,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,12 @@ def noised(seen: NoisyMoments, rng: np.random.Generator) -> NoisyMoments:
     rough = rng.standard_normal((d, d)) * s / np.sqrt(2.0)
     upper = np.triu(rough, 1) + np.diag(np.sqrt(2.0) * np.diag(rough))
     moved = seen.vector + seen.sigma * rng.standard_normal(d)
-    return seen._replace(vector=moved, moment=seen.moment + upper + np.triu(upper, 1).T)
+    return replace(seen, vector=moved, moment=seen.moment + upper + np.triu(upper, 1).T)
 
 
 def entry(seen: NoisyMoments) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
-    moments = seen._replace(survey=np.empty(0), shells=np.empty(0), belief=seen.noise)
+    moments = replace(seen, survey=np.empty(0), shells=np.empty(0), belief=seen.noise)
     part = ReleasedEntry.model_construct(observed=moments)
     return row_at(seen.base + seen.offset) | as_json(part)
 
@@ -177,7 +178,7 @@ def test_the_covariance_keeps_what_is_beyond_the_noise() -> None:
     np.testing.assert_allclose(raw_covariance(plain), true, atol=1e-7)
     loud = noised(observed(sigma=10.0), np.random.default_rng(3))
     rough = np.diag([0.001, *[0.002] * (D - 1)])
-    loud = loud._replace(moment=rough + np.outer(loud.vector, loud.vector) - 100.0 * np.eye(D))
+    loud = replace(loud, moment=rough + np.outer(loud.vector, loud.vector) - 100.0 * np.eye(D))
     np.testing.assert_allclose(covariance(loud), loud.axes.T @ rough @ loud.axes, atol=1e-12)
 
 
@@ -198,9 +199,9 @@ def test_regions_of_the_population_hold_its_mean() -> None:
     assert true.moment is not None
     root, held, narrow = np.linalg.cholesky(true.moment / true.n), 0, 0
     for _ in range(500):
-        seen = noised(true._replace(vector=root @ rng.standard_normal(D)), rng)
+        seen = noised(replace(true, vector=root @ rng.standard_normal(D)), rng)
         outer = np.outer(seen.vector, seen.vector)
-        one = entry(seen._replace(moment=true.moment + outer))
+        one = entry(replace(seen, moment=true.moment + outer))
         held += bool(region(one, of="population").contains(matrix(true.base)))
         narrow += bool(region(one).contains(matrix(true.base)))
     low, high = binom.ppf([5e-7, 1 - 5e-7], 500, 0.95)
@@ -258,10 +259,10 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     line, rest = ((0.075 + short) / 0.01) ** 2, ((0.1 + short) / 0.01) ** 2
     assert (found.law.line, found.law.rest) == pytest.approx((line, rest))
     for shift, along in ((0.2, 0.025 + 0.05), (0.4, 0.025 + 0.1), (-0.3, 0.075 + 0.075)):
-        moved = region(entry(seen._replace(shift=shift)), 0.9)  # by as much too far, or too short
+        moved = region(entry(replace(seen, shift=shift)), 0.9)  # by as much too far, or too short
         assert moved.law.line == pytest.approx(((along + short) / 0.01) ** 2)
     assert found.law.cdf(found.quantile) == pytest.approx(0.9)
-    bent = region(entry(seen._replace(bend=0.1)), 0.9)
+    bent = region(entry(replace(seen, bend=0.1)), 0.9)
     assert bent.law.rest == pytest.approx(((0.1 + short + 0.05) / 0.01) ** 2)
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
@@ -374,7 +375,7 @@ def test_two_samples_of_one_population_seldom_differ() -> None:
         pair = []
         for n in (50, 400):
             vector = root @ rng.standard_normal(D) / np.sqrt(n)
-            pair.append(entry(noised(true._replace(vector=vector, n=n), rng)))
+            pair.append(entry(noised(replace(true, vector=vector, n=n), rng)))
         found = two_sample(*pair)
         assert found == two_sample(*pair)
         statistics.append(found.statistic)
@@ -392,7 +393,7 @@ def test_differences_are_found() -> None:
     both = covariance(true) / true.n * 2.0 + 2.0 * true.noise
     for row, of_line in ((0, True), (3, False)):
         step = true.axes[row] / np.linalg.norm(true.axes[row])
-        moved = true._replace(middle=9.0 * np.sqrt(step @ both @ step) * step)
+        moved = replace(true, middle=9.0 * np.sqrt(step @ both @ step) * step)
         found = two_sample(one, entry(moved))
         assert found.p_value < 1e-4
         assert (abs(found.line) > 8.0) == of_line
@@ -403,7 +404,7 @@ def test_a_release_that_covers_its_region_is_not_tested() -> None:
     """It has no line and no second moment; nothing is found, in whatever order."""
     true = observed()
     none = {"lines": 0, "interval": np.empty(0), "moment": None, "overshoots": None, "reach": None}
-    wide = true._replace(**none)
+    wide = replace(true, **none)
     for pair in ((true, wide), (wide, true), (wide, wide)):
         found = two_sample(*map(entry, pair))
         assert (found.p_value, found.offered) == (1.0, False)
@@ -413,7 +414,7 @@ def test_a_release_that_covers_its_region_is_not_tested() -> None:
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
     """What one clip cuts up to the other counts, and how far the clipped go with their centre."""
     true = observed(**cutting(2.5, 0.75, 0.5), cut=0.5)
-    moved = true._replace(middle=0.3 * true.axes[2])
+    moved = replace(true, middle=0.3 * true.axes[2])
     plain = two_sample(entry(observed()), entry(observed(middle=moved.middle)))
     alike = two_sample(entry(true), entry(moved))
     assert alike.statistic == pytest.approx(plain.statistic)
@@ -423,14 +424,14 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
     along = true.axes[0] / 4.0
     wider = true.axes * np.array([1.0, *[1.5] * (D - 1)])[:, np.newaxis]
     for other, line, rest in (
-        (moved._replace(interval=np.array([-1.5, 1.2])), 0.5 * 0.5, 0.0),  # below, of a half
-        (moved._replace(interval=np.array([-1.5, 5.0])), 2.0, 0.0),  # above, at most all
-        (moved._replace(interval=np.array([-9.0, 1.0]), shift=0.5), 3.0 + 0.5, 0.0),
-        (moved._replace(axes=wider, sigma=1e-9), 0.0, 0.4 * 0.5),  # of 0.4, up to a ball as wide
-        (moved._replace(base=true.base + 2.0 * true.axes[3]), 0.0, 0.4 * 4.0 / np.sqrt(D - 1.0)),
-        (moved._replace(base=true.base + along), 0.0, 0.0),
+        (replace(moved, interval=np.array([-1.5, 1.2])), 0.5 * 0.5, 0.0),  # below, of a half
+        (replace(moved, interval=np.array([-1.5, 5.0])), 2.0, 0.0),  # above, at most all
+        (replace(moved, interval=np.array([-9.0, 1.0]), shift=0.5), 3.0 + 0.5, 0.0),
+        (replace(moved, axes=wider, sigma=1e-9), 0.0, 0.4 * 0.5),  # of 0.4, up to a ball as wide
+        (replace(moved, base=true.base + 2.0 * true.axes[3]), 0.0, 0.4 * 4.0 / np.sqrt(D - 1.0)),
+        (replace(moved, base=true.base + along), 0.0, 0.0),
     ):
-        first, second = true._replace(clipped=0.4), other._replace(clipped=0.4)
+        first, second = replace(true, clipped=0.4), replace(other, clipped=0.4)
         rest += abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
         line += abs(first.shortened * first.length - second.shortened * second.length)
         lost = true.as_covariance(line / 4.0, rest / 2.0)
@@ -441,11 +442,11 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
         for pair in ((first, second), (second, first)):
             found = two_sample(*map(entry, pair))
             assert found.statistic == pytest.approx(expected, rel=1e-6)
-    noisy = true._replace(clipped=0.4 - OVERSHOOT_SD * 0.1, clipped_noise=0.1, cut_noise=0.1)
-    noisy = noisy._replace(cut=0.5 - OVERSHOOT_SD * 0.1)  # as large as noise may hide, of either
+    noisy = replace(true, clipped=0.4 - OVERSHOOT_SD * 0.1, clipped_noise=0.1, cut_noise=0.1)
+    noisy = replace(noisy, cut=0.5 - OVERSHOOT_SD * 0.1)  # as large as noise may hide, of either
     for fields in ({"axes": wider, "sigma": 1e-9}, {"interval": np.array([-1.5, 1.2])}):
-        other = moved._replace(**fields)
-        plain = two_sample(entry(true._replace(clipped=0.4)), entry(other))
+        other = replace(moved, **fields)
+        plain = two_sample(entry(replace(true, clipped=0.4)), entry(other))
         found = two_sample(entry(noisy), entry(other))
         assert found.statistic == pytest.approx(plain.statistic, rel=1e-3)
 
@@ -454,7 +455,7 @@ def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:
     """A large difference is one up to the limit of a region, in either order, and none above it."""
     for sigma, other, found in ((NOISY, 0.01, True), (NOISY + 1e-9, 0.01, False)):
         one, two = observed(sigma=sigma), observed(sigma=other)
-        moved = two._replace(middle=np.full(D, 2.0))
+        moved = replace(two, middle=np.full(D, 2.0))
         assert (two_sample(entry(one), entry(moved)).p_value < 0.01) == found
         assert two_sample(entry(moved), entry(one)).p_value == pytest.approx(
             two_sample(entry(one), entry(moved)).p_value
@@ -485,7 +486,7 @@ def test_compared_and_combined_have_one_verdict(far: float) -> None:
         rng = np.random.default_rng(seed)
         true = observed(clipped=0.05, clipped_noise=0.002)
         rows = [
-            entry(noised(true._replace(n=n, middle=np.full(D, place)), rng))
+            entry(noised(replace(true, n=n, middle=np.full(D, place)), rng))
             for n, place in ((200, 0.0), (400, far), (300, 0.0))
         ]
         found = two_sample(*rows[:2])
@@ -575,7 +576,7 @@ def test_hospitals_together_know_more() -> None:
     for _ in range(100):
         vectors = [root @ rng.standard_normal(D) / np.sqrt(n) for n in sizes]
         rows = [
-            entry(noised(true._replace(vector=vector, n=n), rng))
+            entry(noised(replace(true, vector=vector, n=n), rng))
             for vector, n in zip(vectors, sizes, strict=True)
         ]
         found = combine(rows)
@@ -607,7 +608,7 @@ def test_the_mean_of_all_is_by_size_whatever_they_differ_by() -> None:
     """A hospital of other images is found, and counts by its size, not by how well it was seen."""
     far = np.array([0.4, *[0.0] * (D - 1)])
     one, two = observed(n=300), observed(n=100, sigma=0.0001, vector=far, base=observed().base)
-    outer = two._replace(moment=one.moment + np.outer(far, far))  # type: ignore[operator]
+    outer = replace(two, moment=one.moment + np.outer(far, far))  # type: ignore[operator]
     found = combine([entry(one), entry(outer)])
     assert found.p_value < 1e-9
     expected = matrix(one.base + 0.25 * far @ one.axes)
@@ -724,7 +725,7 @@ def test_the_least_difference_that_is_told_is_told_as_often_as_it_says() -> None
     one = observed(n=10**9)
     least = two_sample(entry(one), entry(one)).least
     along = one.axes[0] / np.linalg.norm(one.axes[0])
-    far = one._replace(middle=least * along)
+    far = replace(one, middle=least * along)
     ends = [(entry(noised(x, rng)) for x in (one, far)) for _ in range(pairs)]
     found = sum(two_sample(*pair).p_value <= 0.05 for pair in ends) / pairs
     error = np.sqrt(0.8 * 0.2 / pairs)

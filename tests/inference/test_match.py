@@ -5,6 +5,7 @@ Random tests are seeded and state how often any seed would raise a false alarm.
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -209,10 +210,10 @@ def test_a_release_that_says_too_little_is_refused() -> None:
         match(small, described())
     enough = released(described()[:1000], 0.5, 1)
     assert match_refusal(enough) == ""
-    whole = enough._replace(moments=(enough.noisy_moments._replace(moment=None),))
+    whole = enough._replace(moments=(replace(enough.noisy_moments, moment=None),))
     assert "no second moment" in match_refusal(whole)
     noise = enough._replace(
-        moments=(enough.noisy_moments._replace(moment=-np.eye(enough.manifold.dim)),)
+        moments=(replace(enough.noisy_moments, moment=-np.eye(enough.manifold.dim)),)
     )
     assert "not larger than its noise" in match_refusal(noise)
 
@@ -222,7 +223,7 @@ def test_numbers_of_no_release_are_refused(name: str) -> None:
     """One line in place of a p-value that is no number."""
     release = released(described()[:900], 1.0, 5)
     moments = release.noisy_moments
-    huge = moments._replace(**{name: getattr(moments, name) * 1e290})
+    huge = replace(moments, **{name: getattr(moments, name) * 1e290})
     with (
         np.errstate(all="ignore"),
         pytest.raises(ConfigError, match=r"none of a release|not larger than its noise"),

@@ -1,5 +1,7 @@
 """The axes of the next round: what is seen shapes them, what noise alone could be does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> NoisyMoments:
         sigma=sigma,
     )
     assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.from_axes)
-    return seen._replace(moment=moment)
+    return replace(seen, moment=moment)
 
 
 def usual(frame: Frame) -> FloatArray:
@@ -89,7 +91,7 @@ def test_a_covered_region_leaves_the_axes() -> None:
     """There is no second moment to go by."""
     frame = frame_of(1)
     seen = seen_in(frame, usual(frame), 0.01)
-    assert reshape_axes(frame, seen._replace(moment=None)) is frame
+    assert reshape_axes(frame, replace(seen, moment=None)) is frame
 
 
 @pytest.mark.parametrize("lines", [0, 1])

@@ -6,6 +6,7 @@ Searches compare with a proven inequality, so that a correct bound always passes
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -385,7 +386,7 @@ def test_it_is_read_back_from_json(name: str) -> None:
     again = TypeAdapter(NoisyMoments).validate_python(values, context=UNCHECKED)
     space = chart_of(manifold)
     assert space.check(again.base).shape == space.point_shape
-    for field in set(NoisyMoments._fields) - {"moment"}:
+    for field in set(NoisyMoments.__dataclass_fields__) - {"moment"}:
         np.testing.assert_array_equal(getattr(again, field), getattr(seen, field))
     assert again.moment is not None
     assert seen.moment is not None
@@ -424,7 +425,7 @@ def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
     assert found.clipped == pytest.approx((size > radius).mean(), abs=6.0 * 0.5 / 1e3)
     beyond = (x == low) | (x == high)
     assert found.cut == pytest.approx(beyond.mean(), abs=6.0 * 0.5 / 1e3)
-    wide = clip._replace(weight=1e3)  # along the line alone records would be larger than they are
+    wide = replace(clip, weight=1e3)  # along the line alone records would be larger than they are
     found = spread(survey, doubled, (along, off), wide, frame, 0.01, moved=False)
     least = 0.25 * (np.minimum(size, radius) ** 2).mean() / frame.others
     assert found.rest == pytest.approx(least, rel=0.01)
@@ -487,7 +488,7 @@ def test_what_the_shift_adds_is_the_variance_of_where_records_lie() -> None:
     seen = clip_moments(
         9, np.zeros(15), np.zeros(138), clip, frame, line_coordinate=1.0, spread=found, **known
     )
-    more = covariance(seen) - covariance(seen._replace(added=0.0))
+    more = covariance(seen) - covariance(replace(seen, added=0.0))
     np.testing.assert_allclose(
         more, found.added * np.outer(frame.to_axes[:, 0], frame.to_axes[:, 0])
     )

@@ -117,7 +117,7 @@ def test_documents_alone_give_the_history_to_the_last_bit() -> None:
             part_moments(s, split_epochs(s, h[:t]))[-1]
             for s, h in ((found.stream, found.nights), (stream, history))
         )
-        for name in NoisyMoments._fields:
+        for name in NoisyMoments.__dataclass_fields__:
             assert np.array_equal(getattr(one, name), getattr(other, name))
     mine, theirs = window_mean(found.stream, found.nights, 3), window_mean(stream, history, 3)
     assert mine

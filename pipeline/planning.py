@@ -14,7 +14,7 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -536,8 +536,7 @@ def forecast(
         for name, found in units.items()
     )
     enough = [one.needed for one in classes if one.needed is not None]
-    known = units.values() if request.sizes or request.per_night else ()
-    delta = min(1e-5, 1 / (10 * max(1, sum(found.until(last) for found in known))))
+    delta = _delta(units.values() if request.sizes or request.per_night else (), last)
     return Forecast(
         name=config.name,
         population=config.population,
@@ -558,6 +557,11 @@ def forecast(
         verdict=ends.verdict(units, last),
         meaning=meaning(ends, empty=not all(found.until(last) for found in units.values())),
     )
+
+
+def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
+    """Return δ at which budgets are stated: below one over the number of all that have come."""
+    return min(1e-5, 1 / (10 * max(1, sum(found.until(night) for found in arrivals))))
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.base import RECORDS, Neighbours, Points, small
+from pipeline.mechanisms.base import RECORDS, CalibratedMechanism, Neighbours, Points, small
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
@@ -383,17 +383,13 @@ def short_chain(case: Case) -> Mechanism:
 
 
 @dataclass(frozen=True)
-class ProductLaplace:
+class ProductLaplace(CalibratedMechanism):
     """Independent Laplace noise of scale σ = Δ/ε in each coordinate, Δ the L2 sensitivity.
 
     Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
     large; the noise is ε√d-DP.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i|/σ)"
 
     def sample(
@@ -404,10 +400,6 @@ class ProductLaplace:
         noise = rng.laplace(0.0, self.sigma, (size, self.manifold.dim))
         points = self.manifold.exp(base, self.manifold.log(base, center) + noise)
         return Draws(points, Diagnostics())
-
-    def expected_error(self) -> float | None:
-        """Return None: not needed here."""
-        return None
 
 
 def product_noise(case: Case) -> Mechanism:

@@ -106,6 +106,20 @@ class Mechanism(Protocol):
         """Return the exact mean distance from output to statistic, or None if no law gives it."""
 
 
+@dataclass(frozen=True)
+class CalibratedMechanism:
+    """What all mechanisms hold, see `Mechanism`; one with a law of its error says its mean."""
+
+    budget: Budget
+    sensitivity: float
+    manifold: Manifold
+    sigma: float
+
+    def expected_error(self) -> float | None:
+        """Return None: no law gives the mean distance from output to statistic."""
+        return None
+
+
 class HardenedDraw(NamedTuple):
     """One output drawn with hardened noise, the σ that was used, and the certified ρ."""
 

@@ -71,6 +71,10 @@ class ChainSettings:
             )
 
 
+USUAL_CHAIN = ChainSettings()
+"""How chains run where nobody says otherwise."""
+
+
 class ChainRun(NamedTuple):
     """The last points of C chains, as tangent vectors at their centre, and what they went through.
 

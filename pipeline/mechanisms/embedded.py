@@ -25,6 +25,7 @@ from pipeline.geometry.manifold import Embedded
 from pipeline.mechanisms.base import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
+    CalibratedMechanism,
     Diagnostics,
     Draws,
     Family,
@@ -42,7 +43,7 @@ from pipeline.privacy import Budget, gaussian_cost, laplace_cost, laplace_sigma,
 
 
 @dataclass(frozen=True)
-class EmbeddedMechanism:
+class EmbeddedMechanism(CalibratedMechanism):
     """Noise on the embedded point, which leaves the manifold; a matrix may become indefinite.
 
     If `projected`, it is put back: the output is the nearest point of the manifold.
@@ -64,10 +65,6 @@ class EmbeddedMechanism:
     section 4.1, for the projected one.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     noise: VectorNoise
     projected: bool = False
 
@@ -195,7 +192,7 @@ PROJECTED_LAPLACE = replace(
 
 
 @dataclass(frozen=True)
-class LandmarkLaplace:
+class LandmarkLaplace(CalibratedMechanism):
     """Noise of density ∝ exp(−|x|/σ) on each landmark; then all are centred and scaled to norm 1.
 
     Notes
@@ -209,10 +206,6 @@ class LandmarkLaplace:
     Soto, Bharath, Reimherr and Slavković (2022), section 4.3.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     law: ClassVar[str] = "z_j + x_j, density of x_j ∝ exp(−|x_j|/σ) on C; centred, norm 1"
 
     def sample(
@@ -225,10 +218,6 @@ class LandmarkLaplace:
         noisy = center + radius * np.exp(2j * np.pi * rng.random((size, landmarks)))
         noisy = noisy - noisy.mean(axis=-1, keepdims=True)
         return Draws(noisy / np.linalg.norm(noisy, axis=-1, keepdims=True), Diagnostics())
-
-    def expected_error(self) -> float | None:
-        """Return None: the projection has no closed law."""
-        return None
 
 
 def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) -> LandmarkLaplace:

@@ -36,6 +36,7 @@ from pipeline.geometry import Manifold, frechet_mean, gradient_norm
 from pipeline.mechanisms.base import (
     LAPLACE_DEFINITIONS,
     RECORDS,
+    CalibratedMechanism,
     Diagnostics,
     Draws,
     Family,
@@ -47,7 +48,7 @@ from pipeline.mechanisms.base import (
     opposite,
     radial,
 )
-from pipeline.mechanisms.chains import ChainSettings, diagnose, geodesic_chains
+from pipeline.mechanisms.chains import USUAL_CHAIN, ChainSettings, diagnose, geodesic_chains
 from pipeline.mechanisms.radial import accept
 from pipeline.mechanisms.riemannian_laplace import (
     convexity,
@@ -59,7 +60,7 @@ from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 
 
 @dataclass(frozen=True)
-class KNormGradient:
+class KNormGradient(CalibratedMechanism):
     """Density ∝ exp(−‖grad F(y)‖/σ) for the Riemannian volume, restricted to B_r(p0) if r < ∞.
 
     Notes
@@ -77,13 +78,9 @@ class KNormGradient:
     (2022), Theorems 1 and 2. The exact sampler is ours.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     radius: float = math.inf
     sampler: str = "exact"
-    chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+    chain: ChainSettings = USUAL_CHAIN
     law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
@@ -178,7 +175,7 @@ def k_norm_gradient(
     manifold: Manifold,
     radius: float = math.inf,
     sampler: str = "exact",
-    chain: ChainSettings | None = None,
+    chain: ChainSettings = USUAL_CHAIN,
 ) -> KNormGradient:
     """Calibrate σ = 2Δ/ε, or Δ/ε on flat manifolds.
 
@@ -208,8 +205,7 @@ def k_norm_gradient(
             f"kng on {manifold.name} needs the radius of a ball that holds the data, above 0 and "
             f"below {limit:.6g}, found {radius:g}; give radius"
         )
-    settings = ChainSettings() if chain is None else chain
-    return KNormGradient(budget, sensitivity, manifold, sigma, radius, sampler, settings)
+    return KNormGradient(budget, sensitivity, manifold, sigma, radius, sampler, chain)
 
 
 def neighbours(mechanism: Mechanism) -> Neighbours:

@@ -28,6 +28,7 @@ from pipeline.geometry import Manifold
 from pipeline.geometry.manifold import area_of
 from pipeline.mechanisms.base import (
     LAPLACE_DEFINITIONS,
+    CalibratedMechanism,
     Diagnostics,
     Draws,
     Family,
@@ -39,7 +40,7 @@ from pipeline.mechanisms.base import (
     opposite,
     radial,
 )
-from pipeline.mechanisms.chains import ChainSettings, diagnose, laplace_chains
+from pipeline.mechanisms.chains import USUAL_CHAIN, ChainSettings, diagnose, laplace_chains
 from pipeline.mechanisms.radial import Accepted, RadialLaw, directions, growth, tangent_draws
 from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 from pipeline.privacy.conversion import laplace_epsilon
@@ -85,7 +86,7 @@ def tangent_laplace(
 
 
 @dataclass(frozen=True)
-class RiemannianLaplace:
+class RiemannianLaplace(CalibratedMechanism):
     """Density ∝ exp(−dist(y, c)/σ) with respect to the Riemannian volume.
 
     Notes
@@ -101,12 +102,8 @@ class RiemannianLaplace:
     Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021), Theorem 1.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     sampler: str = "exact"
-    chain: ChainSettings = ChainSettings()  # noqa: RUF009  (frozen)
+    chain: ChainSettings = USUAL_CHAIN
     law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
@@ -137,7 +134,7 @@ def riemannian_laplace(
     sensitivity: float,
     manifold: Manifold,
     sampler: str = "exact",
-    chain: ChainSettings | None = None,
+    chain: ChainSettings = USUAL_CHAIN,
 ) -> RiemannianLaplace:
     """Calibrate σ = Δ/ε (homogeneous manifold) or 2Δ/ε, ε the largest pure budget in `budget`.
 
@@ -159,8 +156,7 @@ def riemannian_laplace(
     factor = 1.0 if manifold.homogeneous else 2.0
     sigma = laplace_sigma(budget, factor * sensitivity)
     require_existence(sigma, budget, manifold)
-    settings = ChainSettings() if chain is None else chain
-    return RiemannianLaplace(budget, sensitivity, manifold, sigma, sampler, settings)
+    return RiemannianLaplace(budget, sensitivity, manifold, sigma, sampler, chain)
 
 
 def neighbours(mechanism: Mechanism) -> Neighbours:

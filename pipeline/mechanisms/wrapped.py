@@ -31,6 +31,7 @@ from pipeline.geometry.covariances import SPECTRAL, covariances_of
 from pipeline.mechanisms.base import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
+    CalibratedMechanism,
     Diagnostics,
     Draws,
     Family,
@@ -177,17 +178,13 @@ def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manif
 
 
 @dataclass(frozen=True)
-class WrappedMechanism:
+class WrappedMechanism(CalibratedMechanism):
     """Noise in the tangent space at a footpoint; its privacy is that of the noise, as shown above.
 
     The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
     the name and with the two calibrations of its paper: analytic, or classical for ε < 1.
     """
 
-    budget: Budget
-    sensitivity: float
-    manifold: Manifold
-    sigma: float
     noise: VectorNoise
 
     @property

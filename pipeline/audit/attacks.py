@@ -11,6 +11,7 @@ two ends (`ENDS`), on opposite sides of all others.
 
 import math
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.bounds import Replay, Steps, log_ratio, squared_mu
+from pipeline.audit.bounds import Law, Replay, Steps, squared_mu
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.source import MemoryReader, split_codes
 from pipeline.descriptors import domain
@@ -52,9 +53,10 @@ from pipeline.mechanisms import Diagnostics, Draws
 from pipeline.mechanisms.base import Neighbours, Points
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, Budget, split
+from pipeline.recall import Calls, repeatable
 from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
 from pipeline.stream.factorisation import from_limbs
-from pipeline.stream.history import epoch_due, split_epochs
+from pipeline.stream.history import Epoch, begin_epoch, epoch_due, split_epochs
 from pipeline.stream.night import add_placed, draw_count, draw_openings
 
 RECORDS = 4
@@ -167,20 +169,37 @@ def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     return replay
 
 
-def replayed_pair(
-    mechanism: Any, data: Sequence[Any], laws: Sequence[Sequence[Transcript]]
-) -> list[list[Steps]]:
-    """Return transcripts that `mechanism` drew of two data sets, each replayed on the other.
+def replayed_draws(
+    mechanism: Any, data: Sequence[Any], *, size: int, rng: np.random.Generator
+) -> tuple[list[Points], list[list[Steps]]]:
+    """Return `size` transcripts of each of two data sets, and each replayed on the other.
 
-    What a step releases without noise on its own data set is what its noise was added to.
+    What a step releases without noise on its own data set is what its noise was added to. Each
+    block is replayed when it was drawn: what follows from released vectors alone is the same on
+    both data sets, and is computed once (``pipeline/recall.py``).
     """
-    left, right = laws
-    moved = mechanism.replay(mechanism.ready(data[1]), left)
-    back = mechanism.replay(mechanism.ready(data[0]), right)
-    return [
-        [_steps(one, one.own, other) for one, other in zip(left, moved, strict=True)],
-        [_steps(one, other, one.own) for one, other in zip(right, back, strict=True)],
-    ]
+    sides = [mechanism.ready(one) for one in data]
+    laws: list[list[Transcript]] = [[], []]
+    replayed: list[list[Steps]] = [[], []]
+    for side in (0, 1):
+        for many in blocks(size, mechanism.at_once):
+            calls = Calls()
+            with calls:
+                drawn = mechanism.block(sides[side], many, rng)
+            with calls:
+                moved = mechanism.replay(sides[1 - side], drawn)
+            both = ((one.own, other) for one, other in zip(drawn, moved, strict=True))
+            laws[side] += drawn
+            replayed[side] += [
+                _steps(one, *(pair if side == 0 else pair[::-1]))
+                for one, pair in zip(drawn, both, strict=True)
+            ]
+    return [as_points(law) for law in laws], replayed
+
+
+def blocks(size: int, most: int) -> list[int]:
+    """Return how many transcripts of `size` are drawn in each call."""
+    return [min(most, size - start) for start in range(0, size, most)]
 
 
 def _steps(transcript: Transcript, left: ReplayedSteps, right: ReplayedSteps) -> Steps:
@@ -193,7 +212,7 @@ def transcripts(mechanism: Any, ends: tuple[End, End] | None = None) -> Neighbou
     both = enumerate(ends or mechanism.ends)
     left, right = (mechanism.data_set(end, more=bool(i)) for i, end in both)
     replay = replays(mechanism, left, right)
-    return Neighbours(left, right, None, lambda y: np.array(list(map(log_ratio, replay(y)))))
+    return Neighbours(left, right, None, lambda drawn: Law.of(replay(drawn)).log_ratios)
 
 
 def edges(mechanism: Any, transcript: Transcript) -> Steps:
@@ -202,14 +221,14 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     Clips differ from transcript to transcript, and a record moves a mean most between opposite
     edges of the clip: so either end goes, in turns, to where it costs more, by random steps.
     """
-    size, trial = 2.0, 0
+    size, trial, calls = 2.0, 0, defaultdict[int, Calls](Calls)
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
 
     def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[ReplayedSteps]:
         data = [mechanism.data_set(end, more=bool(i)) for i, end in tries]
-        return cast(
-            list[ReplayedSteps], mechanism.replay_each(list(map(mechanism.ready, data)), transcript)
-        )
+        ready = list(map(mechanism.ready, data))
+        with calls[len(tries)]:
+            return cast(list[ReplayedSteps], mechanism.replay_each(ready, transcript))
 
     ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
@@ -229,6 +248,14 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
                 ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
                 break
     return _steps(transcript, *sides)
+
+
+def as_points(transcripts: Sequence[Transcript]) -> Points:
+    """Return transcripts as an array of objects, (n,)."""
+    points = np.empty(len(transcripts), dtype=object)
+    for row, one in enumerate(transcripts):
+        points[row] = one
+    return points
 
 
 def matrices(logs: Sequence[End]) -> FloatArray:
@@ -263,6 +290,11 @@ class AdaptiveTranscripts:
     def class_budget(self) -> Budget:
         """What one class may cost."""
         return self.budget
+
+    @property
+    def at_once(self) -> int:
+        """Transcripts that are drawn in one call, and then replayed."""
+        return TOGETHER
 
     @property
     def sigma(self) -> float:
@@ -307,13 +339,22 @@ class AdaptiveTranscripts:
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of a data set, as objects."""
-        drawn, ready = np.empty(size, dtype=object), self.ready(center)
-        for rows in np.split(np.arange(size), range(TOGETHER, size, TOGETHER)):
-            tape = Tape.blank([self.noise(rng) for _ in rows])
-            histories = self.draw(ready, tape)
-            for row, one, history in zip(rows, tape.transcripts, histories, strict=True):
-                drawn[row] = one._replace(history=history)
-        return Draws(drawn, Diagnostics())
+        ready = self.ready(center)
+        return Draws(
+            as_points(
+                [one for many in blocks(size, TOGETHER) for one in self.block(ready, many, rng)]
+            ),
+            Diagnostics(),
+        )
+
+    def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:
+        """Return transcripts that are drawn together."""
+        tape = Tape.blank([self.noise(rng) for _ in range(many)])
+        histories = self.draw(ready, tape)
+        return [
+            one._replace(history=history)
+            for one, history in zip(tape.transcripts, histories, strict=True)
+        ]
 
     def replay(self, ready: list[Any], transcripts: Sequence[Transcript]) -> list[ReplayedSteps]:
         """Return what the steps of transcripts release on a data set, unnoised, and each σ."""
@@ -457,7 +498,8 @@ class ReadyStream(NamedTuple):
     """What transcripts of a class have in common: nights that are known, and the sums then.
 
     `placed` are the records of all nights as `StreamMechanism.placed` gives them, `units` how many
-    it is public that came, `rests` from how many nights each goes on.
+    it is public that came, `rests` from how many nights each goes on. `added` has the sums of those
+    nights before which sums and epoch are the same.
     """
 
     stream: StreamMechanism
@@ -466,6 +508,14 @@ class ReadyStream(NamedTuple):
     known: list[Night]
     private: PrivateSums
     rests: Sequence[int]
+    added: dict[tuple[int, PrivateSums, Epoch | None], PrivateSums]
+
+    def add(self, place: int, past: Sequence[Night], before: PrivateSums) -> PrivateSums:
+        """Return the sums of a night after others, which have these."""
+        key = place, before, _epoch(self.stream, past)
+        if key not in self.added:
+            self.added[key] = add_placed(self.stream, past, before, self.placed[place])
+        return self.added[key]
 
     def openings(self, tape: Tape) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
         """Return the nights of all repetitions up to the last opening, and the sums till then.
@@ -493,7 +543,7 @@ class ReadyStream(NamedTuple):
                     for night, one in zip(nights, opened, strict=True)
                 ]
             for history, night in zip(histories, nights, strict=True):
-                history.append(night)
+                history.append(_once(night))
         return histories, states
 
     def sums(self, history: Sequence[Night]) -> dict[int, PrivateSums]:
@@ -548,6 +598,11 @@ class StreamTranscripts(AdaptiveTranscripts):
         return StreamMechanism(replace(plan, opening=least * plan.mu), self.domain, self.manifold)
 
     @property
+    def at_once(self) -> int:
+        """Transcripts that are drawn in one call: few, whose histories are known when replayed."""
+        return 2 if self.place and not self.secret else TOGETHER
+
+    @property
     def sigma(self) -> float:
         """Noise of the clipped vectors of every night."""
         return self.stream.steps[2].sigma
@@ -571,7 +626,7 @@ class StreamTranscripts(AdaptiveTranscripts):
         units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
         rests = self.rests(len(units))
         private, known = (nothing, []) if self.secret or not self.place else self._opened
-        return [ReadyStream(stream, nights, units, known, private, rests) for nights in placed]
+        return [ReadyStream(stream, nights, units, known, private, rests, {}) for nights in placed]
 
     @cached_property
     def _opened(self) -> tuple[PrivateSums, list[Night]]:
@@ -589,22 +644,17 @@ class StreamTranscripts(AdaptiveTranscripts):
     def _nights(self, side: ReadyStream, tape: Tape) -> Sequence[Sequence[Night]]:
         """Draw all nights of repetitions of one class."""
         histories, private = side.openings(tape)
-        sums = dict[tuple[Any, ...], PrivateSums]()
         for row, (history, published) in enumerate(zip(histories, tape.transcripts, strict=True)):
             states = dict(private)
             for place in range(len(history), len(side.placed)):
-                past = history[: side.rests[place]]
-                key = place, *_clip_key(side.stream, past)
-                if key not in sums:
-                    before = states[side.rests[place]]
-                    sums[key] = add_placed(side.stream, past, before, side.placed[place])
-                states[place + 1] = sums[key]
+                past, before = history[: side.rests[place]], states[side.rests[place]]
+                after = states[place + 1] = side.add(place, past, before)
                 night = draw_night(
-                    side.stream, past, sums[key], side.units[place], noise=tape.repetition(row)
+                    side.stream, past, after, side.units[place], noise=tape.repetition(row)
                 )
                 if self.peek and night.epoch is not None:
-                    night = self._moved(night, states[side.rests[place]], published.history)
-                history.append(night)
+                    night = self._moved(night, before, published.history)
+                history.append(_once(night))
         return histories
 
     def _moved(self, night: Night, private: PrivateSums, published: Sequence[Night]) -> Night:
@@ -636,6 +686,12 @@ class LabelStreamTranscripts(StreamTranscripts):
     law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
 
 
+@repeatable
+def _once(night: Night) -> Night:
+    """Return a night; of a transcript that is replayed the very one that was drawn, if it is so."""
+    return night
+
+
 def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
     """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
     total = np.zeros(dim)
@@ -644,14 +700,12 @@ def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
     return total
 
 
-def _clip_key(stream: StreamMechanism, history: Sequence[Night]) -> tuple[Any, ...]:
-    """Return what decides where the records of the next night are clipped, and so the sums then."""
+def _epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch | None:
+    """Return what decides where the records of the next night are clipped, if they are."""
     past = split_epochs(stream, history)
-    released = [past.opened.offset] if past.opened else []
-    released += [part.epoch.centre for part in past.segments]
-    if epoch_due(past):
-        released += [night.w for night in history if night.w is not None]
-    return (len(history), *map(np.ndarray.tobytes, released))
+    if past.holds:
+        return None
+    return begin_epoch(stream, history) if epoch_due(past) else past.segments[-1].epoch
 
 
 @cache

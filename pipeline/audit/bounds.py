@@ -38,6 +38,8 @@ adaptive composition for Gaussian differential privacy" (2022).
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -239,39 +241,75 @@ class Cost(NamedTuple):
     sigma: float
 
 
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Transcripts of one data set, all of as many steps, as arrays: their vectors end to end.
+
+    Attributes
+    ----------
+    released, left, right : array
+        As in `Steps`.
+    lengths : array, shape (n, steps)
+        Of each vector.
+    sigmas : array, shape (2, n, steps)
+        σ on the left and on the right.
+    """
+
+    released: FloatArray
+    left: FloatArray
+    right: FloatArray
+    lengths: NDArray[np.int64]
+    sigmas: FloatArray
+
+    @classmethod
+    def of(cls, transcripts: Sequence[Steps]) -> "Law":
+        """Return transcripts as arrays."""
+        released, left, right = (
+            np.concatenate([v for one in transcripts for v in one[k]]) for k in range(3)
+        )
+        lengths = np.array([[len(v) for v in one.released] for one in transcripts])
+        sigmas = np.array([one.sigmas for one in transcripts])
+        return cls(released, left, right, lengths, np.moveaxis(sigmas, -1, 0))
+
+    def sums(self, entries: FloatArray) -> FloatArray:
+        """Return the sums of one number for each entry of the vectors, (n, steps)."""
+        ends = np.cumsum(self.lengths)
+        sums = np.add.reduceat(entries, ends - self.lengths.ravel())
+        return np.asarray(sums.reshape(self.lengths.shape))
+
+    def over_variance(self, sums: FloatArray) -> FloatArray:
+        """Return sums over σ², (n, steps); infinite where σ tells the data sets apart."""
+        left, right = self.sigmas
+        return np.where(left == right, sums / left**2, math.inf)
+
+    @cached_property
+    def costs(self) -> FloatArray:
+        """‖a − b‖²/σ² of each step, shape (n, steps): exact for noise of the σ asked for."""
+        return self.over_variance(self.sums((self.left - self.right) ** 2))
+
+    def noise(self, own: FloatArray) -> FloatArray:
+        """Return ‖released − own‖²/σ² of each step, (n, steps), `own` being `left` or `right`."""
+        return self.over_variance(self.sums((self.released - own) ** 2))
+
+    @property
+    def log_ratios(self) -> FloatArray:
+        """The log-likelihood ratio of each transcript, left against right, (n,)."""
+        left, right = self.left, self.right
+        products = self.sums((2.0 * self.released - left - right) * (left - right))
+        return np.asarray((products / (2.0 * self.sigmas[0] ** 2)).sum(axis=1))
+
+
 def log_ratio(steps: Steps) -> float:
     """Return the log-likelihood ratio of a transcript, left against right."""
-    return sum(
-        float((2.0 * y - a - b) @ (a - b)) / (2.0 * sigma**2)
-        for y, a, b, (sigma, _) in zip(*steps, strict=True)
-    )
+    return float(Law.of([steps]).log_ratios[0])
 
 
 def squared_mu(steps: Steps) -> FloatArray:
-    """Return ‖a − b‖²/σ² of each step, shape (steps,); infinite where σ tells the data sets apart.
-
-    That is exact for noise of the σ that was asked for.
-    """
-    return np.asarray(squares([steps], 1, 2)[0])
+    """Return `Law.costs` of each step of one transcript, shape (steps,)."""
+    return np.asarray(Law.of([steps]).costs[0])
 
 
-def squares(transcripts: Sequence[Steps], one: int, other: int) -> FloatArray:
-    """Return ‖x − y‖²/σ² of each step of transcripts, (n, steps), of two of their three vectors.
-
-    What was released is 0, what would have been on the left 1 and on the right 2. It is infinite
-    where σ tells the data sets apart.
-    """
-    x, y = (np.concatenate([v for steps in transcripts for v in steps[k]]) for k in (one, other))
-    begins = np.cumsum([0, *(len(v) for steps in transcripts for v in steps.released)])[:-1]
-    sums = np.add.reduceat((x - y) ** 2, begins)
-    left, right = np.array([pair for steps in transcripts for pair in steps.sigmas]).T
-    costs = np.where(left == right, sums / left**2, math.inf)
-    return costs.reshape(len(transcripts), -1)
-
-
-def cost(
-    left: Sequence[Steps], right: Sequence[Steps], *, alpha: float, others: Sequence[Steps] = ()
-) -> Cost:
+def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Steps] = ()) -> Cost:
     """Return what transcripts of the left and of the right data set cost, all of as many steps.
 
     With noise of the σ that was asked for it is exact, except with probability `alpha`: then it is
@@ -279,17 +317,14 @@ def cost(
     transcript may come of any data set.
     """
     limits = _noise_limits(left, right, alpha)
-    largest = max(
-        float((squares(law, 1, 2) / limits).sum(axis=1).max())
-        for law in (left, right, others)
-        if law
-    )
-    return Cost(largest, left[0].sigmas[-1][0] * math.sqrt(limits[-1]))
+    laws = [left, right, *([Law.of(others)] if others else [])]
+    largest = max(float((law.costs / limits).sum(axis=1).max()) for law in laws)
+    return Cost(largest, float(left.sigmas[0, 0, -1]) * math.sqrt(limits[-1]))
 
 
-def _noise_limits(left: Sequence[Steps], right: Sequence[Steps], alpha: float) -> FloatArray:
+def _noise_limits(left: Law, right: Law, alpha: float) -> FloatArray:
     """Return what s² of each step is at most, and 1 where it may be 1; shape (steps,)."""
-    found = sum(squares(law, 0, side).sum(axis=0) for side, law in ((1, left), (2, right)))
-    entries = np.array([[len(y) for y in steps.released] for steps in (*left, *right)]).sum(axis=0)
+    found = left.noise(left.left).sum(axis=0) + right.noise(right.right).sum(axis=0)
+    entries = left.lengths.sum(axis=0) + right.lengths.sum(axis=0)
     least = 2.0 * gammaincinv(entries / 2.0, alpha / len(entries))
     return np.asarray(np.minimum(found / least, 1.0))

@@ -19,22 +19,25 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline import __version__
-from pipeline.audit.attacks import edges, replayed_pair
+from pipeline.arrays import FloatArray
+from pipeline.audit.attacks import edges, replayed_draws
 from pipeline.audit.bounds import (
     SQUARED_MU,
     Claim,
+    Cost,
+    Law,
     claims,
     cost,
     epsilon_shown,
     exact_claim,
-    log_ratio,
     lower_bounds,
     mu_shown,
-    squares,
 )
 from pipeline.audit.cases import CONTROLS, Case, all_cases
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder
+from pipeline.mechanisms import Mechanism
+from pipeline.mechanisms.base import Neighbours
 from pipeline.parallel import workers
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
@@ -139,21 +142,15 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     pair = case.neighbours(drawn if case.known else honest)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    released: list[Any] = [
-        drawn.sample(center, base=pair.base, size=size, rng=rng).points
-        for center in (pair.left, pair.right)
-    ]
-    exact = []
+    exact = list[Cost]()
     if case.replayed:
-        steps = replayed_pair(drawn, (pair.left, pair.right), released)
-        costs = squares([*steps[0], *steps[1]], 1, 2).sum(axis=1)
-        dearest = np.concatenate(released)[int(np.argmax(costs))]
-        others = [] if case.attack or case.known else [edges(drawn, dearest)]
-        exact = [cost(*steps, alpha=alpha, others=others)]
-    if case.replayed and case.attack is None:
-        left, right = (np.array([log_ratio(one) for one in law]) for law in steps)
+        left, right, shown = _replayed_scores(case, drawn, pair, size, rng, alpha)
+        exact = [shown]
     else:
-        left, right = (pair.score(law) for law in released)
+        left, right = (
+            pair.score(drawn.sample(center, base=pair.base, size=size, rng=rng).points)
+            for center in (pair.left, pair.right)
+        )
     promised = claims(case.budget)
     measures = [
         mu_shown if claim.quantity == "mu" else epsilon_shown(claim.delta) for claim in promised
@@ -172,6 +169,27 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
         for one in exact
     ]
     return tuple(found)
+
+
+def _replayed_scores(
+    case: Case,
+    drawn: Mechanism,
+    pair: Neighbours,
+    size: int,
+    rng: np.random.Generator,
+    alpha: float,
+) -> tuple[FloatArray, FloatArray, Cost]:
+    """Return the scores of transcripts of both data sets, and what they cost."""
+    released, steps = replayed_draws(drawn, (pair.left, pair.right), size=size, rng=rng)
+    laws = [Law.of(own) for own in steps]
+    costs = np.concatenate([law.costs for law in laws]).sum(axis=1)
+    dearest = np.concatenate(released)[int(np.argmax(costs))]
+    others = [] if case.attack or case.known else [edges(drawn, dearest)]
+    left, right = (
+        law.log_ratios if case.attack is None else pair.score(own)
+        for law, own in zip(laws, released, strict=True)
+    )
+    return left, right, cost(*laws, alpha=alpha, others=others)
 
 
 class AuditRun(NamedTuple):

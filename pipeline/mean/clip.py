@@ -49,6 +49,7 @@ from pipeline.mean.histogram import LineBins, ShellBins, SurveyPosterior, clippe
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import Clipping, Sized
 from pipeline.parallel import compiled
+from pipeline.recall import repeatable
 
 
 class Interval(NamedTuple):
@@ -115,6 +116,7 @@ def lengths_off(shells: FloatArray, off: ShellBins, frame: Frame, diameter: floa
     return np.asarray(near + vectors_times(shells[..., off.far :], longest))
 
 
+@repeatable
 def choose_interval(
     survey: SurveyPosterior,
     bins: tuple[LineBins | None, ShellBins],
@@ -193,6 +195,7 @@ def _least(
     return out
 
 
+@repeatable
 def choose_clip(
     interval: Interval,
     survey: SurveyPosterior,
@@ -421,6 +424,7 @@ def _lengthening(frame: Frame, prior: Prior) -> FloatArray:
     return np.asarray(np.sqrt(np.linalg.eigvalsh(between.swapaxes(-1, -2) @ between)[..., -1]))
 
 
+@repeatable
 def clipping(clip: Clip, frame: Frame, centre: FloatArray, prior: Prior) -> Clipping:
     """Return what maps a record to its vector, around `centre`, (..., d), in the axes.
 
@@ -472,6 +476,7 @@ class Spread(NamedTuple):
     added: Numbers
 
 
+@repeatable
 def spread(
     survey: SurveyPosterior,
     shells: FloatArray,

@@ -37,6 +37,7 @@ from pipeline.mean.axes import Frame, Numbers, column, line_coordinate, vectors_
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
 from pipeline.parallel import compiled
+from pipeline.recall import repeatable
 
 SQRT2 = math.sqrt(2.0)
 
@@ -359,6 +360,7 @@ class SurveyPosterior(NamedTuple):
     above: FloatArray
 
 
+@repeatable
 def read_survey(
     shares: FloatArray,
     spread: Numbers,
@@ -400,6 +402,7 @@ def survey_posterior(
     return SurveyPosterior(*line, beyond, far, below, above)
 
 
+@repeatable
 def merge(
     shells: FloatArray,
     far: FloatArray,

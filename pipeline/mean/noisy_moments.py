@@ -46,6 +46,7 @@ from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, column, scaled, vectors_times
 from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
+from pipeline.recall import repeatable
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +315,7 @@ def region_moments(
     )
 
 
+@repeatable
 def clip_moments(
     n: Numbers,
     base: Point,
@@ -410,6 +412,7 @@ def noise_edge(observed: NoisyMoments) -> Numbers:
     return math.sqrt(2.0 * observed.vector.shape[-1]) * observed.sigma / FACTOR
 
 
+@repeatable
 def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     """Return the axes for the records that were observed in `frame`.
 
@@ -451,6 +454,7 @@ MOST_STEPS = 100
 """Most steps of Newton's to τ; a few suffice."""
 
 
+@repeatable
 def posterior_update(
     observed: FloatArray, noise: FloatArray, prior_cov: FloatArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -73,6 +73,7 @@ from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
+from pipeline.recall import repeatable
 
 SQRT2 = math.sqrt(2.0)
 TOGETHER = 2**21
@@ -222,6 +223,7 @@ def draw_rounds(
     )
 
 
+@repeatable
 def count_survey(
     counts: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins], total: int
 ) -> ReleasedCount:
@@ -445,6 +447,7 @@ def _clipped_vectors(
     return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in found}
 
 
+@repeatable
 def observe(
     vector: FloatArray,
     clip: Clip,

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.privacy.rounding import round_up
+from pipeline.recall import repeatable
 
 WEIGHT_UNIT = 2**52
 """Weights are multiples of 1 over this."""
@@ -91,6 +92,7 @@ def from_limbs(whole: Limbs) -> list[int]:
     return [int.from_bytes(number.tobytes(), "little", signed=True) for number in whole]
 
 
+@repeatable
 def weighted_sums(rows: Limbs) -> list[int]:
     """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
 

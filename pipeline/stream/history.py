@@ -26,6 +26,7 @@ from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from pipeline.mean.rounds import SQRT2, observe
 from pipeline.mean.sums import PER_UNIT, pairs
 from pipeline.mean.tuning import FIRST_RADIUS
+from pipeline.recall import repeatable
 from pipeline.stream.factorisation import (
     LIMBS,
     WEIGHT_UNIT,
@@ -272,12 +273,12 @@ class EpochHistory:
         """The last opening."""
         return self.openings[-1].release if self.openings else None
 
-    @property
+    @cached_property
     def streamed(self) -> int:
         """Records of all epochs."""
         return sum(part.n for part in self.segments)
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Records released so far."""
         return self.streamed + sum(part.n for part in self.openings)
@@ -357,6 +358,7 @@ def epoch_due(past: EpochHistory) -> bool:
     return past.n >= GROWTH * (past.n - past.segments[-1].n)
 
 
+@repeatable
 def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 

@@ -23,10 +23,11 @@ from pipeline.audit.attacks import (
     StreamTranscripts,
     edges,
     overlapping,
-    replayed_pair,
+    replayed_draws,
     replays,
 )
 from pipeline.audit.bounds import (
+    Law,
     Steps,
     cost,
     epsilon_shown,
@@ -332,6 +333,33 @@ def test_a_unit_at_the_edges_of_its_clips_costs_the_whole_budget(chosen: Case) -
     assert least < share <= 1 + 1e-9
 
 
+BROKEN = {
+    item.fault: item
+    for item in CONTROLS
+    if item.replayed and item.fault not in ("nine tenths of the noise", "half the noise")
+}
+
+
+@pytest.mark.parametrize(
+    "chosen", [*PLANNED, *BROKEN.values()], ids=lambda item: item.fault or item.mechanism
+)
+def test_what_is_recalled_in_a_replay_is_what_it_computes(chosen: Case) -> None:
+    """Transcripts are replayed as they are drawn: to the last bit as replayed alone, broken or not.
+
+    So a step that follows from anything but released values costs what it costs.
+    """
+    mechanism: Any = chosen.calibrate() if chosen.broken is None else chosen.broken(chosen)
+    pair = chosen.neighbours(mechanism)
+    data = pair.left, pair.right
+    laws, steps = replayed_draws(mechanism, data, size=5, rng=np.random.default_rng(14))
+    alone = replays(mechanism, *data)
+    for law, together in zip(laws, steps, strict=True):
+        one, other = Law.of(together), Law.of(alone(law))
+        assert np.array_equal(one.left, other.left)
+        assert np.array_equal(one.right, other.right)
+        assert np.array_equal(one.sigmas, other.sigmas)
+
+
 def test_profile_of_the_projected_laplace() -> None:
     """On S² the cosine ⟨y, c⟩ of an output has density ∝ f (Kolmogorov-Smirnov at p > 1e-8)."""
     mechanism = case("projected-euclidean-laplace", "sphere", PureDP(1.0)).calibrate()
@@ -380,10 +408,14 @@ def test_a_log_ratio_of_steps_is_that_of_normal_laws() -> None:
 def test_transcripts_cost_the_largest_sum_exactly() -> None:
     """Σ‖a − b‖²/σ² to the last bits, of the dearest transcript, whatever noise was drawn."""
     left, right = drawn_steps([1.0, 1.0], 3.0, 400, 2), drawn_steps([1.0, 1.0], 3.0, 400, 3)
-    assert cost(left, right, alpha=1e-9) == pytest.approx((2 * 9.0 / 4.0, 2.0), rel=1e-14)
+    assert cost(Law.of(left), Law.of(right), alpha=1e-9) == pytest.approx(
+        (2 * 9.0 / 4.0, 2.0), rel=1e-14
+    )
     right[7] = right[7]._replace(left=[5.0 * row for row in right[7].right])
     dear = 2 * 16.0 * 9.0 / 4.0
-    assert cost(left, right, alpha=1e-9).squared_mu == pytest.approx(dear, rel=1e-12)
+    assert cost(Law.of(left), Law.of(right), alpha=1e-9).squared_mu == pytest.approx(
+        dear, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("scales", "apart"), [([0.9, 0.9], 1.0), ([1.0, 0.9], 1.0)])
@@ -392,7 +424,7 @@ def test_a_source_with_less_noise_is_charged_for_it(scales: list[float], apart: 
     left, right = drawn_steps(scales, apart, 1000, 4), drawn_steps(scales, apart, 1000, 5)
     true = sum(apart**2 / (2.0 * scale) ** 2 for scale in scales)
     asked = len(scales) * apart**2 / 4.0
-    found = cost(left, right, alpha=1e-6)
+    found = cost(Law.of(left), Law.of(right), alpha=1e-6)
     assert asked * 1.01 < found.squared_mu <= true
     assert 1.8 <= found.sigma < 1.95
 
@@ -401,7 +433,7 @@ def test_scales_that_tell_the_data_sets_apart_cost_everything() -> None:
     """Where σ depends on the data set no sum is finite."""
     left, right = drawn_steps([1.0], 1.0, 50, 6), drawn_steps([1.0], 1.0, 50, 7)
     left[3] = left[3]._replace(sigmas=[(2.0, 2.5)])
-    assert cost(left, right, alpha=1e-6).squared_mu == math.inf
+    assert cost(Law.of(left), Law.of(right), alpha=1e-6).squared_mu == math.inf
 
 
 @pytest.mark.parametrize(
@@ -424,10 +456,9 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
     mechanism: Any = chosen.calibrate()
     pair, rng = chosen.neighbours(mechanism), np.random.default_rng(9)
     recording = replace(mechanism, noise=RecordingNoise)
-    rows = [recording.sample(data, size=3, rng=rng).points for data in (pair.left, pair.right)]
-    steps = replayed_pair(mechanism, (pair.left, pair.right), rows)
+    _, steps = replayed_draws(recording, (pair.left, pair.right), size=3, rng=rng)
     assert mechanism.sigma == asked[-1]
-    assert cost(*steps, alpha=1e-9).sigma == asked[-1]
+    assert cost(*map(Law.of, steps), alpha=1e-9).sigma == asked[-1]
 
 
 # --- sound mechanisms pass, broken ones are caught ------------------------------------------------

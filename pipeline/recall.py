@@ -1,0 +1,129 @@
+"""Pure functions that are called twice with the same arguments give again what they gave.
+
+A transcript that is replayed on a neighbouring data set has the same released vectors, so that what
+is computed of these alone is asked for again, in the same order. With `Calls` it is not computed
+again, as long as each argument is the same to the last bit: a function that looks at anything else
+is called with other arguments, and computed.
+"""
+
+import math
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import fields, is_dataclass
+from functools import cache, wraps
+from operator import is_
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_CALLS: ContextVar["Calls | None"] = ContextVar("_CALLS", default=None)
+
+
+class Calls:
+    """Calls of `repeatable` functions in order: noted in the first block, recalled in all others.
+
+    Attributes
+    ----------
+    repeated : int
+        How many calls of the last block were not computed.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
+        self._next: int | None = None
+        self._token: Token[Calls | None] | None = None
+        self.repeated = 0
+
+    def __enter__(self) -> "Calls":
+        """Begin a block."""
+        self._next = 0 if self._calls else None
+        self._token, self.repeated = _CALLS.set(self), 0
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        assert self._token is not None
+        _CALLS.reset(self._token)
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Return what a function gives, of its arguments and last its keywords."""
+        if self._next is None:
+            result = self._compute(function, arguments)
+            self._calls.append((function, arguments, _fixed(result)))
+            return result
+        if self._next < len(self._calls):
+            known, before, result = self._calls[self._next]
+            if known is function:
+                self._next += 1
+                if _same(before, arguments):
+                    self.repeated += 1
+                    return result
+        return self._compute(function, arguments)
+
+    @staticmethod
+    def _compute(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Call a function; what that calls is part of it."""
+        token = _CALLS.set(None)
+        try:
+            return function(*arguments[:-1], **arguments[-1])
+        finally:
+            _CALLS.reset(token)
+
+
+def repeatable(function: Function) -> Function:
+    """Let a pure function give again what it gave, inside a block of `Calls`.
+
+    What it returns is a function of its arguments alone, and nobody writes into either.
+    """
+
+    @wraps(function)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        calls = _CALLS.get()
+        if calls is None:
+            return function(*arguments, **keywords)
+        return calls.call(function, (*arguments, keywords))
+
+    return cast(Function, called)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two arguments are the same to the last bit."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return bool(alike and one.tobytes() == other.tobytes())
+    if isinstance(one, tuple | list):
+        if len(one) != len(other):
+            return False
+        return all(map(is_, one, other)) or all(map(_same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if is_dataclass(one):
+        for name in _names(cast(Any, type(one))):
+            own, its = getattr(one, name), getattr(other, name)
+            if own is not its and not _same(own, its):
+                return False
+        return True
+    if isinstance(one, float):
+        return one == other and math.copysign(1.0, one) == math.copysign(1.0, other)
+    return bool(one == other)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass."""
+    return tuple(field.name for field in fields(kind))
+
+
+def _fixed(result: Any) -> Any:
+    """Return what a function gave; the arrays that it consists of may not be written into."""
+    parts = result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()
+    for part in (result, *parts):
+        if isinstance(part, np.ndarray):
+            part.flags.writeable = False
+    return result

@@ -28,10 +28,8 @@ from pipeline.inference.confidence import least_opening as least_opening
 from pipeline.inference.confidence import mean_certainty as mean_certainty
 from pipeline.inference.confidence import region as region
 from pipeline.inference.confidence import stream_error as stream_error
-from pipeline.inference.geodesics import PrincipalGeodesics as PrincipalGeodesics
 from pipeline.inference.geodesics import principal_geodesics as principal_geodesics
 from pipeline.inference.harmonise import Harmonisation as Harmonisation
-from pipeline.inference.harmonise import HarmonisedSite as HarmonisedSite
 from pipeline.inference.harmonise import harmonise as harmonise
 from pipeline.inference.match import FLAGGED as FLAGGED
 from pipeline.inference.match import Match as Match
@@ -45,7 +43,6 @@ from pipeline.inference.released import raw_covariance as raw_covariance
 from pipeline.inference.released import read_released as read_released
 from pipeline.inference.released import region_refusal as region_refusal
 from pipeline.inference.tests import ALPHA as ALPHA
-from pipeline.inference.tests import Comparison as Comparison
 from pipeline.inference.tests import WindowTest as WindowTest
 from pipeline.inference.tests import bonferroni as bonferroni
 from pipeline.inference.tests import comparison_refusal as comparison_refusal

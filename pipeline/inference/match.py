@@ -52,12 +52,18 @@ from scipy.special import fdtrc, fdtri
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point, to_chart
-from pipeline.inference.released import Released, night_refusal, read_released, region_refusal
+from pipeline.inference.released import (
+    Entry,
+    Released,
+    night_refusal,
+    read_released,
+    region_refusal,
+)
 from pipeline.inference.tests import bonferroni, brightness_direction
-from pipeline.mean import NoisyMoments, Release
+from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_clipping
 from pipeline.mean.sums import FACTOR, PER_UNIT, Clipping, clipped_halves, joined, sizes
-from pipeline.schema import ReleasedEntry, StreamEntry
+from pipeline.schema import StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may be."""
@@ -246,16 +252,14 @@ def _too_few(moments: NoisyMoments, many: int) -> str:
     return "" if many >= least else f"there are {many} local records, and {least} are needed"
 
 
-def _is_window(entry: Release | ReleasedEntry | StreamEntry) -> bool:
+def _is_window(entry: Entry) -> bool:
     """Return whether a mean is of fewer units than the one epoch that they are of."""
     if not isinstance(entry, StreamEntry) or entry.certainty is None:
         return False
     return len(entry.certainty.parts) == 1 and entry.n < entry.noisy_moments.n
 
 
-def _released_mean(
-    entry: Release | ReleasedEntry | StreamEntry,
-) -> tuple[float, FloatArray, FloatArray]:
+def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
     """Return of how many records the mean is, its vector, and the covariance of its noise.
 
     Of last nights noise is what the error of a night's mean has besides clipping.
@@ -273,9 +277,7 @@ def _released_mean(
 
 
 def _mean_tests(
-    entry: Release | ReleasedEntry | StreamEntry,
-    vectors: FloatArray,
-    directions: Sequence[FloatArray],
+    entry: Entry, vectors: FloatArray, directions: Sequence[FloatArray]
 ) -> tuple[float, float, float]:
     """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests.
 
@@ -333,7 +335,7 @@ def _hotelling(
     return statistic, float(fdtrc(d, rest, statistic * rest / (many * d)))
 
 
-def _directions(released: Release | ReleasedEntry | StreamEntry) -> list[FloatArray]:
+def _directions(released: Entry) -> list[FloatArray]:
     """Return along which directions of the vectors means are tested by themselves, (d,) each."""
     moments = released.noisy_moments
     found = [np.eye(len(moments.vector))[0]] if moments.lines else []

@@ -18,12 +18,14 @@ from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_cli
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
 
-Released: TypeAlias = Release | ReleasedEntry | StreamEntry | Mapping[str, Any]
+Entry: TypeAlias = Release | ReleasedEntry | StreamEntry
 """What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of
 a night: then the mean of all units of the stream so far."""
+Released: TypeAlias = Entry | Mapping[str, Any]
+"""The same, or the entry as JSON gave it."""
 
 
-def read_released(released: Released) -> Release | ReleasedEntry | StreamEntry:
+def read_released(released: Released) -> Entry:
     """Return a released class; an entry of a document that JSON gave is read.
 
     Raises
@@ -163,7 +165,7 @@ def common_coordinates(
     )
 
 
-def size_of(released: Release | ReleasedEntry | StreamEntry) -> int:
+def size_of(released: Entry) -> int:
     """Return the number of records of a released class."""
     return released.n if isinstance(released, StreamEntry) else released.noisy_moments.n
 
@@ -183,7 +185,7 @@ def _class_coordinates(
         mean=space.log(base, released.place),
         unshrunk=space.log(base, space.exp(moments.base, moments.offset)),
         noise=there(moments.noise),
-        bias=there(moments.lost),
+        bias=there(moments.as_covariance(*moments.bounds)),
         predicted=there(moments.predicted),
         single=None if moments.moment is None else there(covariance(moments)),
         wide=moments.sigma > NOISY,

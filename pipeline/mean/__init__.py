@@ -36,11 +36,8 @@ from pipeline.mean.records import admit as admit
 from pipeline.mean.records import person_records as person_records
 from pipeline.mean.release import PUBLIC_LABELS as PUBLIC_LABELS
 from pipeline.mean.release import Labels as Labels
-from pipeline.mean.release import NonPrivate as NonPrivate
 from pipeline.mean.release import Release as Release
-from pipeline.mean.release import ReleasedCount as ReleasedCount
 from pipeline.mean.release import Step as Step
-from pipeline.mean.release import read_labels as read_labels
 from pipeline.mean.rounds import step_costs as step_costs
 from pipeline.mean.single import calibrate as calibrate
 from pipeline.mean.sums import Batches as Batches

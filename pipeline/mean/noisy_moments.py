@@ -232,11 +232,6 @@ class NoisyMoments:
         return np.asarray(axis.T @ axis / max(float(np.sum(axis**2)), 1e-300))
 
     @property
-    def lost(self) -> FloatArray:
-        """The squares of both `bounds` as a covariance, (d, d), even off the contrast axis."""
-        return self.as_covariance(*self.bounds)
-
-    @property
     def predicted(self) -> FloatArray:
         """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
         bias = self.as_covariance(self.bias_line / self.length, self.bias_rest / self.unit_length)

@@ -19,7 +19,6 @@ from pipeline.stream.history import Epoch as Epoch
 from pipeline.stream.history import Night as Night
 from pipeline.stream.history import OpeningRelease as OpeningRelease
 from pipeline.stream.history import PrivateSums as PrivateSums
-from pipeline.stream.history import WindowMean as WindowMean
 from pipeline.stream.history import covariance_of as covariance_of
 from pipeline.stream.history import cumulative_mean as cumulative_mean
 from pipeline.stream.history import empty_state as empty_state

@@ -629,7 +629,10 @@ def test_the_common_mean_is_of_released_means_weighed_as_they_were_seen() -> Non
     rows, place = [entry(one), entry(two)], base + np.full(FLAT.dim, 0.01)
     before, after = combine(rows), combine([rows[0], rows[1] | row_at(place)])
     spread = np.average([covariance(one), covariance(two)], axis=0, weights=[300, 100])
-    parts = [Part(seen.n, seen.offset, seen.noise + seen.lost) for seen in (one, two)]
+    parts = [
+        Part(seen.n, seen.offset, seen.noise + seen.as_covariance(*seen.bounds))
+        for seen in (one, two)
+    ]
     moved = matrix(place)
     step = pool(parts, spread).gains[1] @ FLAT.log(before.common.centre, moved)
     shifted = FLAT.exp(before.common.centre, step)

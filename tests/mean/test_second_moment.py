@@ -372,7 +372,7 @@ def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen.moment is None
     np.testing.assert_allclose(seen.noise, (seen.sigma * span) ** 2 * np.eye(3))
     np.testing.assert_allclose(seen.offset, seen.vector * span)
-    assert not seen.lost.any()
+    assert not seen.as_covariance(*seen.bounds).any()
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -126,7 +126,9 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     found, stated = region(told), mean_certainty(stream, history)
     assert stated is not None
     assert stated.population is not None
-    np.testing.assert_allclose(stated.sample, seen.noise + seen.lost, rtol=1e-8)
+    np.testing.assert_allclose(
+        stated.sample, seen.noise + seen.as_covariance(*seen.bounds), rtol=1e-8
+    )
     scatter = covariance(seen) / seen.n
     np.testing.assert_allclose(stated.population - stated.sample, scatter, atol=1e-12)
     wide = region(told, of="population").covariance

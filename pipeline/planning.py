@@ -741,9 +741,9 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     from scipy.optimize import brentq
 
     ladder = [start * FACTOR**step for step in range(1 - STEPS, STEPS)]
-    place = bisect_left(ladder, True, key=lambda budget: high(budget) <= error)
-    if place == len(ladder):
+    if high(ladder[-1]) > error:  # it falls, so all others are above it
         return None
+    place = bisect_left(ladder, True, key=lambda budget: high(budget) <= error)
     if place == 0:
         return ladder[0]
 

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.inference.confidence import ConfidenceRegion, ErrorLaw
+from pipeline.geometry import chart_of
+from pipeline.inference.confidence import ConfidenceRegion, ErrorLaw, check_level
 from pipeline.inference.released import (
     ClassCoordinates,
     Released,
@@ -94,8 +93,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         When they are of different geometries, fewer than two, without a second moment in any, or
         the level means nothing.
     """
-    if not 0.0 < level < 1.0:
-        raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
+    check_level(level)
     manifold, base, hospitals = common_coordinates(released, least=2)
     spread, sizes = mean_covariance(hospitals), np.array([float(one.n) for one in hospitals])
     gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
@@ -103,13 +101,22 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     statistic, p, freedom = 0.0, 1.0, manifold.dim * max(len(tested) - 1, 0)
     if freedom:
         statistic, p, _ = one_population(manifold, base, tested)
-    known = level, all(one.offered for one in hospitals), max(one.clipping for one in hospitals)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
+    space, law = chart_of(manifold), ErrorLaw(manifold.dim)
+    offered = all(one.offered for one in hospitals)
+    clipping = max(one.clipping for one in hospitals)
+
+    def around(mean: FloatArray, error: FloatArray) -> ConfidenceRegion:
+        centre = space.exp(base, mean)
+        turned = chart_jacobian(space, base, mean, centre)
+        shape = turned.T @ error @ turned
+        return ConfidenceRegion(manifold, offered, centre, shape, level, law, clipping)
+
     return CombinedMean(
         n=sum(one.n for one in hospitals),
         n_sd=math.hypot(*(one.n_sd for one in hospitals)),
-        all=_region(manifold, base, _weighed(hospitals, shares, None), *known),
-        common=_region(manifold, base, _weighed(hospitals, gains, spread), *known),
+        all=around(*_weighed(hospitals, shares, None)),
+        common=around(*_weighed(hospitals, gains, spread)),
         statistic=statistic,
         freedom=freedom,
         p_value=p,
@@ -139,27 +146,3 @@ def _weighed(
     clipping = pooled_clipping([seen for _, seen in parts], [share for share, _ in parts])
     first = next(one for one in hospitals if one.single is not None)
     return mean, error + first.there(clipping)
-
-
-def _region(
-    manifold: Manifold,
-    base: Point,
-    estimate: tuple[FloatArray, FloatArray],
-    level: float,
-    offered: bool,
-    clipping: float,
-) -> ConfidenceRegion:
-    """Return the region around a place in coordinates at a base."""
-    place, error = estimate
-    space = chart_of(manifold)
-    centre = space.exp(base, place)
-    turned = chart_jacobian(space, base, place, centre)
-    return ConfidenceRegion(
-        manifold=manifold,
-        offered=offered,
-        place=centre,
-        covariance=turned.T @ error @ turned,
-        level=level,
-        law=ErrorLaw(manifold.dim),
-        clipping=clipping,
-    )

@@ -314,45 +314,33 @@ def region(
     ConfigError
         When `level` or `of` mean nothing, or the release has no adaptive mean.
     """
-    if not 0.0 < level < 1.0:
-        raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
+    check_level(level)
     if of not in ("sample", "population"):
         raise ConfigError(f'a region is of the "sample" or of the "population", found {of!r}')
     entry = read_released(released)
+    manifold, space = entry.manifold, entry.space
     if isinstance(entry, StreamEntry):
-        return _night_region(entry, of, level)
-    moments, space, scatter = entry.noisy_moments, entry.space, None
-    if of == "population" and moments.moment is not None:
-        scatter = covariance(moments) / moments.n
-    shape, law = ellipsoid(moments, scatter, level)
-    jacobian = chart_jacobian(
-        space, moments.base, space.log(moments.base, entry.place), entry.place
-    )
-    return ConfidenceRegion(
-        manifold=entry.manifold,
-        offered=is_offered(moments),
-        place=entry.place,
-        covariance=jacobian.T @ shape @ jacobian,
-        level=level,
-        law=law,
-        clipping=clipping_bound(moments),
-    )
+        certainty, law = entry.certainty, ErrorLaw(manifold.dim)
+        assert certainty is not None
+        population = None if of == "sample" else certainty.population
+        shape = certainty.sample if population is None else population
+        offered, clipping = certainty.offered, certainty.clipping
+    else:
+        moments, scatter = entry.noisy_moments, None
+        if of == "population" and moments.moment is not None:
+            scatter = covariance(moments) / moments.n
+        seen = space.log(moments.base, entry.place)
+        jacobian = chart_jacobian(space, moments.base, seen, entry.place)
+        shape, law = ellipsoid(moments, scatter, level)
+        shape = jacobian.T @ shape @ jacobian
+        offered, clipping = is_offered(moments), clipping_bound(moments)
+    return ConfidenceRegion(manifold, offered, entry.place, shape, level, law, clipping)
 
 
-def _night_region(entry: StreamEntry, target: str, level: float) -> ConfidenceRegion:
-    """Return the same of the mean of all records so far, in a stream; its manifold is flat."""
-    manifold, certainty = entry.manifold, entry.certainty
-    assert certainty is not None
-    population = None if target == "sample" else certainty.population
-    return ConfidenceRegion(
-        manifold=manifold,
-        offered=certainty.offered,
-        place=entry.place,
-        covariance=certainty.sample if population is None else population,
-        level=level,
-        law=ErrorLaw(manifold.dim),
-        clipping=certainty.clipping,
-    )
+def check_level(level: float) -> None:
+    """Raise `ConfigError` unless a confidence is between 0 and 1."""
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
 
 
 class StreamError(NamedTuple):

@@ -137,6 +137,7 @@ def draw_single(
     distance = drawn.nonprivate_distance
     if space is not records.manifold and family.statistic == "mean":
         distance = space.dist(statistic, outputs)
+    known = space.flat and family.hardened is not None  # σ√d is that of Gaussian noise
     release = Release(
         outputs=outputs,
         manifold=records.manifold,
@@ -144,7 +145,7 @@ def draw_single(
         steps=tuple(steps),
         rhos=rhos,
         expected_error=mechanism.expected_error(),
-        predicted_error=_predicted(plan, space, sigma, size),
+        predicted_error=np.full(size, sigma * np.sqrt(space.dim)) if known else None,
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )
@@ -211,9 +212,3 @@ def _draw_hardened(
     found = [family.hardened(mechanism, statistic, noise) for _ in range(size)]
     points = np.stack([item.point for item in found])
     return Draws(points, Diagnostics()), found[0].sigma, np.array([[item.rho] for item in found])
-
-
-def _predicted(plan: SinglePlan, space: Manifold, sigma: float, size: int) -> FloatArray | None:
-    """Return σ√d, the root mean square error of Gaussian noise on a flat manifold."""
-    known = space.flat and MECHANISMS[plan.mechanism].hardened is not None
-    return np.full(size, sigma * np.sqrt(space.dim)) if known else None

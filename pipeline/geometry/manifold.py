@@ -312,7 +312,6 @@ class SpaceForm:
     homogeneous: ClassVar[bool] = True
     small: ClassVar[int] = 2
     letter: ClassVar[str]
-    curvature: ClassVar[tuple[float, float]]
 
     def __post_init__(self) -> None:
         check_size("dim", self.dim, 1)
@@ -331,11 +330,6 @@ class SpaceForm:
     def point_shape(self) -> tuple[int, ...]:
         """``(d + 1,)``."""
         return (self.dim + 1,)
-
-    @property
-    def area(self) -> SphereArea:
-        """Area of its geodesic spheres."""
-        return SphereArea(((self.curvature[0], self.dim - 1),))
 
     @property
     def title(self) -> str:

@@ -8,7 +8,15 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
-from pipeline.geometry.manifold import ROUNDING, SpaceForm, check_vectors, direction, dot, norm
+from pipeline.geometry.manifold import (
+    ROUNDING,
+    SpaceForm,
+    SphereArea,
+    check_vectors,
+    direction,
+    dot,
+    norm,
+)
 
 
 class Polar(NamedTuple):
@@ -69,6 +77,11 @@ class Hyperbolic(SpaceForm):
     hadamard: ClassVar[bool] = True
     curvature: ClassVar[tuple[float, float]] = (-1.0, -1.0)
     injectivity_radius: ClassVar[float] = math.inf
+
+    @property
+    def area(self) -> SphereArea:
+        """Area of its geodesic spheres."""
+        return SphereArea(((-1.0, self.dim - 1),))
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return arccosh(−⟨p, q⟩_L), ``(...)``, accurate for near and for distant points."""
@@ -140,6 +153,11 @@ class Sphere(SpaceForm):
     curvature: ClassVar[tuple[float, float]] = (1.0, 1.0)
     injectivity_radius: ClassVar[float] = math.pi
     embedding_metric: ClassVar[str] = "chord"
+
+    @property
+    def area(self) -> SphereArea:
+        """Area of its geodesic spheres."""
+        return SphereArea(((1.0, self.dim - 1),))
 
     @property
     def embedding_dim(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,18 +214,6 @@ def stream_seed(config: ExperimentConfig, key: str) -> int:
     return int(state[0])
 
 
-class Named(Protocol):
-    """A class of a run, or several under the label of the first."""
-
-    @property
-    def label(self) -> int:
-        """Label of the class."""
-
-    @property
-    def name(self) -> str:
-        """Name of the class."""
-
-
 Work: TypeAlias = Callable[[Any, Setting, Cell, np.random.Generator], dict[str, Any]]
 """What was read, what is public, a cell and its stream → the columns of all its repetitions."""
 
@@ -238,22 +226,22 @@ def one_by_one(
     `ready` does what all of them share.
     """
 
-    def cells(data: Named, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    def cells(data: Any, setting: Setting, pending: Sequence[Cell]) -> CellRows:
         shared = ready(data, setting)
         for cell in pending:
             rng = np.random.default_rng(stream_seed(setting.config, cell.key))
             started = perf_counter()
             found = work(shared, setting, cell, rng)
-            yield cell, finished(data, setting, cell, found, perf_counter() - started)
+            yield cell, finished(data.name, setting, cell, found, perf_counter() - started)
 
     return cells
 
 
 def finished(
-    data: Named, setting: Setting, cell: Cell, found: Mapping[str, Any], seconds: float
+    name: str, setting: Setting, cell: Cell, found: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """Return the columns of a cell whose repetitions were all done in so many seconds."""
-    known = describe_cell(data, int(np.max(found["n"])), cell, setting)
+    known = describe_cell(name, int(np.max(found["n"])), cell, setting)
     each = seconds / setting.repetitions(cell.series)
     return known | {"status": "ok", "acceptance": 1.0, "seconds": each, **found}
 
@@ -291,7 +279,7 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
     Status `undefined` where the law has no density; `not representable` where, on a curved
     manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
     """
-    known = describe_cell(data, prepared.records.n, cell, setting)
+    known = describe_cell(data.name, prepared.records.n, cell, setting)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
             rng = np.random.default_rng(known["seed"])
@@ -349,13 +337,13 @@ def cell_columns(
     }
 
 
-def describe_cell(data: Named, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
+def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series, manifold = setting.config, cell.series, setting.manifold
     second = second_parameter(config.budget(cell.value, series))
     plan = series.plan if isinstance(series.plan, SinglePlan) else SinglePlan()
     family = MECHANISMS[series.mechanism]
-    return cell_columns(config, cell, data.name, manifold) | {
+    return cell_columns(config, cell, name, manifold) | {
         "n": n,
         "delta": second.get("delta", np.nan),
         "alpha": second.get("alpha", np.nan),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,21 +281,14 @@ CHANGES: Mapping[str, Callable[..., ImageArray]] = {
 """What `change` of a series may be, beside none and another class."""
 
 
-def _stripes(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
-    return np.tile(np.where(np.arange(width) // 2 % 2, 255.0, 0.0), (count, height, 1))
+def _still(levels: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]) -> "RareImages":
+    """Return what makes one image again and again: the levels at row y and column x."""
 
+    def images(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
+        y, x = np.mgrid[:height, :width]
+        return np.tile(levels(y, x).astype(np.float64), (count, 1, 1))
 
-def _checkerboard(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
-    odd = np.add.outer(np.arange(height), np.arange(width)) % 2
-    return np.tile(255.0 * odd, (count, 1, 1))
-
-
-def _ramp(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
-    return np.tile(np.linspace(0.0, 255.0, width), (count, height, 1))
-
-
-def _black(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
-    return np.zeros((count, height, width))
+    return images
 
 
 def _dots(height: int, width: int, count: int, rng: np.random.Generator) -> FloatArray:
@@ -315,15 +308,17 @@ def _photograph(height: int, width: int, count: int, rng: np.random.Generator) -
     return np.stack([picture[y : y + height, x : x + width] for y, x in corners]).astype(np.float64)
 
 
-RARE: Mapping[str, Callable[[int, int, int, np.random.Generator], FloatArray]] = {
-    "stripes": _stripes,
-    "checkerboard": _checkerboard,
-    "ramp": _ramp,
-    "black": _black,
+RareImages: TypeAlias = Callable[[int, int, int, np.random.Generator], FloatArray]
+"""Height, width, count and a stream → images, (count, height, width), of 256 gray levels."""
+RARE: Mapping[str, RareImages] = {
+    "stripes": _still(lambda y, x: 255 * (x // 2 % 2)),
+    "checkerboard": _still(lambda y, x: 255 * ((x + y) % 2)),
+    "ramp": _still(lambda y, x: np.linspace(0.0, 255.0, x.shape[1])[x]),
+    "black": _still(lambda y, x: 0 * x),
     "faint dots": _dots,
     "photograph": _photograph,
 }
-"""What `rare` of a series may be, beside none: images (count, height, width) of 256 gray levels."""
+"""What `rare` of a series may be, beside none."""
 MANY = 200
 """Rare images that are drawn from."""
 

@@ -104,12 +104,12 @@ def test_halves_are_apart_and_a_test_split_is_kept() -> None:
     points = tuple(np.arange(many, dtype=np.float64)[:, None] for many in (10, 7))
     records = [admit(whole, domain=Ball(10.0, space.name), manifold=space) for whole in points]
     classes = tuple(Population(own, own.n) for own in records)
-    seen, unseen = Classes("all", 0, classes, None).split(np.random.default_rng(0))
+    seen, unseen = Classes("all", classes, None).split(np.random.default_rng(0))
     for whole, rows, other in zip(points, seen, unseen, strict=True):
         one = whole[rows]
         assert sorted([*one[:, 0], *other[:, 0]]) == list(whole[:, 0])
         assert 0 <= len(one) - len(other) <= 1
-    rows, again = Classes("all", 0, classes, points[::-1]).split(np.random.default_rng(0))
+    rows, again = Classes("all", classes, points[::-1]).split(np.random.default_rng(0))
     for whole, mine in zip(points, rows, strict=True):
         np.testing.assert_array_equal(whole[mine], whole)
     assert again == points[::-1]

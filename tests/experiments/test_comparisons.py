@@ -66,7 +66,7 @@ def test_the_experiment_says_how_often_tests_are_right(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         populations.others["class", 0.0], setting.manifold.log(setting.manifold.origin, points)
     )
-    moved = populations.others["gain", 1.1] - populations.data.points
+    moved = populations.others["gain", 1.1] - populations.points
     way, line = np.mean(moved, axis=0), vecd(np.eye(5))  # but for rounding, log R + 2·log(1.1)·Id
     assert way @ line == pytest.approx(np.linalg.norm(way) * np.linalg.norm(line), rel=0.05)
     assert way @ line == pytest.approx(2 * np.log(1.1) * line @ line, rel=0.25)

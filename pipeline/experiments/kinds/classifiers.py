@@ -43,8 +43,6 @@ class Classes(NamedTuple):
     ----------
     name : str
         Of all of them together.
-    label : int
-        Of the first.
     seen : tuple of Population
         What is released of each class.
     unseen : tuple of array, optional
@@ -52,7 +50,6 @@ class Classes(NamedTuple):
     """
 
     name: str
-    label: int
     seen: tuple[Population, ...]
     unseen: tuple[Point, ...] | None
 
@@ -82,8 +79,8 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
         source.counts(TEST)[mine] and source.counts(others)[mine] for mine in run.labels
     )
     if known:
-        return Classes("all classes", label, seen(*others), records(TEST)), setting
-    return Classes("all classes", label, seen(), None), setting
+        return Classes("all classes", seen(*others), records(TEST)), setting
+    return Classes("all classes", seen(), None), setting
 
 
 class Draw(NamedTuple):
@@ -191,7 +188,7 @@ def columns(
         (
             cell,
             finished(
-                classes, setting, cell, same | dict(zip(SCORES, scores, strict=True)), seconds
+                classes.name, setting, cell, same | dict(zip(SCORES, scores, strict=True)), seconds
             ),
         )
         for cell, scores in zip(cells, (np.array(found).T for found in rows), strict=True)

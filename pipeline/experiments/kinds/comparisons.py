@@ -18,7 +18,6 @@ from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
 from pipeline.experiments.driver import (
     Cell,
-    ClassData,
     ExperimentKind,
     Population,
     Setting,
@@ -43,20 +42,11 @@ SAME, OTHER = "none", "class"
 class Populations:
     """A class, what it is compared with by what was changed and how much, and rare records."""
 
-    data: ClassData
+    name: str
+    points: Point
     others: Mapping[tuple[str, float], Point]
     rare: Mapping[str, Point]
     made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
-
-    @property
-    def label(self) -> int:
-        """Label of the class."""
-        return self.data.label
-
-    @property
-    def name(self) -> str:
-        """Name of the class."""
-        return self.data.name
 
     def of(
         self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
@@ -65,7 +55,7 @@ class Populations:
         key = change, series.rare, series.total
         if key not in self.made:
             labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
-            points = self.others.get(change, self.data.points)
+            points = self.others.get(change, self.points)
             self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
         return self.made[key]
 
@@ -89,7 +79,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
         points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
         rare[kind] = place(points, setting)
     points = placed_images(run, label, config.splits)
-    return Populations(ClassData(label, run.images.classes[label], points), others, rare), setting
+    return Populations(run.images.classes[label], points, others, rare), setting
 
 
 class PairTest(NamedTuple):

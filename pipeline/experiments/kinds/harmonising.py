@@ -47,8 +47,6 @@ class Sites(NamedTuple):
     ----------
     name : str
         Of all classes together.
-    label : int
-        Of the first.
     seen : tuple of Population
         By scanner, the images in one order.
     truth : array, shape (n,)
@@ -56,7 +54,6 @@ class Sites(NamedTuple):
     """
 
     name: str
-    label: int
     seen: tuple[Population, ...]
     truth: NDArray[np.int64]
 
@@ -70,7 +67,7 @@ def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
         places = [placed_images(run, mine, splits, change) for mine in run.labels]
         seen.append(population(np.concatenate(places), setting))
     truth = np.repeat(np.arange(len(places)), [len(part) for part in places])
-    return Sites("all classes", label, tuple(seen), truth), setting
+    return Sites("all classes", tuple(seen), truth), setting
 
 
 class Division(NamedTuple):

@@ -22,7 +22,7 @@ def run_halves(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Ce
     n, space = all_records.own, all_records.records.space
     whole = all_records.records.frechet.point
     for cell in pending:
-        known = describe_cell(data, n // 2, cell, setting)
+        known = describe_cell(data.name, n // 2, cell, setting)
         rng, budget = np.random.default_rng(known["seed"]), setting.config.budget(cell.value)
         times = range(setting.repetitions(cell.series))
         halves = [rng.permutation(n)[: n // 2] for _ in times]

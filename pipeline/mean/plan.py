@@ -161,7 +161,7 @@ def read_shares(values: tuple[float, ...]) -> Shares:
     if len(values) < 3 or len(values) % 2 == 0:
         raise ConfigError(
             "shares must be one for the survey, then two for each round (shells, mean), found "
-            f"{len(values)}; the default is {', '.join(f'{s:g}' for s in Shares().all)}"
+            f"{len(values)}; leave them out for the usual ones"
         )
     return Shares(values[0], values[1::2], values[2::2])
 

@@ -148,6 +148,7 @@ def plant(folder: Path) -> list[Tree]:
     trees = [Tree(folder / str(number)) for number in range(WORKERS)]
     for tree in trees:
         shutil.copytree(ROOT, tree.root, ignore=LEFT_OUT)
+        shutil.copy(ROOT / ".dockerignore", tree.root)  # a test reads it
     return trees
 
 

@@ -371,7 +371,7 @@ def test_two_samples_of_one_population_seldom_differ() -> None:
     true = observed(sigma=0.003, moment=np.diag(variances))
     root = np.linalg.cholesky(true.moment)
     statistics, rejected = list[float](), 0
-    for _ in range(400):
+    for _ in range(1000):
         pair = []
         for n in (50, 400):
             vector = root @ rng.standard_normal(D) / np.sqrt(n)
@@ -380,9 +380,9 @@ def test_two_samples_of_one_population_seldom_differ() -> None:
         assert found == two_sample(*pair)
         statistics.append(found.statistic)
         rejected += found.p_value <= 0.05
-    low, high = chi2.ppf([5e-7, 1 - 5e-7], 400 * D)
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], 1000 * D)
     assert low < np.sum(statistics) < high
-    assert rejected <= binom.ppf(1 - 1e-6, 400, 0.05)
+    assert rejected <= binom.ppf(1 - 1e-6, 1000, 0.05)
 
 
 def test_differences_are_found() -> None:

@@ -25,14 +25,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import FloatArray, from_upper
 from pipeline.descriptors import DescriptorDomain
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, Point
@@ -283,12 +282,9 @@ def _images(domain: DescriptorDomain, known: Covariances, manifold: Manifold) ->
     least, most = known.floor(domain.facts), np.array(domain.variances) + domain.eta
     ends = np.full(k, math.log(least)), np.log(most)
     low, high = (float(line[:k] @ end) * share for end in ends)
-    found = _shape(domain.descriptor, manifold.metric, d)
-    shape = (
-        known.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
-        if found is None
-        else found
-    )
+    shape = _shape(domain.descriptor, manifold.metric)
+    if shape is None:
+        shape = known.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
     squares = shape @ shape  # the root of the expected covariance
     wide = float(np.trace(squares) - line @ squares @ line) / (d - 1)
     return Prior(
@@ -327,18 +323,7 @@ def scales_name(descriptor: str, metric: str) -> str:
     return f"{descriptor} {metric}"
 
 
-@cache
-def _scales() -> dict[str, list[float]]:
-    """Return what is in `SCALES`."""
-    found: dict[str, list[float]] = json.loads(SCALES.read_text(encoding="utf-8"))
-    return found
-
-
-def _shape(descriptor: str, metric: str, d: int) -> FloatArray | None:
+def _shape(descriptor: str, metric: str) -> FloatArray | None:
     """Return the scales that public pictures have, (d, d), None where nobody has looked."""
-    upper = _scales().get(scales_name(descriptor, metric))
-    if upper is None:
-        return None
-    shape = np.zeros((d, d))
-    shape[np.triu_indices(d)] = upper
-    return np.asarray(shape + np.triu(shape, 1).T)
+    upper = json.loads(SCALES.read_text(encoding="utf-8")).get(scales_name(descriptor, metric))
+    return None if upper is None else from_upper(np.array(upper))

@@ -90,13 +90,14 @@ def test_scales_are_those_of_the_pictures() -> None:
     spec = DESCRIPTORS["oct5"]
     for name in SPD:
         metric = MANIFOLDS[name].metric
-        found = prior_shape(spec.name, metric, spec.dimension)
+        found = prior_shape(spec.name, metric)
         np.testing.assert_allclose(found, shape_of(spec, name), rtol=0, atol=2e-3)
         for other in DESCRIPTORS.values():
-            shape = prior_shape(other.name, metric, other.dimension)
+            shape = prior_shape(other.name, metric)
             assert shape is not None
+            assert len(shape) == other.dimension
             assert np.linalg.eigvalsh(shape)[0] > 0.01
-    assert prior_shape("other", "log-Euclidean", 15) is None
+    assert prior_shape("other", "log-Euclidean") is None
 
 
 @pytest.mark.parametrize("descriptor", DESCRIPTORS)

@@ -22,6 +22,7 @@ Post-processing of released values. A stream puts its opening and its epochs tog
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -211,7 +212,7 @@ class NoisyMoments:
         """The distance of one unit along the contrast axis; 1 without one."""
         return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
 
-    @property
+    @cached_property
     def unit_length(self) -> float:
         """The distance of one unit off the contrast axis, as `Frame.unit_length`."""
         others = self.axes[self.lines :]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.code import PACKAGES, classes_named_twice, files, import_circles
-from tests.tools.count import in_files, in_runs, installed, required
+from tests.tools.code import PACKAGES, ROOT, classes_named_twice, files, import_circles
+from tests.tools.count import by_promise, in_files, in_runs, installed, required
 
 
 def test_a_class_name_exists_once() -> None:
@@ -23,6 +23,14 @@ def test_what_is_counted_in_files_is_there() -> None:
     rows = {name: now for name, now, _ in in_files()}
     assert rows["lines of code in pipeline"] > 10_000
     assert set(map(str.lower, required())) <= {name.lower() for name in installed()}
+
+
+def test_every_file_is_there_for_a_promise() -> None:
+    """Each belongs to one sentence that README.md has, and each sentence has files."""
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    paths = [path for mine in by_promise().values() for path in mine]
+    assert sorted(paths) == sorted(files("pipeline"))
+    assert all(promise in readme and mine for promise, mine in by_promise().items())
 
 
 MOST = {

@@ -167,21 +167,6 @@ def _covariances(
     counts = np.full(n, math.prod(sides), np.int64)
     if len(masks):
         counts = np.count_nonzero(masks.reshape(n, -1), axis=1).astype(np.int64)
-    covariances_of_moments(moments, counts, sides, spec, eta, out)
-
-
-def covariances_of_moments(
-    moments: NDArray[Any],
-    counts: NDArray[np.int64],
-    sides: tuple[int, ...],
-    spec: Descriptor,
-    eta: float,
-    out: FloatArray,
-) -> None:
-    """Write the descriptors of images of some sides into `out` (n, k, k), from their moments.
-
-    `counts` are their pixels, or those inside their masks.
-    """
     units = np.array(spec.units(*sides[-2:]), dtype=np.float64)
     if spec.exact and math.prod(sides) > spec.widest:
         _wide_covariances(moments, counts, units, eta, out)

@@ -33,27 +33,6 @@ LEAST = 1e-13
 """Share of the largest eigenvalue that doubles still tell from 0."""
 
 
-def check_spd(points: FloatArray, k: int) -> FloatArray:
-    """Return `points` as float64 ``(..., k, k)``, exactly symmetric and positive definite.
-
-    Raises
-    ------
-    DomainError
-        When the shape is wrong, or a matrix is not finite, symmetric, positive definite.
-    """
-    points = check_square(points, k=k)
-    scale = np.sqrt(np.abs(np.diagonal(points, axis1=-2, axis2=-1)))
-    excess = np.abs(points - points.swapaxes(-1, -2))
-    if (excess > ROUNDING * scale[..., :, None] * scale[..., None, :]).any():
-        raise DomainError(
-            f"matrices must be symmetric, found entries that differ by {excess.max():.3g}; "
-            "pass (A + Aᵀ)/2 if that is meant"
-        )
-    points = (points + points.swapaxes(-1, -2)) / 2.0
-    cholesky(points)
-    return points
-
-
 @dataclass(frozen=True)
 class Spd:
     """What the metrics on SPD(k) have in common: size, shape, origin, door."""
@@ -137,8 +116,24 @@ class Spd:
         return np.where(low, assemble(vectors, np.maximum(values, least)), points)
 
     def check(self, points: FloatArray) -> FloatArray:
-        """Return `points` if they are SPD ``(..., k, k)``, else raise `DomainError`."""
-        return check_spd(points, self.k)
+        """Return `points` as float64 ``(..., k, k)``, exactly symmetric and positive definite.
+
+        Raises
+        ------
+        DomainError
+            When the shape is wrong, or a matrix is not finite, symmetric, positive definite.
+        """
+        points = check_square(points, k=self.k)
+        scale = np.sqrt(np.abs(np.diagonal(points, axis1=-2, axis2=-1)))
+        excess = np.abs(points - points.swapaxes(-1, -2))
+        if (excess > ROUNDING * scale[..., :, None] * scale[..., None, :]).any():
+            raise DomainError(
+                f"matrices must be symmetric, found entries that differ by {excess.max():.3g}; "
+                "pass (A + Aᵀ)/2 if that is meant"
+            )
+        points = (points + points.swapaxes(-1, -2)) / 2.0
+        cholesky(points)
+        return points
 
 
 @dataclass(frozen=True)

@@ -105,67 +105,49 @@ class KNormGradient(CalibratedMechanism):
         pole = self.manifold.origin
         if base is not None and math.isfinite(self.radius):
             pole = check_centers(base, shape, 0)
-        self._require_ball(records, pole)
-        if self.sampler == "chain":
-            return self._chain_draws(records, pole, check_size(size), rng)
-        return self._exact_draws(records, pole, check_size(size), rng)
+        if math.isfinite(self.radius):
+            largest = float(self.manifold.dist(pole, records).max())
+            if largest > self.radius:
+                raise DomainError(
+                    f"every record must be within {self.radius:.6g} of the base, found one at "
+                    f"{largest:.6g}; move the base or raise the radius"
+                )
+        return self._draws(records, pole, check_size(size), rng)
 
     def expected_error(self) -> float | None:
         """Return E dist(output, x̄) = σd on a flat manifold, else None."""
         return self.sigma * self.manifold.dim if self.manifold.flat else None
 
-    def _require_ball(self, records: Points, pole: Points) -> None:
-        if math.isinf(self.radius):
-            return
-        largest = float(self.manifold.dist(pole, records).max())
-        if largest > self.radius:
-            raise DomainError(
-                f"every record must be within {self.radius:.6g} of the base, found one at "
-                f"{largest:.6g}; move the base or raise the radius"
-            )
-
-    def _log_density(self, candidates: Points, records: Points, pole: Points) -> FloatArray:
-        """Return −‖grad F(y)‖/σ, −∞ outside the ball."""
-        value = -gradient_norm(records, self.manifold, candidates) / self.sigma
-        if math.isinf(self.radius):
-            return value
-        outside = self.manifold.dist(pole, candidates) > self.radius
-        return np.where(outside, -math.inf, value)
-
-    def _exact_draws(
-        self, records: Points, pole: Points, size: int, rng: np.random.Generator
-    ) -> Draws:
+    def _draws(self, records: Points, pole: Points, size: int, rng: np.random.Generator) -> Draws:
+        """Return outputs for records that are in the ball around `pole`."""
         manifold = self.manifold
         mean = frechet_mean(records, manifold).point
+
+        def log_density(points: Points) -> FloatArray:
+            """Return −‖grad F(y)‖/σ, −∞ outside the ball."""
+            value = -gradient_norm(records, manifold, points) / self.sigma
+            if math.isinf(self.radius):
+                return value
+            return np.where(manifold.dist(pole, points) > self.radius, -math.inf, value)
+
+        if self.sampler == "chain":
+            sigmas = np.full(size, min(self.sigma, self.radius))
+            run = geodesic_chains(log_density, mean, manifold, sigmas, settings=self.chain, rng=rng)
+            return Draws(manifold.exp(mean, run.tangents), diagnose(run))
         if manifold.flat:  # ‖grad F(y)‖ = dist(y, x̄)
             tangent, acceptance = tangent_laplace(manifold, self.sigma, size, rng)
             return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
         slack = float(gradient_norm(records, manifold, mean))
         curve = convexity(self.radius, manifold.curvature[1])
-        scale = self.sigma / curve
         end = self.radius + float(manifold.dist(pole, mean))
 
         def propose(count: int) -> tuple[FloatArray, FloatArray]:
-            tangent = tangent_laplace(manifold, scale, count, rng, end=end).draws
+            tangent = tangent_laplace(manifold, self.sigma / curve, count, rng, end=end).draws
             lower = (curve * np.linalg.norm(tangent, axis=-1) - slack) / self.sigma
-            return tangent, self._log_density(manifold.exp(mean, tangent), records, pole) + lower
+            return tangent, log_density(manifold.exp(mean, tangent)) + lower
 
         tangent, acceptance = accept(propose, size, rng=rng)
         return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
-
-    def _chain_draws(
-        self, records: Points, pole: Points, size: int, rng: np.random.Generator
-    ) -> Draws:
-        mean = frechet_mean(records, self.manifold).point
-        run = geodesic_chains(
-            lambda points: self._log_density(points, records, pole),
-            mean,
-            self.manifold,
-            np.full(size, min(self.sigma, self.radius)),
-            settings=self.chain,
-            rng=rng,
-        )
-        return Draws(self.manifold.exp(mean, run.tangents), diagnose(run))
 
 
 def k_norm_gradient(

@@ -121,16 +121,11 @@ class Setting(NamedTuple):
         return series.repetitions or self.config.repetitions
 
 
-def records_of(data: ClassData, unit: str, manifold: Manifold) -> Point:
-    """Return the records of a class as a series wants them."""
-    if data.persons is None:
-        return data.points
-    return UNITS[unit].points(data.points, data.persons, manifold)
-
-
 def admitted(data: ClassData, setting: Setting, unit: str = "persons") -> Records:
-    """Return the same, checked and placed."""
-    points = records_of(data, unit, setting.manifold)
+    """Return the records of a class as a series wants them, checked and placed."""
+    points = data.points
+    if data.persons is not None:
+        points = UNITS[unit].points(points, data.persons, setting.manifold)
     return admit(points, domain=setting.domain, manifold=setting.manifold)
 
 

@@ -92,20 +92,14 @@ def _described(part: Plan, submit: Submit) -> Iterator[tuple[FloatArray, NDArray
     source, rows = part.source, part.chosen.rows
     images = source.read(rows, size)
     masks = itertools.repeat(None) if source.masks is None else source.masks(rows, size)
+    step = max(1, BLOCK // math.prod(source.shape))
     before: list[Future[Any]] = []
     for chunk, mask in zip(images, masks, strict=False):
-        now = _ask(submit, part, chunk, mask)
+        cuts = [slice(start, start + step) for start in range(0, len(chunk), step)]
+        now = [submit(_work, part, chunk[cut], None if mask is None else mask[cut]) for cut in cuts]
         yield from (job.result() for job in before)
         before = now
     yield from (job.result() for job in before)
-
-
-def _ask(
-    submit: Submit, part: Plan, images: ImageArray, masks: ImageArray | None
-) -> "list[Future[Any]]":
-    step = max(1, BLOCK // math.prod(part.source.shape))
-    cuts = [slice(start, start + step) for start in range(0, len(images), step)]
-    return [submit(_work, part, images[cut], None if masks is None else masks[cut]) for cut in cuts]
 
 
 def _work(

@@ -80,24 +80,6 @@ def _reflect(axis: ComplexArray, vectors: ComplexArray) -> ComplexArray:
     return vectors - mirror * dot(mirror, vectors) / (1.0 + size)
 
 
-def mean_logs(bases: ComplexArray, points: ComplexArray, weights: FloatArray) -> FloatArray:
-    """Return Σ_i w_i log(z, p_i) at every base z, ``(S, d)``, by two matrix products.
-
-    Raises
-    ------
-    DomainError
-        When a point is at distance π/2 of a base.
-    """
-    inner = bases.conj() @ points.T
-    cosine = np.abs(inner)
-    _check_aligned(cosine)
-    angle = np.arccos(np.minimum(cosine, 1.0))
-    lifts = (
-        weights * inner.conj() / (cosine * np.sinc(angle / math.pi))
-    ) @ points  # Σ θ/sin θ p e^{iα}
-    return _coordinates(bases, lifts)
-
-
 @dataclass(frozen=True)
 class Kendall:
     """Shapes of m planar landmarks: z ∈ C^m, Σ z_j = 0, ‖z‖ = 1, up to rotation e^{iα}.
@@ -193,8 +175,21 @@ class Kendall:
         return preshape(np.cos(radius) * base + np.sin(radius) * lift)
 
     def frechet_descent(self, points: ComplexArray, weights: FloatArray) -> DescentField:
-        """Return minus the gradient of a Fréchet mean by two matrix products."""
-        return in_chunks(lambda at: (mean_logs(at, points, weights), np.ones(len(at))), len(points))
+        """Return minus the gradient of a Fréchet mean by two matrix products.
+
+        It is Σ_i w_i log(z, p_i), log(z, p) the horizontal part of θ/sin θ p e^{iα}, and raises
+        `DomainError` when a point is at distance π/2 of a place.
+        """
+
+        def field(at: ComplexArray) -> tuple[FloatArray, FloatArray]:
+            inner = at.conj() @ points.T
+            cosine = np.abs(inner)
+            _check_aligned(cosine)
+            angle = np.arccos(np.minimum(cosine, 1.0))
+            lifts = (weights * inner.conj() / (cosine * np.sinc(angle / math.pi))) @ points
+            return _coordinates(at, lifts), np.ones(len(at))
+
+        return in_chunks(field, len(points))
 
     def check(self, points: ComplexArray) -> ComplexArray:
         """Return `points` ``(..., m)`` complex if centred with norm 1, exact to rounding."""

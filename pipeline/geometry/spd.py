@@ -362,16 +362,6 @@ def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
     return logs
 
 
-def factor_logs(base: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return vecd(log(base^{−1/2} X base^{−1/2})), ``(..., d)``, for factors L of X = L Lᵀ.
-
-    A factor holds small eigenvalues to the last digits that a matrix of doubles has lost.
-    """
-    bases = cholesky(base)
-    rotations = polar(bases)
-    return vecd(rotations @ _whitened_logs(bases, factors) @ rotations.swapaxes(-1, -2))
-
-
 def mean_logs(
     bases: FloatArray, points: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -436,7 +426,7 @@ class AffineInvariant(Spd):
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``."""
-        return factor_logs(base, cholesky(p))
+        return self.factor_logs(base, cholesky(p))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
         """Return base^{1/2} exp(unvecd(u)) base^{1/2}, symmetric to the last bit.
@@ -478,8 +468,13 @@ class AffineInvariant(Spd):
         return found
 
     def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:
-        """Return log(base, C Cᵀ), ``(..., d)``, for factors C."""
-        return factor_logs(base, factors)
+        """Return vecd(log(base^{−1/2} X base^{−1/2})), ``(..., d)``, for factors L of X = L Lᵀ.
+
+        A factor holds small eigenvalues to the last digits that a matrix of doubles has lost.
+        """
+        bases = cholesky(base)
+        rotations = polar(bases)
+        return vecd(rotations @ _whitened_logs(bases, factors) @ rotations.swapaxes(-1, -2))
 
     def condition(self, center: FloatArray, radius: float) -> float:
         """Return cond(center)·e^{√2·r}, the largest condition number within r of `center`.

@@ -113,9 +113,9 @@ def weighted_sums(rows: Limbs) -> list[int]:
     digits[..., LIMBS - 1] ^= 1 << 15
     nights = (int.from_bytes(night.tobytes(), "little") for night in digits)
     total = sum(map(mul, weights, nights)).to_bytes(rows.shape[1] * 4 * LIMBS, "little")
-    found = np.frombuffer(total, np.uint16).reshape(-1, 2 * LIMBS)
+    starts = range(0, len(total), 4 * LIMBS)
     added = sum(weights) << 127
-    return [int.from_bytes(digit.tobytes(), "little") - added for digit in found]
+    return [int.from_bytes(total[at : at + 4 * LIMBS], "little") - added for at in starts]
 
 
 def weighted(rows: Limbs, per: float) -> FloatArray:

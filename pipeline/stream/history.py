@@ -371,6 +371,11 @@ def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     ConfigError
         Before the opening.
     """
+    return _begin_epoch(stream, tuple(history))
+
+
+@lru_cache(maxsize=32)  # what a night's records are mapped to and what it releases ask for it
+def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     past = split_epochs(stream, history)
     found, opened = _cumulative_mean(stream, past), past.opened
     if found is None or opened is None:

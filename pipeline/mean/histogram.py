@@ -31,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, line_coordinate, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, vectors_times
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
 from pipeline.parallel import compiled
@@ -434,18 +433,7 @@ def merge(
     return smooth(merged, noise, tuning.SHELL_PRIOR, slack)[0]
 
 
-def histogram_bins(
-    space: Manifold, prior: Prior, frame: Frame, centre: Point, diameter: float
-) -> tuple[LineBins | None, ShellBins]:
-    """Return the bins of both histograms, for records expected around `centre`: all public."""
-    start = line_coordinate(space, frame, centre)
-    line = line_bins(prior, prior.span, float(start)) if frame.lines else None
-    return line, shell_bins(prior, frame, diameter)
-
-
-def survey_counts(
-    seen: FloatArray, start: float, frame: Frame, line: LineBins | None, shells: ShellBins
-) -> NDArray[np.int64]:
+def survey_counts(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
     """Return the number of records in each bin of the contrast axis, or in each outer shell.
 
     The shell of an outlier tells how far it is both off the contrast axis and along it, by the
@@ -456,13 +444,13 @@ def survey_counts(
     seen : array, shape (n, d)
         Records in the axes of the frame, seen from the prior's centre; the contrast axis is
         absolute.
-    start : float
-        x of the prior's centre.
     """
-    edges = np.empty(0) if line is None else line.edges
-    spot = np.searchsorted(edges, seen[:, 0]) if frame.lines else np.zeros(len(seen), np.int64)
-    size = sizes(seen, np.zeros(seen.shape[1]), frame.lines)
-    ahead = np.abs(seen[:, 0] - start) / tuning.LINE_WEIGHT if frame.lines else 0.0
+    lines, edges, ahead = 0, np.empty(0), np.zeros(len(seen))
+    if line is not None:
+        lines, edges = 1, line.edges
+        ahead = np.abs(seen[:, 0] - line.start) / tuning.LINE_WEIGHT
+    spot = np.searchsorted(edges, seen[:, 0])
+    size = sizes(seen, np.zeros(seen.shape[1]), lines)
     shell = np.searchsorted(shells.edges, np.maximum(size, ahead))
     off_line = np.searchsorted(shells.edges, size) >= shells.far
     bins = np.where(off_line, len(edges) + 1 + shell - shells.far, spot)

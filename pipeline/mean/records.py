@@ -96,7 +96,7 @@ from pipeline.mean.axes import (
     to_frame,
     vectors_times,
 )
-from pipeline.mean.histogram import LineBins, ShellBins, histogram_bins, survey_counts
+from pipeline.mean.histogram import LineBins, ShellBins, line_bins, shell_bins, survey_counts
 from pipeline.mean.public_model import (
     Domain,
     FeasibleSet,
@@ -254,7 +254,9 @@ def _expected(domain: Domain, space: Manifold) -> tuple[FeasibleSet, Prior, Poin
 def _axes(domain: Domain, space: Manifold) -> tuple[Frame, Bins]:
     region, prior, centre = _expected(domain, space)
     frame = build_frame(prior.line, prior.shape)
-    return frame, histogram_bins(space, prior, frame, centre, region.diameter)
+    start = float(line_coordinate(space, frame, centre))
+    line = line_bins(prior, prior.span, start) if frame.lines else None
+    return frame, (line, shell_bins(prior, frame, region.diameter))
 
 
 class PublicModel:
@@ -602,11 +604,9 @@ def survey_records(records: Records) -> SurveyedRecords:
 
 def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
     """Return records that are seen in the axes of their prior, counted."""
-    frame, bins = records.frame, records.bins
-    start = float(line_coordinate(records.space, frame, records.centre))
     nobody = np.empty((0, records.space.dim))  # chunks of a class may have no record
-    counts = [survey_counts(part, start, frame, *bins) for part in (nobody, *parts)]
-    return SurveyedRecords(records, frame, bins, parts, np.sum(counts, axis=0))
+    counts = [survey_counts(part, *records.bins) for part in (nobody, *parts)]
+    return SurveyedRecords(records, records.frame, records.bins, parts, np.sum(counts, axis=0))
 
 
 def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:

@@ -279,18 +279,17 @@ def _add_row(
     placed: FloatArray,
 ) -> PrivateSums:
     """Return the private sums with one night more; those of an epoch begin with it."""
-    frame, (line, shells) = stream.frame, stream.bins
-    seen = stream.seen(placed)
+    frame, seen = stream.frame, stream.seen(placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
     part = seen, sizes(seen, to.centre, frame.lines)
     within = sizes_within(part, epoch.clip, frame)
-    bins = survey_counts(seen, stream.spot(stream.centre), frame, line, shells)
+    bins = survey_counts(seen, *stream.bins)
     first, second = clipped_totals([part], to)
     went = 0 if fresh else len(private.means)
     return PrivateSums(
         held=private.held,
         survey=_with(private.survey, bins.tolist()),
-        shells=_with(private.shells[:went], shell_counts(within, shells).tolist()),
+        shells=_with(private.shells[:went], shell_counts(within, stream.bins[1]).tolist()),
         means=_with(private.means[:went], [*first, *second]),
         counts=_with(private.counts[:went], [len(placed)])
         if stream.plan.secret

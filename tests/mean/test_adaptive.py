@@ -698,7 +698,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
     ready = adaptive(candidates, domain=facts, manifold=manifold)
     view = view_of(ready)
     frame, (line, off) = view.frame, view.bins
-    start, clip = -9.0, clip_of(-20.0, -5.0, 1.5)
+    clip = clip_of(-20.0, -5.0, 1.5)
     units = mean_units(clip, frame)
 
     def statistics(seen: FloatArray) -> tuple[FloatArray, ...]:
@@ -706,7 +706,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
         size = sizes(seen, zero, frame.lines)
         to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
         total = clipped_sum(seen, size, *to) / PER_UNIT
-        survey = survey_counts(seen, start, frame, line, off)
+        survey = survey_counts(seen, line, off)
         shells = shell_counts(sizes_within((seen, size), clip, frame), off)
         return survey / math.sqrt(2.0), shells / math.sqrt(2.0), total
 

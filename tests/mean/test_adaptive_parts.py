@@ -759,7 +759,7 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
         survey[place] += 1
     found = sizes(seen, np.zeros(len(frame.to_axes)), frame.lines)
     assert np.array_equal(shell_counts(found, shells), counts)
-    assert np.array_equal(survey_counts(seen, start, frame, line, shells), survey)
+    assert np.array_equal(survey_counts(seen, line, shells), survey)
     assert survey.sum() == counts.sum() == 400.0
     assert (survey[many + 1 :] > 0).any()
     assert prior.least > 0.0

@@ -69,7 +69,7 @@ Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -527,7 +527,9 @@ class SurveyedRecords:
     parts: Parts[FloatArray]
     counts: NDArray[np.int64]
 
-    def around(self, points: Point, frame: Frame) -> tuple[Parts[list[Sized]], FloatArray]:
+    def around(
+        self, points: Point, frame: Frame, each: "Sequence[SurveyedRecords]" = ()
+    ) -> tuple[Parts[list[Sized]], FloatArray]:
         """Return the records as several repetitions see them, and where their centres are in that.
 
         Parameters
@@ -536,6 +538,8 @@ class SurveyedRecords:
             Centres.
         frame : Frame
             Axes, of each repetition or of all.
+        each : sequence of SurveyedRecords
+            The records of each repetition, in memory, where they are not these.
 
         Returns
         -------
@@ -554,13 +558,25 @@ class SurveyedRecords:
             moved = points[usual] - records.centre
             centres[usual] = vectors_times(moved, self.frame.to_axes)
         log, known = records.logarithms
+        if each:
+            held: list[Any] = [
+                (own.parts if same else own.records.logarithms[1]).held
+                for own, same in zip(each, usual, strict=True)
+            ]
+            views = zip(usual, held, points, frames, places, strict=True)
+            seen = [
+                part if same else in_frame(log(point, part), axes, place)
+                for same, part, point, axes, place in views
+            ]
+            pairs = zip(seen, centres, strict=True)
+            return InMemory(records.n, [(one, sizes(one, c, lines)) for one, c in pairs]), centres
 
         def see(part: Point) -> list[Sized]:
             shared = to_frame(space, self.frame, records.centre, part) if usual.any() else part
-            each = zip(usual, points, frames, places, strict=True)
+            views = zip(usual, points, frames, places, strict=True)
             seen = [
-                shared if same else in_frame(log(point, part), own, place)
-                for same, point, own, place in each
+                shared if same else in_frame(log(point, part), axes, place)
+                for same, point, axes, place in views
             ]
             pairs = zip(seen, centres, strict=True)
             return [(one, sizes(one, centre, lines)) for one, centre in pairs]
@@ -604,8 +620,9 @@ def survey_records(records: Records) -> SurveyedRecords:
 
 def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
     """Return records that are seen in the axes of their prior, counted."""
-    nobody = np.empty((0, records.space.dim))  # chunks of a class may have no record
-    counts = [survey_counts(part, *records.bins) for part in (nobody, *parts)]
+    counts = [survey_counts(part, *records.bins) for part in parts]
+    if not counts:  # chunks of a class may have no record
+        counts = [survey_counts(np.empty((0, records.space.dim)), *records.bins)]
     return SurveyedRecords(records, records.frame, records.bins, parts, np.sum(counts, axis=0))
 
 

@@ -70,7 +70,7 @@ from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records, SurveyedRecords
 from pipeline.mean.release import PUBLIC_LABELS, Labels, Release, ReleasedCount, Step
 from pipeline.mean.sensitivity import region_units, step_sensitivity
-from pipeline.mean.sums import Clipping, InMemory, Parts, Sized, clipped_means
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 from pipeline.recall import repeatable
@@ -147,9 +147,7 @@ class _Rounds:
         if len(self.surveys) == 1:
             return self.survey.around(points, frame)
         rows = np.broadcast_to(points, (self.size, *points.shape[1:]))
-        views = [own.around(rows[r : r + 1], frame.at(r)) for r, own in enumerate(self.surveys)]
-        seen = [rows for parts, _ in views for part in parts for rows in part]
-        return InMemory(self.survey.records.n, seen), np.concatenate([own for _, own in views])
+        return self.survey.around(rows, frame, self.surveys)
 
     def last(self, step: int) -> bool:
         """Tell whether a step is the last."""

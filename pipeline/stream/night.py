@@ -26,6 +26,7 @@ from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import clipped_totals, sizes
 from pipeline.mechanisms.noise import Noise
+from pipeline.recall import repeatable
 from pipeline.stream.factorisation import Limbs, to_limbs
 from pipeline.stream.history import (
     Epoch,
@@ -123,7 +124,9 @@ def add_placed(
         private = replace(private, held=private.held[:0], counts=private.counts[:0])
     _check(stream, past, private)
     if past.holds:
-        counts = _with(private.counts, [len(placed)]) if stream.plan.secret else private.counts
+        counts = (
+            _with(private.counts, to_limbs([len(placed)])) if stream.plan.secret else private.counts
+        )
         return replace(private, held=np.concatenate([private.held, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
     return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
@@ -279,25 +282,32 @@ def _add_row(
     placed: FloatArray,
 ) -> PrivateSums:
     """Return the private sums with one night more; those of an epoch begin with it."""
+    survey, shells, means = _rows(stream, epoch, placed)
+    went = 0 if fresh else len(private.means)
+    return PrivateSums(
+        held=private.held,
+        survey=_with(private.survey, survey),
+        shells=_with(private.shells[:went], shells),
+        means=_with(private.means[:went], means),
+        counts=_with(private.counts[:went], to_limbs([len(placed)]))
+        if stream.plan.secret
+        else private.counts,
+    )
+
+
+@repeatable
+def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs, Limbs]:
+    """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
     frame, seen = stream.frame, stream.seen(placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
     part = seen, sizes(seen, to.centre, frame.lines)
     within = sizes_within(part, epoch.clip, frame)
     bins = survey_counts(seen, *stream.bins)
     first, second = clipped_totals([part], to)
-    went = 0 if fresh else len(private.means)
-    return PrivateSums(
-        held=private.held,
-        survey=_with(private.survey, bins.tolist()),
-        shells=_with(private.shells[:went], shell_counts(within, stream.bins[1]).tolist()),
-        means=_with(private.means[:went], [*first, *second]),
-        counts=_with(private.counts[:went], [len(placed)])
-        if stream.plan.secret
-        else private.counts,
-    )
+    counts = shell_counts(within, stream.bins[1])
+    return to_limbs(bins.tolist()), to_limbs(counts.tolist()), to_limbs([*first, *second])
 
 
-def _with(rows: Limbs, numbers: Sequence[int]) -> Limbs:
+def _with(rows: Limbs, night: Limbs) -> Limbs:
     """Return the rows of a series with that of one night more."""
-    new = to_limbs(numbers)[np.newaxis]
-    return np.concatenate([rows, new]) if len(rows) else new
+    return np.concatenate([rows, night[np.newaxis]]) if len(rows) else night[np.newaxis]

@@ -233,7 +233,6 @@ def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
     assert product == pytest.approx(1.0, abs=7.0 * product * math.sqrt(spread))
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", ADAPTIVE_CASES, ids=lambda item: item.manifold.name)
 def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
@@ -250,7 +249,6 @@ def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
     assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(rows)))
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize("chosen", PERSON_CASES, ids=lambda item: item.mechanism)
 def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> None:
     """In both classes together, replaced by more images, they move the steps by at most μ."""
@@ -311,7 +309,6 @@ def test_nights_that_are_begun_at_once_go_on_from_all_before_them() -> None:
     assert 0.8 * 7 < squares / 2.0**2 <= 7 * (1 + 1e-9)
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize(
     "chosen",
     [ADAPTIVE_CASES[0], PERSON_CASES[0], STREAM_CASES["stream, opening"]],
@@ -464,7 +461,6 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
 # --- sound mechanisms pass, broken ones are caught ------------------------------------------------
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 def test_no_sound_mechanism_violates_its_claim() -> None:
     """Every case of the default audit is within its claims; Rao DP is marked as a label.
@@ -511,7 +507,6 @@ def test_bounds_come_near_the_claims(mechanism: str, space: str, kind: str, leas
     assert least < max(finding.tightness for finding in found) <= 1.0
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda item: f"{item.mechanism}: {item.fault}")
 def test_controls_are_caught(control: Case) -> None:
     """Each mechanism broken on purpose shows more than it claims.
@@ -541,7 +536,6 @@ def test_controls_are_caught(control: Case) -> None:
         )
 
 
-@pytest.mark.usefixtures("worked_out_once")
 def test_a_run_counts_a_fault_that_any_value_catches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

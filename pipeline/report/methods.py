@@ -14,12 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import ConfigError
-from pipeline.figures import letter, listing, number
+from pipeline.figures import listing
 from pipeline.files import resource
 from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
@@ -33,8 +30,9 @@ NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
 CITED = re.compile(r"\[(@\w+(?:; @\w+)*)\]")
 """What a text cites."""
-OWN = "covdp"
-"""Key of the entry of this project, in the version that was used."""
+KEY = re.compile(r"@\w+\{(\w+),")
+FIELD = re.compile(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+"""The key of an entry of BibTeX; a name and what stands in its braces, which nest thrice."""
 WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers", "harmonising")
 """Kinds of experiments that look at what a release says besides its mean."""
 SOURCE_SETTINGS = {
@@ -153,50 +151,32 @@ def methods(
     else:
         texts = [("", _together(runs))]
     own = version or __version__
-    closing = [f"Computed with covdp {own} [@{OWN}]"]
-    if version and version != __version__:
+    closing = [f"Computed with covdp {own} [@covdp]"]
+    if own != __version__:
         closing.append(f"This page was made with covdp {__version__}")
     texts[-1][1].extend([*filter(None, [more]), *closing])
-    tables = [
-        (f"{name}: {HEADING.lower()}" if several else HEADING, rows)
-        for name, rows in series.items()
-        if len(rows) > 1
-    ]
-    paragraphs = [
-        (name, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}.")
-        for name, parts in texts
-    ]
-    return _cited(paragraphs, tables, own)
-
-
-def _cited(
-    paragraphs: Sequence[tuple[str, str]], tables: Sequence[tuple[str, SeriesSettings]], own: str
-) -> Methods:
-    """Return texts with the labels of what they cite in place of its keys, and what that is."""
-    texts = [text for _, text in paragraphs]
-    texts += [text for _, rows in tables for text in rows.values()]
-    groups = [group for text in texts for group in CITED.findall(text)]
-    keys = [key for group in groups for key in _keys(group) if key in references()]
-    cited = {key: reference(key, own) for key in dict.fromkeys(keys)}
+    known, cited = references(own), dict[str, BibEntry]()
 
     def label(match: re.Match[str]) -> str:
-        keys = _keys(match[1])
-        if not cited.keys() >= set(keys):  # the name of a release, or of a class, may look so
+        keys = re.findall(r"\w+", match[1])
+        if not known.keys() >= set(keys):  # the name of a release, or of a class, may look so
             return match[0]
-        return f"({'; '.join(cited[key].label for key in keys)})"
+        cited.update((key, known[key]) for key in keys)
+        return f"({'; '.join(known[key].label for key in keys)})"
 
-    return Methods(
-        tuple((name, CITED.sub(label, text)) for name, text in paragraphs),
-        tuple(
-            (name, {key: CITED.sub(label, text) for key, text in rows.items()})
-            for name, rows in tables
-        ),
-        tuple(cited.values()),
+    paragraphs = tuple(
+        (name, CITED.sub(label, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}."))
+        for name, parts in texts
     )
-
-
-def _keys(group: str) -> list[str]:
-    return [key.strip().removeprefix("@") for key in group.split(";")]
+    tables = tuple(
+        (
+            f"{name}: {HEADING.lower()}" if several else HEADING,
+            {key: CITED.sub(label, text) for key, text in rows.items()},
+        )
+        for name, rows in series.items()
+        if len(rows) > 1
+    )
+    return Methods(paragraphs, tables, tuple(cited.values()))
 
 
 def _together(runs: Mapping[str, Sentences]) -> list[str]:
@@ -223,29 +203,13 @@ def _together(runs: Mapping[str, Sentences]) -> list[str]:
 
 
 @cache
-def references() -> dict[str, BibEntry]:
-    """Return all entries by key."""
+def references(version: str = __version__) -> Mapping[str, BibEntry]:
+    """Return all entries by key; that of this project in the version that was used."""
     text = resource("reports", "references.bib").read_text(encoding="utf-8")
+    text = text.replace(f"version = {{{__version__}}}", f"version = {{{version}}}")
     _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
-    return {entry.key: entry for entry in map(_entry, blocks)}
-
-
-def reference(key: str, version: str) -> BibEntry:
-    """Return an entry; that of this project in the version that was used."""
-    entry = references()[key]
-    if key != OWN:
-        return entry
-    old = entry.fields["version"]
-    bibtex = entry.bibtex.replace(f"version = {{{old}}}", f"version = {{{version}}}")
-    return entry._replace(fields=entry.fields | {"version": version}, bibtex=bibtex)
-
-
-def _entry(block: str) -> BibEntry:
-    key = re.match(r"@\w+\{(\w+),", block)
-    if key is None:
-        raise ConfigError(f"references.bib: no entry begins with {block[:40]!r}")
-    fields = re.findall(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", block)
-    return BibEntry(key[1], dict(fields), block.strip())
+    entries = (BibEntry(KEY.findall(one)[0], dict(FIELD.findall(one)), one) for one in blocks)
+    return {entry.key: entry for entry in entries}
 
 
 def _plain(text: str) -> str:
@@ -312,8 +276,8 @@ def of_experiment(
         What each series guarantees at its largest budget, or why nothing.
     """
     settings = _complete(ExperimentConfig, config)
-    series = [_complete(SeriesConfig, item) for item in settings["mechanisms"]]
-    source = settings["source"] or {}
+    series = [_complete(SeriesConfig, item) for item in settings.mechanisms]
+    source = settings.source or {}
     kind = source.get("kind")
     promises = set(guarantees.values())
     return _sentences(
@@ -321,12 +285,12 @@ def of_experiment(
         settings=settings,
         series=series,
         source={x: y for x, y in source.items() if SOURCE_SETTINGS.get(x, kind) == kind},
-        manifolds=source.get("manifolds") or (settings["manifold"],),
-        made=settings["source"] or settings["composition"] or settings["scale"],
+        manifolds=source.get("manifolds") or (settings.manifold,),
+        made=settings.source or settings.composition or settings.scale,
         title=title,
         classes=classes,
         guarantee=promises.pop() if len(promises) == 1 else "",
-        moment=settings["kind"] in WITH_MOMENT,
+        moment=settings.kind in WITH_MOMENT,
         plans=SERIES_PLANS,
         defaults=_complete(SeriesConfig, {}),
     )
@@ -345,18 +309,14 @@ def series_of_experiment(config: Settings, guarantees: Mapping[str, str] = {}) -
             _complete(SeriesConfig, {}),
             guarantees.get(item["series"]) if several else "",
         )
-        for item in settings["mechanisms"]
+        for item in settings.mechanisms
     }
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _complete(model: type[BaseModel], settings: Settings) -> dict[str, Any]:
-    """Return settings, those that are absent at their defaults."""
-    defaults = {
-        name: None if field.is_required() else field.get_default()
-        for name, field in model.model_fields.items()
-    }
-    return defaults | dict(settings)
+def _complete(model: Any, settings: Settings) -> Any:
+    """Return settings as attributes, those that are absent at their defaults, without a check."""
+    return model.model_construct(**settings)
 
 
 def _sentences(template: str, **values: Any) -> Sentences:
@@ -375,12 +335,10 @@ def _environment() -> Any:
     environment.filters = {
         **environment.filters,
         "word": lambda name, table: word(table, name),
-        "letter": letter,
         "listing": listing,
         "listed": _listed,
         "numbers": _numbers,
         "dataset": _dataset,
-        "number": number,
         "shown": lambda value: _listed(value) if isinstance(value, list | tuple) else value,
     }
     environment.globals = {**environment.globals, "words": words()}

@@ -28,7 +28,6 @@ from pipeline.report.methods import (
     methods,
     of_experiment,
     of_release,
-    reference,
     references,
     series_of_experiment,
 )
@@ -339,7 +338,7 @@ def test_bibtex_is_what_is_cited() -> None:
         assert one.bibtex.count("{") == one.bibtex.count("}")
         assert {"title", "year"} <= set(one.fields)
         assert one.fields.get("author") or one.fields["key"]
-        assert reference(one.key, "1").label in one.label or one.key == "covdp"
+        assert references("1")[one.key].label in one.label or one.key == "covdp"
 
 
 def test_what_releases_have_in_common_is_said_once() -> None:

@@ -24,7 +24,7 @@ from pipeline.stream import cumulative_mean
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_nights import next_sums
 
-SEED, LATER = 12, 3
+SEED, LATER = 12, 4
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""
 OURS = str(Path(__file__).parents[2] / "pipeline")
 

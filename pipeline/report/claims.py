@@ -27,7 +27,7 @@ from pipeline.report.evidence import (
 )
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
-from pipeline.report.templates import words
+from pipeline.report.templates import say, words
 from pipeline.results import Table
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
@@ -83,24 +83,16 @@ def verdict(run: FinishedRun) -> list[Finding]:
     judged = verdicts(run)
     if not judged:
         return []
-    decided = [item for item in judged if item.word in (AGREES, PART, AGAINST)]
-    good = [item for item in decided if item.word == AGREES]
-    own = not run.record.config.get("paper")
-    stated = "our own claims" if own else "the paper's statements"
-    beyond = "No number was set on this dataset. " if own else "This dataset is not in the paper. "
-    text = beyond if run.record.config.get("beyond") else ""
-    if decided:
-        count = f"{len(good)} of {len(decided)}"
-        text += f"Of {stated} that our rows decide, {count} agree."
-    elif not any(item.word == RATIO for item in judged):
-        text += f"Our rows decide none of {stated}."
-    for item in judged:
-        if item.why or item.word in (PART, AGAINST, VOID):
-            why = f": {item.why}" if item.why else ""
-            text += f" {item.word}: “{item.says}”{why}."
-    for word, reason in LEFT.items():
-        left = sum(item.word == word for item in judged)
-        text += f" {word}: {left}, for {reason}." if left else ""
+    config, each = run.record.config, [item.word for item in judged]
+    text = say(
+        "headline",
+        explained=[item for item in judged if item.why or item.word in (PART, AGAINST, VOID)],
+        decided=[word for word in each if word in (AGREES, PART, AGAINST)],
+        left=[(word, each.count(word), why) for word, why in LEFT.items() if word in each],
+        ratio=RATIO in each,
+        own=not config.get("paper"),
+        beyond=config.get("beyond"),
+    )
     return [Finding(text.strip(), open=all(item.finding.open for item in judged))]
 
 
@@ -162,19 +154,30 @@ def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
     for name in (claim["left"], claim["right"]):
         if name not in table["series"]:
             return ClaimVerdict(UNRUN, says, f"; the series “{name}” was not run.")
-    both, absent = rows_of(claim, table), _without(claim, table)
+    both = rows_of(claim, table)
     checked = check_cells(table) if claim["column"] == "error" else None
     void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
     pairs = [pair for pair in both if pair not in void]
     decisions = [_decide(claim, table, checked, pair, len(pairs)) for pair in pairs]
     fails = [_pair(table, *pair) for pair, word in zip(pairs, decisions, strict=True) if word < 0]
     word = _word(decisions.count(1), decisions.count(0), len(fails), len(void))
-    text = _counts(claim, decisions, fails, absent)
+    why = ""
     if void and checked is not None:
         row = next(row for row in void[0] if checked.off[row])
-        where = f"{disagreement(table, checked, row)} at {place(table, row)}"
-        text += f"; {len(void)} more cannot be judged: {where}"
-    text += _measured(claim, table, pairs)
+        why = f"{disagreement(table, checked, row)} at {place(table, row)}"
+    every = {**table, "count": np.ones_like(table["count"])}
+    ratios = np.array([table["mean"][b] / table["mean"][a] for a, b in pairs])
+    text = say(
+        "pairs",
+        claim=claim,
+        decisions=decisions,
+        fails=fails,
+        absent=len(rows_of(claim, every)) - len(both),
+        void=len(void),
+        why=why,
+        ratios=ratios,
+        mean=np.exp(np.log(ratios).mean()) if pairs else None,
+    )
     return ClaimVerdict(word, says, text)
 
 
@@ -202,74 +205,35 @@ def _word(holds: int, unclear: int, fails: int, void: int) -> str:
     return OPEN if unclear else (AGREES if holds else VOID)
 
 
-def _counts(
-    claim: Mapping[str, Any], decisions: Sequence[int], fails: Sequence[str], absent: int
-) -> str:
-    """Return how many comparisons are decided for and against, and what was asked of them."""
-    text = f" ({claim['place']}). " + (f"{claim['ours']} " if claim["ours"] else "")
-    if not decisions:
-        text += "No comparison: one side has no result"
-    else:
-        text += f"So in {decisions.count(1)} of {len(decisions)} comparisons"
-    text += f", {decisions.count(0)} not decided" if 0 in decisions else ""
-    text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
-    text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    return text + (f"; in {absent} a density does not exist" if absent else "")
-
-
-def _measured(claim: Mapping[str, Any], table: Table, pairs: Sequence[tuple[int, int]]) -> str:
-    """Return the ratio of the two series as measured, and the one that was asked for."""
-    ratios = np.array([table["mean"][b] / table["mean"][a] for a, b in pairs])
-    if not len(ratios):
-        return "."
-    mean = number(float(np.exp(np.log(ratios).mean())))
-    ends = listing(dict.fromkeys([number(float(ratios.min())), number(float(ratios.max()))]))
-    text = f". Measured: “{claim['right']}” has {mean} times the {TELLS[claim['column']]} of "
-    text += f"“{claim['left']}” on average" + (f" (between {ends})" if len(ratios) > 1 else "")
-    if claim["within"] is not None:
-        text += f"; asked for: within a factor of {number(claim['within'])}"
-    elif claim["factor"] != 1:
-        text += f"; asked for: more than {number(claim['factor'])} times"
-    return text + "."
-
-
-TELLS = {"error": "error", "seconds": "median time"}
-"""What a column that is compared holds."""
-
-
-def _without(claim: Mapping[str, Any], table: Table) -> int:
-    """Return in how many comparisons of a statement a side has no result."""
-    every = {**table, "count": np.ones_like(table["count"])}
-    return len(rows_of(claim, every)) - len(rows_of(claim, table))
-
-
 def _fills(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on how much of the bound the largest descriptor of each class fills.
 
     Nothing here is random: the largest of all records is known.
     """
-    says = claim["says"]
     if run.bound is None:
-        return ClaimVerdict(UNRUN, says, "; the bound was not measured.")
-    ratios = zip(run.bound["class_name"], run.bound["ratio"], strict=True)
-    shares = [(f"{name} {number(100 * ratio)} %", ratio) for name, ratio in ratios]
-    holds = sum(ratio >= claim["factor"] for _, ratio in shares)
-    word = _word(holds, 0, len(shares) - holds, 0)
-    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(shares)} classes. "
-    return ClaimVerdict(word, says, text + f"Measured: {listing([name for name, _ in shares])}.")
+        return ClaimVerdict(UNRUN, claim["says"], "; the bound was not measured.")
+    ratios = list(zip(run.bound["class_name"], run.bound["ratio"], strict=True))
+    shares = listing(f"{name} {number(100 * ratio)} %" for name, ratio in ratios)
+    return _known(claim, [ratio >= claim["factor"] for _, ratio in ratios], "classes", shares)
 
 
 def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on the most memory that any pass over a set took; it is known, too."""
-    says, rows = claim["says"], run.rows
+    rows = run.rows
     if rows is None or not np.isfinite(rows["memory"]).all():
-        return ClaimVerdict(UNRUN, says, "; this system does not tell the memory of a process.")
+        return ClaimVerdict(
+            UNRUN, claim["says"], "; this system does not tell the memory of a process."
+        )
     most = {name: rows["memory"][rows["class_name"] == name].max() for name in rows["class_name"]}
-    holds = sum(memory <= claim["factor"] for memory in most.values())
-    word = _word(holds, 0, len(most) - holds, 0)
-    sizes = [f"{name} {number(memory)} MB" for name, memory in most.items()]
-    text = f" ({claim['place']}). {claim['ours']} So in {holds} of {len(most)} sets. "
-    return ClaimVerdict(word, says, text + f"Measured: {listing(sizes, '; ')}.")
+    sizes = listing((f"{name} {number(memory)} MB" for name, memory in most.items()), "; ")
+    return _known(claim, [size <= claim["factor"] for size in most.values()], "sets", sizes)
+
+
+def _known(claim: Claim, held: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
+    """Judge a statement that is true or not of each class or set."""
+    holds = sum(held)
+    text = say("known", claim=claim, holds=holds, count=len(held), what=what, measured=measured)
+    return ClaimVerdict(_word(holds, 0, len(held) - holds, 0), claim["says"], text)
 
 
 class CellVerdict(NamedTuple):
@@ -432,20 +396,16 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
         if (held := test(claim["factor"], cell)) is not None
     ]
     fails = [f"{name}: {held.value}" for name, held in judged if not held.holds]
-    text = f" ({claim['place']}). {claim['ours']}" + " " * bool(claim["ours"])
-    if not judged:
-        return 0, fails, f"{text}This run has no cell to judge it by."
-    shown = claim["column"] == "price"
-    text += "" if shown else f"So in {len(judged) - len(fails)} of {len(judged)} cells"
-    text += f"; not so for {listing(fails[:3], '; ')}" if fails else ""
-    text += f" and {len(fails) - 3} more" if len(fails) > 3 else ""
-    chance = sum(held.chance for _, held in judged)
-    if chance:
-        text += f"; at its level exactly, chance alone would break it in {number(chance)} of them"
     order = sorted((held for _, held in judged), key=lambda held: held.order)
-    ends = dict.fromkeys([order[0].value, order[-1].value])
-    measured = f"{text}Measured, cell by cell" if shown else f"{text}. Measured"
-    return len(judged) - len(fails), fails, f"{measured}: {' to '.join(ends)}."
+    text = say(
+        "cells",
+        claim=claim,
+        count=len(judged),
+        fails=fails,
+        chance=sum(held.chance for _, held in judged),
+        ends=dict.fromkeys(held.value for held in (*order[:1], *order[-1:])),
+    )
+    return len(judged) - len(fails), fails, text
 
 
 def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:

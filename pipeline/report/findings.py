@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures import letter, listing, number
+from pipeline.figures import letter, number
 from pipeline.report.claims import verdict
 from pipeline.report.evidence import (
     NOMINAL,
@@ -17,6 +17,7 @@ from pipeline.report.evidence import (
 )
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
+from pipeline.report.templates import say
 from pipeline.results import Table, summarise, unique
 
 
@@ -63,40 +64,9 @@ def _comparison(table: Table, baseline: str) -> Finding:
     decided = [name for name, found in ratios.items() if found.decided(len(ratios))]
     better = [name for name in decided if ratios[name].gain > 1]
     best = max(better or ratios, key=lambda name: ratios[name].gain)
-    values, gain = ratios[best].values, ratios[best].gain
-    if best not in decided:
-        return Finding(
-            f"At the same budget no series has a smaller error than the published setting, "
-            f"“{baseline}”, by more than chance; the closest to it, “{best}”, has "
-            f"{number(1 / gain)} times its error.",
-            open=True,
-        )
-    if gain <= 1:
-        return Finding(
-            f"At the same budget no series has a smaller error than the published setting, "
-            f"“{baseline}”; the closest, “{best}”, has {number(1 / gain)} times its error."
-        )
-    span = listing([_smaller(values.min()), _smaller(values.max())])
-    return Finding(
-        f"At the same budget, the error of “{best}” is {_smaller(gain)} than that of the published "
-        f"setting, “{baseline}”"
-        + (
-            f" (geometric mean over {len(values)} pairs of class and budget; between {span})."
-            if len(values) > 1
-            else "."
-        )
-    )
-
-
-def _smaller(factor: float) -> str:
-    """Return in words how much smaller an error is that was divided by `factor`."""
-    if factor >= 2:
-        return f"{number(factor)} times smaller"
-    return (
-        f"{100 * (1 - 1 / factor):.0f} % smaller"
-        if factor >= 1
-        else f"{100 * (1 / factor - 1):.0f} % larger"
-    )
+    values, gain, sure = ratios[best].values, ratios[best].gain, best in decided
+    text = say("comparison", baseline=baseline, best=best, gain=gain, decided=sure, values=values)
+    return Finding(text, open=not sure)
 
 
 class _Ratios(NamedTuple):
@@ -150,14 +120,9 @@ def _theory(checked: Checked) -> list[Finding]:
     count, off = int(checked.known.sum()), int(checked.off.sum())
     if not count:
         return []
-    farthest = (
-        f"the farthest is {number(float(np.nanmax(checked.score)))} standard errors away "
-        f"({STATED}, over all)"
-    )
-    if off:
-        text = f"{off} of {count} mean errors disagree with their exact expectation; {farthest}."
-        return [Finding(text, warning=True)]
-    return [Finding(f"All {count} mean errors agree with their exact expectation: {farthest}.")]
+    farthest = np.nanmax(checked.score)
+    text = say("laws", count=count, off=off, farthest=farthest, rate=STATED)
+    return [Finding(text, warning=off > 0)]
 
 
 def _disagreements(table: Table, checked: Checked) -> list[Finding]:
@@ -166,26 +131,19 @@ def _disagreements(table: Table, checked: Checked) -> list[Finding]:
     for series in unique(table["series"][checked.off])[0]:
         rows = np.flatnonzero(checked.off & (table["series"] == series))
         worst = int(rows[np.argmax(checked.score[rows])])
-        names = listing(unique(table["class_name"][rows])[0])
-        text = disagreement(table, checked, worst)
-        cells = f"{len(rows)} cell{'s' * (len(rows) > 1)}"
-        text = f"{text[0].upper()}{text[1:]}. So in {cells} ({names})"
-        if (table["mean"][rows] < checked.reference[rows]).any():
-            text += "; with less noise than the law asks for it is less private than its budget"
-        out.append(Finding(f"{text}. Nothing here rests on them.", warning=True))
+        text = say(
+            "disagreements",
+            first=disagreement(table, checked, worst),
+            count=len(rows),
+            names=unique(table["class_name"][rows])[0],
+            less=(table["mean"][rows] < checked.reference[rows]).any(),
+        )
+        out.append(Finding(text, warning=True))
     return out
 
 
 def _bound(bound: Table) -> Finding:
     """Say whether the proven bound holds on every image."""
     broken = [str(name) for name in bound["class_name"][~bound["ok"].astype(bool)]]
-    if broken:
-        return Finding(
-            f"The bound on the descriptors is broken in {listing(broken)}: nothing that rests on "
-            "it is private.",
-            warning=True,
-        )
-    tightest = number(100 * bound["ratio"].max())
-    return Finding(
-        f"The bound on the descriptors holds on every image; the largest fills {tightest} %."
-    )
+    text = say("bound", broken=broken, fullest=100 * bound["ratio"].max())
+    return Finding(text, warning=bool(broken))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.figures import listing
 from pipeline.files import resource
 from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
@@ -335,7 +334,6 @@ def _environment() -> Any:
     environment.filters = {
         **environment.filters,
         "word": lambda name, table: word(table, name),
-        "listing": listing,
         "listed": _listed,
         "numbers": _numbers,
         "dataset": _dataset,

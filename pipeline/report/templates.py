@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from pipeline.figures import PALETTE, digits, firm, javascript, number, own_ids
+from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids
 from pipeline.files import resource
 from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
 from pipeline.privacy.rounding import digits_down, digits_up
@@ -34,13 +34,26 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (number, digits, own_ids, letter, digits_up, digits_down)
+    known = (number, digits, listing, own_ids, letter, digits_up, digits_down)
     environment.filters |= {one.__name__: one for one in known}
     environment.filters |= {"link": _link, "written": _written}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {one.__name__: one for one in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
+
+
+def say(sentence: str, **values: Any) -> str:
+    """Return what a macro of ``reports/templates/findings.txt.j2`` says of `values`."""
+    return str(getattr(_sentences(), sentence)(**values))
+
+
+@cache
+def _sentences() -> Any:
+    """Return the macros of sentences: they escape nothing, and line breaks of the file are none."""
+    source = resource("reports", "templates", "findings.txt.j2").read_text(encoding="utf-8")
+    environment = templates().overlay(autoescape=False, finalize=None)
+    return environment.from_string(source.replace("\n", "")).module
 
 
 def _shipped(name: str) -> str:

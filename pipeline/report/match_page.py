@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, listing
+from pipeline.figures import Figure
 from pipeline.files import make_folder, owner_only
 from pipeline.geometry import frechet_mean
 from pipeline.inference import FLAGGED, Match
@@ -31,20 +31,20 @@ from pipeline.publish.readings import (
 from pipeline.publish.several import Several
 from pipeline.report.page import Declaration, Finding, PageFrame, table
 from pipeline.report.several_page import (
-    NO_DIFFERENCE,
     NOT_TESTED,
     Together,
     difference_chart,
     finite,
     forest_chart,
     frame_of,
-    not_tested,
     p_in_words,
     probability,
+    reasons,
     size_together,
     untested,
     write_together,
 )
+from pipeline.report.templates import say
 
 LOCAL = "local images"
 FARTHEST = 20
@@ -101,16 +101,15 @@ def match_verdict(matched: MatchedImages) -> Finding:
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
         return untested(missing)
-    found = p_in_words(matched.p_value, p_values)
-    if matched.differs:
-        least = min(p_values, key=p_values.__getitem__)
-        text = f"The local images differ from those of the release {found}, most surely in {least}:"
-        text += " two samples of one population would seldom differ so much."
-    else:
-        text = NO_DIFFERENCE.format(found)
     many = [name for name, one in matched.classes.items() if one.result and one.result.many_outside]
-    text += f" More images of {listing(many)} are outside than is expected." if many else ""
-    text += not_tested(missing)
+    text = say(
+        "local",
+        found=p_in_words(matched.p_value, p_values),
+        differs=matched.differs,
+        surest=min(p_values, key=p_values.__getitem__),
+        many=many,
+        missing=reasons(missing),
+    )
     return Finding(text, warning=matched.differs or bool(missing or many))
 
 

@@ -36,12 +36,11 @@ from pipeline.report.page import (
 )
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
-from pipeline.report.templates import word
+from pipeline.report.templates import say, word
 from pipeline.schema import ClassEntry
 
 ALL, COMMON = "mean of all", "common mean"
 NOT_TESTED = "not tested"
-NO_DIFFERENCE = "No difference is found {}. That is no proof that there is none."
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,36 +192,27 @@ def verdict(together: Together) -> Finding:
     if not p_values:
         return untested(missing)
     p, sound = bonferroni(list(p_values.values())), together.sound
-    found = p_in_words(p, p_values)
-    if together.combined and p < ALPHA:
-        text = f"The releases are not of one population {found}: read the mean of all; a common "
-        text += "mean does not fit them."
-    elif together.combined:
-        which = "all releases" if sound else "the releases that were tested"
-        text = f"One population fits {which} {found}, which is no proof that there is but one."
-    elif p < ALPHA:
-        least = min(p_values, key=p_values.__getitem__)
-        text = f"The two releases differ {found}, most surely in {least}: two samples of one "
-        text += "population would seldom differ so much."
-    else:
-        text = f"{NO_DIFFERENCE.format(found)} {_power(together)}"
-    text += "" if sound else " Not every mean has a region: see what it rests on."
-    text += not_tested(missing)
+    text = say(
+        "several",
+        found=p_in_words(p, p_values),
+        differs=p < ALPHA,
+        combined=together.combined,
+        sound=sound,
+        surest=min(p_values, key=p_values.__getitem__),
+        contrasts=_contrasts(together),
+        missing=reasons(missing),
+    )
     bad = together.combined and p < ALPHA
     return Finding(text, warning=bad or not sound or bool(missing))
 
 
-def _power(together: Together) -> str:
-    """Say which differences a comparison would mostly have found, of the classes it tested."""
-    shares = []
-    for name in together.p_values:
-        least = getattr(together.results[name], "least", math.nan)
-        if math.isfinite(least):
-            rows = together.several.classes[name]
-            shares.append(f"{_least_contrast(rows, least)} in {name}")
-    if not shares:
-        return "The bands show which differences are not found."
-    return f"A change of contrast is mostly found from {listing(shares)} on; a smaller one is not."
+def _contrasts(together: Together) -> list[str]:
+    """Return which changes of contrast a comparison would mostly have found, by class."""
+    return [
+        f"{_least_contrast(together.several.classes[name], least)} in {name}"
+        for name in together.p_values
+        if math.isfinite(least := getattr(together.results[name], "least", math.nan))
+    ]
 
 
 def units_in_words(several: Sequence[Given]) -> str:
@@ -245,20 +235,15 @@ def size_together(rows: Sequence[ClassEntry]) -> str:
 
 def untested(refusals: Mapping[str, str]) -> Finding:
     """Say that no class was tested, and why."""
-    return Finding(f"Nothing could be tested, because {_reasons(refusals)}.", warning=True)
+    return Finding(f"Nothing could be tested, because {reasons(refusals)}.", warning=True)
 
 
-def not_tested(refusals: Mapping[str, str]) -> str:
-    """Return which classes were not tested, and why, as a sentence; "" where all were."""
-    return f" Not tested: {_reasons(refusals)}." if refusals else ""
-
-
-def _reasons(refusals: Mapping[str, str]) -> str:
-    """Return why classes were not tested, those alike together."""
-    alike: dict[str, list[str]] = {}
+def reasons(refusals: Mapping[str, str]) -> str:
+    """Return why classes were not tested: each reason once, with all classes that it holds for."""
+    classes: dict[str, list[str]] = {}
     for name, reason in refusals.items():
-        alike.setdefault(reason, []).append(name)
-    return "; ".join(f"for {listing(names)}: {reason}" for reason, names in alike.items())
+        classes.setdefault(reason, []).append(name)
+    return "; ".join(f"for {listing(names)}: {reason}" for reason, names in classes.items())
 
 
 def _of_classes(p_values: Mapping[str, float]) -> str:

@@ -16,6 +16,7 @@ from pipeline.report.claims import (
     AGREES,
     OPEN,
     PART,
+    PRICE,
     RATIO,
     UNRUN,
     VOID,
@@ -40,6 +41,7 @@ MARKS: Mapping[str, str] = {
     OPEN: "open",
     VOID: "open",
     UNRUN: "open",
+    PRICE: "told",
     NO_DATA: "gone",
 }
 """What may become of a statement → how it is marked."""

@@ -1,5 +1,6 @@
 """Several experiments are an index and a page each; the index says which statement holds."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,9 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 
 from pipeline.config import ClaimConfig, PublishedConfig
 from pipeline.errors import OutputError
-from pipeline.report import build_report, load_runs, verdicts
+from pipeline.report import build_report, claims, load_runs, verdicts
+from pipeline.report import site as site_page
+from pipeline.report.page import load_pages
 from pipeline.report.templates import templates
 from pipeline.results import read_record, read_rows, write_record, write_rows
 
@@ -140,6 +143,15 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
     ]
     assert menus == 4 * [["first", "own", "plain"]]
     assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
+
+
+def test_every_word_of_a_verdict_has_a_mark_and_a_meaning() -> None:
+    """An index is of all experiments: a word that it does not know would end it."""
+    made = "".join(map(inspect.getsource, (claims, site_page)))
+    given = set(re.findall(r"ClaimVerdict\(\s*([A-Z_]+),", made))
+    words = {getattr(site_page, name, None) or getattr(claims, name) for name in given}
+    assert {"Price", "Not checked", "Data not at hand"} <= words <= set(site_page.MARKS)
+    assert set(load_pages()["reproduction"]["meaning"]) == set(site_page.MARKS)
 
 
 def test_the_index_ends_with_what_all_pages_cite(site: Path) -> None:

@@ -519,7 +519,7 @@ def test_a_night_of_a_later_day_is_refused(ward: Ward, monkeypatch: pytest.Monke
     """
     ward.put(well=5, ill=5)
     path = ward.folder / "night.toml"
-    today = datetime.now(UTC)
+    today = datetime.now(UTC) + settling.EARLY
     tomorrow = load_release(path, run_key=f"{today + timedelta(days=1):%Y-%m-%d}")
     with pytest.raises(ConfigError, match=f"found run key {tomorrow.run_key}, and today is"):
         release_night(tomorrow, ward.ledger, ward.folder)

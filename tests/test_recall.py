@@ -53,6 +53,16 @@ def test_equal_arguments_are_not_computed_again() -> None:
     assert len(COMPUTED) == 4
 
 
+def noted() -> tuple[Calls, FloatArray]:
+    """Return calls of `doubled` and `total`, in this order, and what both were called with."""
+    calls, numbers = Calls(), np.arange(3.0)
+    with calls:
+        doubled(numbers)
+        total(numbers)
+    COMPUTED.clear()
+    return calls, numbers
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -65,11 +75,7 @@ def test_equal_arguments_are_not_computed_again() -> None:
 )
 def test_other_arguments_are_computed(other: FloatArray) -> None:
     """However little they differ, and calls after them are recalled as before."""
-    calls, numbers = Calls(), np.arange(3.0)
-    with calls:
-        doubled(numbers)
-        total(numbers)
-    COMPUTED.clear()
+    calls, numbers = noted()
     with calls:
         found = doubled(other)
         assert total(numbers) == 6.0
@@ -80,11 +86,7 @@ def test_other_arguments_are_computed(other: FloatArray) -> None:
 
 def test_calls_in_another_order_are_computed() -> None:
     """A function that was not called next is not looked for, and no call is lost by it."""
-    calls, numbers = Calls(), np.arange(3.0)
-    with calls:
-        doubled(numbers)
-        total(numbers)
-    COMPUTED.clear()
+    calls, numbers = noted()
     with calls:
         assert total(numbers) == 6.0
         assert np.array_equal(doubled(numbers).twice, [0.0, 2.0, 4.0])

@@ -21,7 +21,7 @@ Post-processing of released values. A stream puts its opening and its epochs tog
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
@@ -141,7 +141,7 @@ class NoisyMoments:
         def own(value: Any) -> Any:
             return value[repetition] if isinstance(value, np.ndarray) else value
 
-        parts = {name: own(value) for name, value in vars(self).items()}
+        parts = {one.name: own(getattr(self, one.name)) for one in fields(self)}
         plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in parts.items()}
         return NoisyMoments(**plain)
 

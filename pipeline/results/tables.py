@@ -290,7 +290,7 @@ class RowWriter:
         """Return the cells that are still to be computed, in order."""
         if self.complete():
             return ()
-        return tuple(cell for cell in self.cells if not self._part(cell).is_file())
+        return tuple(cell for cell in self.cells if not _is_whole(self._part(cell)))
 
     def write(self, cell: str, columns: Mapping[str, ArrayLike]) -> Path:
         """Write one finished cell, whole or not at all; columns as in `write_rows`."""
@@ -318,6 +318,11 @@ class RowWriter:
     def _part(self, cell: str) -> Path:
         digest = hashlib.sha256(cell.encode()).hexdigest()[:24]
         return self.parts / f"{digest}.json"
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether a finished cell is there; a power cut may have left it empty."""
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _read_part(path: Path) -> dict[str, Any]:

@@ -250,6 +250,17 @@ def test_finished_table_is_not_computed_again(tmp_path: Path) -> None:
     assert RowWriter(path, CELLS[:2], {"seed": "1"}).pending() == tuple(CELLS[:2])
 
 
+def test_a_cell_that_a_power_cut_left_empty_is_computed_again(tmp_path: Path) -> None:
+    """Cells are not synced: a file of one may be there without its content."""
+    writer = RowWriter(tmp_path / "trial.parquet", CELLS, {})
+    written = [writer.write(cell, cell_columns(cell)) for cell in CELLS]
+    assert writer.pending() == ()
+    written[1].write_bytes(b"")
+    assert writer.pending() == (CELLS[1],)
+    writer.write(CELLS[1], cell_columns(CELLS[1]))
+    writer.finish()
+
+
 def test_unfinished_table_is_never_written(tmp_path: Path) -> None:
     """Finishing early raises with the number and the name of the missing cells."""
     writer = RowWriter(tmp_path / "trial.parquet", CELLS, {})

@@ -130,3 +130,18 @@ def test_the_noise_is_least_with_the_fourth_root() -> None:
     for _ in range(50):
         other = rng.standard_normal((D, D))
         assert price(other @ other.T) > best
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_axes_say_how_long_their_units_are(lines: int) -> None:
+    """Nearest and farthest place with ‖z‖ = 1, and the mean square of records; axes are inverse."""
+    before = frame_of(lines)
+    moment = usual(before)
+    moment[-1, -1] *= 4.0
+    for frame in (before, reshape_axes(before, seen_in(before, moment, 1e-9))):
+        scales = np.linalg.svd(frame.from_axes[lines:], compute_uv=False)
+        expected = np.sqrt(np.sum(scales**4) / np.sum(scales**2))
+        assert (frame.widest, frame.narrowest) == pytest.approx((scales[0], scales[-1]))
+        assert frame.unit_length == pytest.approx(expected)
+        assert np.sum(scales**2) == pytest.approx(D - lines)
+        np.testing.assert_allclose(frame.to_axes @ frame.from_axes, np.eye(D), atol=1e-12)

@@ -9,7 +9,7 @@ killed is finished, and published, first.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -59,10 +59,11 @@ def run_experiments(
     *,
     root: Path | None,
     out: Path,
+    side_by_side: Callable[..., Iterable[CovdpError | None]] = map,
     needs_data: bool = False,
     report: Callable[[Path], Path] = build_report,
 ) -> "tuple[tuple[Run, ...], Path]":
-    """Do experiments one after the other, each step by `perform`, then the report of all.
+    """Do experiments, each step by `perform`, then the report of all.
 
     One run shows its steps; several show a row each, and one that fails is reported at once, the
     others go on, and then its error is raised. What is written about images of one's own is
@@ -70,6 +71,9 @@ def run_experiments(
 
     Parameters
     ----------
+    side_by_side : callable
+        `map`, or that of a pool of threads, of which each does a run. Those that take longest begin
+        first; those that read a clock wait for all others, and for each other.
     needs_data : bool
         Whether images that cannot be had are an error, and not a run that is left out.
 
@@ -80,31 +84,39 @@ def run_experiments(
     """
     from pipeline.datasets import find_card
     from pipeline.experiments.images import Run
+    from pipeline.experiments.kinds import EXPERIMENT_KINDS
     from pipeline.experiments.steps import run_experiment
     from pipeline.results import read_record
 
     ThreadPoolExecutor(1).submit(load_charts)
     own = any(find_card(config.dataset).own for config in configs if config.on_images)
-    several, failures = len(configs) > 1, list[CovdpError]()
+    several = len(configs) > 1
+
+    def begin(run: Run) -> CovdpError | None:
+        try:
+            with _shown(f"{run.name} ({runs.index(run) + 1} of {len(runs)})", several) as step:
+                run_experiment(run, perform, needs_data=needs_data)
+                if read_record(run.log).status != "ok":
+                    step.skipped = "not run: no data"
+        except CovdpError as error:
+            if not several:
+                raise
+            line = f"[red]✗[/] {run.name}: {escape(one_line(error))}"
+            Console(stderr=True).print(line, highlight=False)
+            return error
+        return None
+
     with owner_only(own):
         folder = make_folder(out).resolve()
         runs = tuple(Run(config, root and root.resolve(), folder) for config in configs)
-        for number, run in enumerate(runs, 1):
-            try:
-                with _shown(f"{run.name} ({number} of {len(runs)})", several) as step:
-                    run_experiment(run, perform, needs_data=needs_data)
-                    if read_record(run.log).status != "ok":
-                        step.skipped = "not run: no data"
-            except CovdpError as error:
-                if not several:
-                    raise
-                line = f"[red]✗[/] {run.name}: {escape(one_line(error))}"
-                Console(stderr=True).print(line, highlight=False)
-                failures.append(error)
+        clocked = [run for run in runs if not EXPERIMENT_KINDS[run.config.kind].parallel]
+        others = [run for run in runs if run not in clocked]
+        others.sort(key=lambda run: run.config.minutes or 0.0, reverse=True)
+        errors = [*side_by_side(begin, others), *map(begin, clocked)]
         with progress.step("report"):
             page = Path(report(folder))
-    if failures:
-        raise failures[0]
+    for error in filter(None, errors):
+        raise error
     return runs, page
 
 

@@ -1,6 +1,7 @@
 """Commands on public images: run, reproduce, report."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -189,7 +190,7 @@ def _start(
     """Load experiments, None being the main job; run them, and return the runs and the report."""
     from functools import partial
 
-    from pipeline.parallel import check_runner, workers
+    from pipeline.parallel import check_runner, threads, workers
 
     runner = overrides.runner or ("threads" if needs_data else "processes")
     check_runner(runner)  # before imports that take seconds on a busy machine
@@ -205,10 +206,11 @@ def _start(
         quick=quick,
         chains=chains,
     )
-    with workers(runner) as unordered:
+    with workers(runner) as unordered, ThreadPoolExecutor(threads()) as pool:
         return run_experiments(
             configs,
             partial(perform, workers=unordered, shown=len(configs) == 1),
+            side_by_side=pool.map,
             root=overrides.data_root,
             out=overrides.out or default_out(configs[0].run_name if needs_data else "reproduce"),
             needs_data=needs_data,

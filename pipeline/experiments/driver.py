@@ -167,7 +167,7 @@ class ExperimentKind:
         Takes what was read, what is public and the cells that are pending; yields each as it is
         done, with the columns of its rows.
     parallel : bool
-        Whether classes may be worked on side by side.
+        Whether classes may be worked on side by side, and other runs beside it.
     read : callable, optional
         Run and label → what is worked on, and what is public of it; the records of a class, where
         it is left out.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,6 +124,10 @@ AMONG = 4096
 """Images in the montage of a class, and how many of its first they are taken from."""
 
 
+FETCHING = Lock()
+"""Of one run at a time: the next may want the same files."""
+
+
 def fetch_images(run: Run) -> None:
     """Have the images on disk with the right digest.
 
@@ -131,8 +136,9 @@ def fetch_images(run: Run) -> None:
     DatasetError
         When they cannot be had, or a class has none in the chosen splits.
     """
-    for label in run.labels:
-        run.images.chunks(run.config.splits, label)
+    with FETCHING:
+        for label in run.labels:
+            run.images.chunks(run.config.splits, label)
 
 
 def public_domain(run: Run) -> DescriptorDomain:

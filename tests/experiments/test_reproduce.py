@@ -2,8 +2,11 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,14 @@ from pipeline.cli import main
 from pipeline.config import ExperimentConfig
 from pipeline.datasets.download import obtain
 from pipeline.errors import ConfigError, CovdpError
-from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
+from pipeline.experiments import (
+    EXPERIMENTS,
+    MAIN,
+    ExperimentStep,
+    Run,
+    load_experiments,
+    run_experiment,
+)
 from pipeline.experiments.record import command, guarantees, outcome, statement, uncertified
 from pipeline.experiments.registry import QUICK
 from pipeline.experiments.steps import perform
@@ -431,6 +441,45 @@ def test_several_runs_leave_one_report(tmp_path: Path) -> None:
     outlines = json.loads((tmp_path / "runs" / few[2].run_name / "outlines.json").read_text())
     assert all(len(shapes) == 6 for name, shapes in outlines.items() if "Laplace" in name)
     assert "Total budget after m queries" in page
+
+
+@pytest.mark.slow
+def test_runs_stand_side_by_side_unless_they_read_a_clock(tmp_path: Path) -> None:
+    """Two draw at a time, the longest first; one whose draws are timed draws alone, at last.
+
+    They write what they write one after the other, and are returned in the order asked for.
+    """
+    few = [
+        config.model_copy(update={"repetitions": 3})
+        for config in load_experiments("ew-timing", "kng-shapes", "tg-burnin", chains=False)
+    ]
+    meet, drawing, seen = Barrier(2, timeout=60.0), list[str](), list[tuple[str, int]]()
+
+    def watched(run: Run, step: ExperimentStep) -> None:
+        if step.name == "mechanisms":
+            drawing.append(run.config.name)
+            if run.config.kind != "timing":
+                meet.wait()
+            seen.append((run.config.name, len(drawing)))
+            perform(run, step)
+            if run.config.kind != "timing":
+                meet.wait()
+            drawing.remove(run.config.name)
+        else:
+            perform(run, step)
+
+    with ThreadPoolExecutor(2) as pool:
+
+        def side_by_side(work: Any, asked: list[Run]) -> Any:
+            assert [run.config.name for run in asked] == ["tg-burnin", "kng-shapes"]
+            return pool.map(work, asked)
+
+        runs, _ = run_experiments(few, watched, root=None, out=tmp_path, side_by_side=side_by_side)
+    assert sorted(seen) == [("ew-timing", 1), ("kng-shapes", 2), ("tg-burnin", 2)]
+    assert [run.config for run in runs] == few
+    for run in runs[1:]:
+        again = read_rows(run_experiment(Run(run.config, None, tmp_path / "again")))["error"]
+        np.testing.assert_array_equal(read_rows(run.table)["error"], again)
 
 
 def test_of_several_one_that_fails_says_why(

@@ -130,4 +130,5 @@ SCALING = ExperimentKind(
         "time and memory were measured"
     ),
     table=("passes", scale_cells),
+    parallel=False,
 )

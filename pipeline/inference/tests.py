@@ -197,11 +197,16 @@ def one_population(
     others = [one for one in releases if one is not first]
     count = len(others)
     delta = np.concatenate([one.unshrunk - first.unshrunk for one in others])
-    own = block_diag(*(_error(one) + count * _clipping(manifold, first, one) for one in others))
-    whole = own + np.kron(np.ones((count, count)), _error(first))
+    own = _diagonal([_error(one) + count * _clipping(manifold, first, one) for one in others])
+    whole = own + np.tile(_error(first), (count, count))
     directions = _directions(first.line, manifold, base)
-    statistic, p = _tests(delta, whole, [block_diag(*[along] * count) for along in directions])
+    statistic, p = _tests(delta, whole, [_diagonal([along] * count) for along in directions])
     return statistic, p, whole
+
+
+def _diagonal(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return matrices, or rows, one after another along the diagonal of one."""
+    return np.atleast_2d(parts[0]) if len(parts) == 1 else np.asarray(block_diag(*parts))
 
 
 def _largest(releases: Sequence[ClassCoordinates]) -> ClassCoordinates:
@@ -225,9 +230,9 @@ def _tests(
 ) -> tuple[float, float]:
     """Return δᵀV⁻¹δ, and the p-value of it and of δ along some directions, of all together."""
     statistics, p_values = [], []
-    for rows in (np.eye(len(delta)), *map(np.atleast_2d, directions)):
-        part = rows @ delta
-        statistics.append(float(part @ np.linalg.solve(rows @ covariance @ rows.T, part)))
+    along = [(rows @ delta, rows @ covariance @ rows.T) for rows in map(np.atleast_2d, directions)]
+    for part, spread in ((delta, covariance), *along):
+        statistics.append(float(part @ np.linalg.solve(spread, part)))
         p_values.append(float(chdtrc(len(part), statistics[-1])))
     return statistics[0], bonferroni(p_values)
 

@@ -145,17 +145,17 @@ class NoisyMoments:
         plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in parts.items()}
         return NoisyMoments(**plain)
 
-    @property
+    @cached_property
     def steps(self) -> FloatArray:
         """Newton's step in each coordinate of v, (d,)."""
         return np.where(np.arange(len(self.vector)) < self.lines, 1.0, self.gain)
 
-    @property
+    @cached_property
     def offset(self) -> FloatArray:
         """The unshrunk mean, in coordinates at `base`, (d,)."""
         return np.asarray(self.middle + (self.steps * self.vector) @ self.axes)
 
-    @property
+    @cached_property
     def noise(self) -> FloatArray:
         """The covariance of its noise, (d, d): exactly, where labels are public.
 
@@ -168,7 +168,7 @@ class NoisyMoments:
         way = (self.n_sd / self.n) * (self.offset - self.middle)
         return noise + np.outer(way, way)
 
-    @property
+    @cached_property
     def limits(self) -> FloatArray:
         """The largest mean overshoots that bounds allow for, (1 + 2·lines,), as `overshoots`.
 
@@ -181,7 +181,7 @@ class NoisyMoments:
         most = np.maximum(self.overshoots + tuning.OVERSHOOT_SD * noise, 0.0)
         return np.asarray(most * (1.0 + tuning.OVERSHOOT_SD * self.n_sd / self.n))
 
-    @property
+    @cached_property
     def shortened(self) -> float:
         """By how much vectors are shortened in the mean at most, to leave room for overshoots.
 
@@ -190,7 +190,7 @@ class NoisyMoments:
         """
         return 0.0 if self.reach is None else 0.5 * float(np.sum(self.limits / self.reach))
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[float, float]:
         """How far clipping moves the mean of vectors at most, along the contrast axis and off it.
 
@@ -207,7 +207,7 @@ class NoisyMoments:
             along = max(above - moved, below + moved) + self.shortened
         return along, radial + self.shortened + self.bend / self.unit_length
 
-    @property
+    @cached_property
     def length(self) -> float:
         """The distance of one unit along the contrast axis; 1 without one."""
         return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
@@ -226,7 +226,7 @@ class NoisyMoments:
         rough[: self.lines] = self.variance_line
         return rough
 
-    @property
+    @cached_property
     def line(self) -> FloatArray:
         """The projection onto the contrast axis, (d, d); 0 without one."""
         axis = self.axes[: self.lines]

@@ -121,10 +121,12 @@ def draw(
             records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
         )
     survey = prepared.survey or survey_records(records)
-    return draw_rounds([survey], budget, plan, noise=noise, size=size), None
+    return draw_rounds([survey], budget, plan, noise=[noise], size=size), None
 
 
-def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> Release:
+def draw_each(
+    prepared: Sequence[Prepared], budget: Budget, *, noise: Noise | Sequence[Noise]
+) -> Release:
     """Draw one adaptive mean of each of several data sets, each of which costs `budget`.
 
     Each is what `draw` would have drawn of its data set alone, in a fraction of the time.
@@ -134,6 +136,8 @@ def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> 
     prepared : sequence of Prepared
         Of one adaptive plan: as many records in each, of one domain, in memory. With secret labels
         the total is the same, and each may have any number.
+    noise : Noise, or sequence of Noise
+        That of all, or of each its own.
 
     Raises
     ------
@@ -155,7 +159,8 @@ def draw_each(prepared: Sequence[Prepared], budget: Budget, *, noise: Noise) -> 
             f"means are drawn together of one adaptive plan, one domain and {records.n} records "
             "each, found others too; draw those one by one"
         )
-    return draw_rounds(surveys, budget, plan, noise=noise, size=len(surveys))
+    noises = noise if isinstance(noise, Sequence) else [noise]
+    return draw_rounds(surveys, budget, plan, noise=noises, size=len(surveys))
 
 
 def mean(

@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ class _Rounds:
     surveys: Sequence[SurveyedRecords]
     steps: tuple[Step, ...]
     plan: AdaptivePlan
-    noise: Noise
+    noise: Sequence[Noise]
     size: int
     rhos: tuple[FloatArray, ...] = ()
     moments: tuple[NoisyMoments, ...] = ()
@@ -161,7 +162,8 @@ class _Rounds:
         With secret labels they are sums.
         """
         taken = self.steps[step]
-        drawn = [self.noise(vector, taken.sigma, taken.sensitivity) for vector in vectors]
+        both = zip(vectors, cycle(self.noise), strict=False)
+        drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]
         return [one.vector for one in drawn], np.array([one.rho for one in drawn])
 
 
@@ -170,7 +172,7 @@ def draw_rounds(
     budget: Budget,
     plan: AdaptivePlan,
     *,
-    noise: Noise,
+    noise: Sequence[Noise],
     size: int,
 ) -> Release:
     """Draw `size` private means, each of which alone costs `budget`.
@@ -183,6 +185,8 @@ def draw_rounds(
     ----------
     surveys : sequence of SurveyedRecords
         Those of one class; or `size`, as many records of one domain in each, held in memory.
+    noise : sequence of Noise
+        That of all; or `size`, of each its own.
 
     Raises
     ------
@@ -194,11 +198,12 @@ def draw_rounds(
     labels, dim = records.labels, records.space.dim
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, TOGETHER // (labels.size(records.n) * dim))
-    draws = [
-        _draw(_Rounds(own, steps, plan, noise, min(block, size - start)))
-        for start in range(0, size, block)
-        for own in [surveys if len(surveys) == 1 else surveys[start : start + block]]
-    ]
+    draws = list[tuple[FloatArray, _Rounds]]()
+    for start in range(0, size, block):
+        few = slice(start, start + block)
+        own = surveys if len(surveys) == 1 else surveys[few]
+        sources = noise if len(noise) == 1 else noise[few]
+        draws.append(_draw(_Rounds(own, steps, plan, sources, min(block, size - start))))
     known = [own.class_size for _, own in draws if own.class_size is not None]
     return Release(
         outputs=np.concatenate([own.points for _, own in draws]),

@@ -17,13 +17,13 @@ tight error bounds on differentially private continual counting" (2023).
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
+from pipeline.parallel import compiled
 from pipeline.privacy.rounding import round_up
 from pipeline.recall import repeatable
 
@@ -96,10 +96,8 @@ def from_limbs(whole: Limbs) -> list[int]:
 def weighted_sums(rows: Limbs) -> list[int]:
     """Return 2⁵²·Σ_j c_{t−j}·x_j of t nights' whole numbers x_1, …, x_t, exactly.
 
-    Of however many nights the horizon has, those are the first t weights. The numbers of a night
-    are the digits of one, in base 2²⁵⁶, so that one product a night weighs all. Before, 2¹²⁷ is
-    added to each, by its sign bit, so that none is below 0; after, it is subtracted: no digit is
-    2¹²⁸·2⁵²·t or larger.
+    Of however many nights the horizon has, those are the first t weights. Before, 2¹²⁷ is added to
+    each number, by its sign bit, so that none is below 0; after, it is subtracted.
 
     Parameters
     ----------
@@ -108,14 +106,41 @@ def weighted_sums(rows: Limbs) -> list[int]:
     """
     enough = 1 << len(rows).bit_length()  # few tables are made
     weights = integer_weights(enough)[len(rows) - 1 :: -1]
-    digits = np.zeros((*rows.shape[:2], 2 * LIMBS), np.uint16)
-    digits[..., :LIMBS] = rows
-    digits[..., LIMBS - 1] ^= 1 << 15
-    nights = (int.from_bytes(night.tobytes(), "little") for night in digits)
-    total = sum(map(mul, weights, nights)).to_bytes(rows.shape[1] * 4 * LIMBS, "little")
-    starts = range(0, len(total), 4 * LIMBS)
+    signs = np.zeros((rows.shape[1], LIMBS), np.uint16)
+    signs[:, -1] = 1 << 15
+    limbs = rows.reshape(len(rows), -1) ^ signs.ravel()
+    totals = _weighted_limbs(limbs, np.array(weights, np.uint64))
     added = sum(weights) << 127
-    return [int.from_bytes(total[at : at + 4 * LIMBS], "little") - added for at in starts]
+    return [int.from_bytes(total.tobytes(), "little") - added for total in totals]
+
+
+@compiled
+def _weighted_limbs(limbs: Limbs, weights: NDArray[np.uint64]) -> Limbs:
+    """Return Σ_j weights_j·x_j of unsigned whole numbers, (m, 2·`LIMBS`), from (t, m·`LIMBS`).
+
+    Weights, up to 2⁵², are halved, so that a sum of products is below 2⁴³·t: 2²⁰ nights fit.
+    """
+    nights, many = limbs.shape
+    lower, upper = np.zeros(many, np.uint64), np.zeros(many, np.uint64)
+    for j in range(nights):
+        low, high = weights[j] & np.uint64(2**26 - 1), weights[j] >> np.uint64(26)
+        for i in range(many):
+            lower[i] += low * np.uint64(limbs[j, i])
+            upper[i] += high * np.uint64(limbs[j, i])
+    out = np.empty((many // LIMBS, 2 * LIMBS), np.uint16)
+    for number in range(len(out)):
+        carry = np.uint64(0)
+        for limb in range(2 * LIMBS):
+            i = number * LIMBS + limb
+            if limb < LIMBS:
+                carry += lower[i]
+            if 1 <= limb <= LIMBS:  # 2²⁶ is 2¹⁰ of the next limb
+                carry += (upper[i - 1] & np.uint64(63)) << np.uint64(10)
+            if 2 <= limb <= LIMBS + 1:
+                carry += upper[i - 2] >> np.uint64(6)
+            out[number, limb] = carry & np.uint64(2**16 - 1)
+            carry >>= np.uint64(16)
+    return out
 
 
 def weighted(rows: Limbs, per: float) -> FloatArray:

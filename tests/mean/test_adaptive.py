@@ -777,6 +777,22 @@ def test_means_of_several_data_sets_are_those_of_each_alone(name: str, mu: float
             assert one is None or np.array_equal(one, other)
 
 
+def test_means_drawn_together_may_have_noise_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has its own in every block of repetitions, bit for bit: no false alarms."""
+    manifold, facts, points = setting(BOUNDED[0])
+    samples = [points, points[::-1], points[::-1] / 2.0]
+    ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
+    alone = [drawn(own, GDP(0.5), InTurn(1, number)) for number, own in enumerate(ready)]
+    for most in (2**21, 2 * len(points) * ready[0].records.space.dim):
+        monkeypatch.setattr("pipeline.mean.rounds.TOGETHER", most)
+        noise = [InTurn(1, number) for number in range(3)]
+        together = draw_each(ready, GDP(0.5), noise=noise)
+        for number, one in enumerate(alone):
+            assert np.array_equal(together.outputs[number], one.outputs[0])
+
+
 def test_unlike_data_sets_are_not_drawn_together() -> None:
     """Neither of other sizes, nor of single plans: one line."""
     manifold, facts, points = setting(BOUNDED[0])

@@ -9,7 +9,7 @@ its own law all the same, and what differs between two of them is the series: th
 compared repetition by repetition, as their rows say by one seed (``report/evidence.py``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from pipeline.experiments.driver import (
 from pipeline.experiments.kinds.regions import LEVEL
 from pipeline.geometry import FlatChart, flat_chart
 from pipeline.inference import ConfidenceRegion, mean_certainty, region
-from pipeline.mean import AdaptivePlan, Records, admit, draw, prepare
+from pipeline.mean import AdaptivePlan, Records, admit, draw_each, prepare
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
 from pipeline.schema import StreamEntry
@@ -64,11 +64,23 @@ class Nights(NamedTuple):
         """Return all records up to a night, in the chart."""
         return np.concatenate(self.batches[:night])
 
-    def mean(self, records: FloatArray, budget: Budget, night: int) -> FloatArray:
-        """Return one adaptive mean, with the noise of a night."""
+    def means(self, records: Mapping[int, FloatArray], budget: Budget) -> dict[int, FloatArray]:
+        """Return the adaptive mean of the records of each night, with its noise."""
         known, chart = self.stream.domain, flat_chart(self.stream.manifold)
-        prepared = prepare(admit(records, domain=known, manifold=chart), AdaptivePlan(), rng=None)
-        return np.asarray(draw(prepared, budget, noise=self.noise(night))[0].outputs[0])
+        alike, found = dict[int, list[int]](), dict[int, FloatArray]()
+        for night, own in records.items():
+            alike.setdefault(len(own), []).append(night)
+        for same in alike.values():
+            admitted = (admit(records[night], domain=known, manifold=chart) for night in same)
+            ready = [prepare(own, AdaptivePlan(), rng=None) for own in admitted]
+            drawn = draw_each(ready, budget, noise=[self.noise(night) for night in same])
+            found |= zip(same, drawn.outputs, strict=True)
+        return found
+
+    def all_so_far(self, budget: Budget) -> list[FloatArray]:
+        """Return the adaptive mean of all records up to each night that is looked at."""
+        means = self.means({night: self.until(night) for night in self.told.shown}, budget)
+        return [means[night] for night in self.told.shown]
 
 
 class Found(NamedTuple):
@@ -107,21 +119,20 @@ def _region(
 
 
 def _one(nights: Nights) -> Means:
-    for night in nights.told.shown:
-        yield Found(nights.mean(nights.until(night), nights.budget, night))
+    yield from map(Found, nights.all_so_far(nights.budget))
 
 
 def _anew(nights: Nights) -> Means:
     share = 1.0 / nights.told.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
-    for night in nights.told.shown:
-        yield Found(nights.mean(nights.until(night), budget, night))
+    yield from map(Found, nights.all_so_far(budget))
 
 
 def _average(nights: Nights) -> Means:
     total, n = np.zeros(nights.stream.space.dim), 0
+    means = nights.means(dict(enumerate(nights.batches, start=1)), nights.budget)
     for night, batch in enumerate(nights.batches, start=1):
-        total += len(batch) * nights.mean(batch, nights.budget, night)
+        total += len(batch) * means[night]
         n += len(batch)
         if night in nights.told.shown:
             yield Found(total / n)

@@ -98,21 +98,43 @@ def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> A
 
 
 def _array(column: ArrayLike, n: int, field: Any, name: str) -> Any:
-    """Return one Arrow array of length `n`, NaN as null."""
+    """Return one Arrow array of length `n`, NaN as null; of arrays Arrow would ask pandas."""
     import pyarrow as pa
 
-    text = pa.types.is_dictionary(field.type)
-    kind = pa.string() if text else field.type
-    values = np.asarray(column, dtype=object if text else None)
-    values = values if values.ndim else np.full(min(n, 1), values)
-    try:
-        array = pa.array(values, type=kind, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise ConfigError(f"column {name!r} must hold {kind}: {error}") from error
-    if array.null_count and not field.nullable:
+    if pa.types.is_dictionary(field.type):
+        return _texts(np.broadcast_to(np.asarray(column, object), n).tolist(), name)
+    given = np.broadcast_to(np.asarray(column), n)
+    missing = given != given  # NaN alone
+    if missing.any() and not field.nullable:
         raise ConfigError(f"column {name!r} must have a value in every row")
-    array = array.dictionary_encode().cast(field.type) if text else array
-    return array if len(array) == n else array.take(pa.array(np.zeros(n, dtype=np.int64)))
+    try:
+        values = np.where(missing, 0, given).astype(field.type.to_pandas_dtype())
+        fitting = np.array_equal(values[~missing], given[~missing])
+    except (OverflowError, TypeError, ValueError):
+        fitting = False
+    if not fitting:
+        raise ConfigError(f"column {name!r} must hold {field.type}, found {given[:3].tolist()}")
+    bits = [np.packbits(~missing, bitorder="little") if missing.any() else None]
+    bits.append(np.packbits(values, bitorder="little") if values.dtype == bool else values)
+    buffers = [part if part is None else pa.py_buffer(part) for part in bits]
+    return pa.Array.from_buffers(field.type, n, buffers)
+
+
+def _texts(values: list[Any], name: str) -> Any:
+    """Return texts as an Arrow array of numbers of the distinct ones."""
+    import pyarrow as pa
+
+    if wrong := [value for value in values if not isinstance(value, str)]:
+        raise ConfigError(f"column {name!r} must hold string, found {wrong[:3]}")
+    number = {text: i for i, text in enumerate(dict.fromkeys(values))}
+    encoded = [text.encode() for text in number]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    rows = np.array([number[value] for value in values], np.int32)
+    texts = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.DictionaryArray.from_arrays(
+        pa.Array.from_buffers(pa.int32(), len(rows), [None, pa.py_buffer(rows)]),
+        pa.Array.from_buffers(pa.string(), len(encoded), texts),
+    )
 
 
 def write_arrow(path: Path, table: Any, metadata: Mapping[str, str]) -> Path:
@@ -161,15 +183,29 @@ def _left_out(field: Field | None) -> str | float:
 
 
 def _numpy(column: Any) -> NDArray[Any]:
+    """Return a column, a missing number as NaN."""
     import pyarrow as pa
 
     array = column.combine_chunks()
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if not isinstance(array, pa.DictionaryArray):
-        return np.asarray(array.to_numpy(zero_copy_only=False))
+        return _from_buffers(array)
     words = np.array(array.dictionary.to_pylist(), dtype=object)
-    column_of_words: NDArray[Any] = words[array.indices.to_numpy()]
+    column_of_words: NDArray[Any] = words[_from_buffers(array.indices)]
     return column_of_words
+
+
+def _from_buffers(array: Any) -> NDArray[Any]:
+    """Return the numbers of an Arrow array, without Arrow's own way, which imports pandas."""
+    kind, rows = np.dtype(array.type.to_pandas_dtype()), slice(array.offset, None)
+
+    def bits(buffer: Any) -> NDArray[np.bool_]:
+        whole = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+        return whole[rows][: len(array)].astype(bool)
+
+    valid, held = array.buffers()
+    values = bits(held) if kind.kind == "b" else np.frombuffer(held, kind)[rows][: len(array)]
+    return np.where(bits(valid), values, np.nan) if array.null_count else values
 
 
 _ATTRIBUTES = {"class_name": "name", "largest_norm": "largest"}

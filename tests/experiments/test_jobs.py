@@ -160,7 +160,7 @@ assert not heavy, heavy
 assert main(["run", "--config", few, "--out", f"{out}/run"]) == 0
 assert main(["reproduce", "rao-composition", "--out", f"{out}/reproduce"]) == 0
 assert main(["describe", "--dataset", "tiles", "--store", f"{out}-store"]) == 0
-foreign = {"prefect", "distributed", "dask", "uvicorn", "fastapi"} & set(sys.modules)
+foreign = {"prefect", "distributed", "dask", "uvicorn", "fastapi", "pandas"} & set(sys.modules)
 assert not foreign, foreign
 """
 

@@ -1,7 +1,12 @@
 """The adaptive mean in two calls, for tests that look into it."""
 
-import numpy as np
+from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import (
     AdaptivePlan,
@@ -17,6 +22,7 @@ from pipeline.mean import (
 )
 from pipeline.mean.clip import Clip
 from pipeline.mean.records import SurveyedRecords
+from pipeline.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits
 from pipeline.mechanisms import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
 
@@ -63,3 +69,18 @@ def released(
     source = NOISES[noise]()
     plan = release_plan(mechanism, hardened=source.rng is None, shares=shares)
     return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)
+
+
+def clipped_sum(seen: FloatArray, size: FloatArray, *to: Any) -> NDArray[np.int64]:
+    """Return 2⁴⁰ times the sum of the clipped vectors of records, (d,)."""
+    (found,), _ = clipped_totals(
+        [as_repetition(seen, size)], Clipping(*to).as_repetition(), paired=False
+    )
+    return found[: seen.shape[1]].astype(np.int64)
+
+
+def exact_sums(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
+    """Return 2⁴⁰ times the sum of vectors, then that of overshoots and 2⁸⁰ times that of v·vᵀ."""
+    (found,), (digits,) = clipped_totals(parts, to.as_repetition())
+    d = len(to.units)
+    return found[:d].tolist(), [*found[d:], *of_digits(digits)]

@@ -152,19 +152,23 @@ def scaled(basis: FloatArray, lines: int, lengths: FloatArray, directions: Float
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
     """Return points in the axes at `base`, (n, d), along the contrast axis from the origin."""
-    return in_frame(space.log(base, points), frame, line_coordinate(space, frame, base))
+    logs, place = space.log(base, points), line_coordinate(space, frame, base)
+    out = np.empty(logs.shape[::-1])
+    in_frame(logs, frame.to_axes, place, frame.lines, out)
+    return out.T
 
 
-def in_frame(logs: FloatArray, frame: Frame, place: Numbers) -> FloatArray:
-    """Return coordinates at a base, (n, d), which has a place on the contrast axis, in the axes.
+def in_frame(
+    logs: FloatArray, to_axes: FloatArray, place: Numbers, lines: int, out: FloatArray
+) -> None:
+    """Write coordinates at a base, (n, d), which has a place on the contrast axis, in the axes.
 
-    Each by itself, in one order of operations: what is made of a record is the same to the last bit
-    whatever the others are.
+    They are written as (d, n), each by itself, in one order of operations: what is made of a record
+    is the same to the last bit whatever the others are.
     """
-    seen = matmul_in_order(np.asfortranarray(logs), frame.to_axes)
-    if frame.lines:
-        seen[:, 0] += place
-    return seen
+    matmul_in_order(np.asfortranarray(logs), to_axes, out)
+    if lines:
+        out[0] += place
 
 
 def line_coordinate(space: Manifold, frame: Frame, points: Point) -> FloatArray:
@@ -189,15 +193,16 @@ def column(numbers: Numbers) -> Numbers:
 
 
 @compiled
-def matmul_in_order(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return vectors @ matrix, (n, d); a library's may depend on n in its last bits.
+def matmul_in_order(vectors: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
+    """Write vectors @ matrix, as (d, n); a library's may depend on n in its last bits.
 
-    Both are contiguous in each coordinate. Four products are added in a pass, one after the other.
+    Vectors, (n, d), are contiguous in each coordinate. Four products are added in a pass, one after
+    the other.
     """
     n, d = vectors.shape
-    out = np.zeros((d, n))
     for j in range(d):
         sums = out[j]
+        sums[:] = 0.0
         for i in range(0, d - 3, 4):
             a, b, c, e = matrix[i : i + 4, j]
             for r in range(n):
@@ -206,4 +211,3 @@ def matmul_in_order(vectors: FloatArray, matrix: FloatArray) -> FloatArray:
         for i in range(d - d % 4, d):
             for r in range(n):
                 sums[r] += vectors[r, i] * matrix[i, j]
-    return out.T

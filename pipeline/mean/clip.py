@@ -338,11 +338,23 @@ def _mean_hessian(
 
 
 def _at_cuts(places: FloatArray, cuts: FloatArray, lengths: FloatArray) -> FloatArray:
-    """Return lengths, (..., c), of which some are known at the cuts, at some places, (..., c')."""
-    rows = places.reshape(-1, places.shape[-1])
-    known = np.broadcast_to(lengths, (*places.shape[:-1], len(cuts))).reshape(-1, len(cuts))
-    found = [np.interp(row, cuts, own) for row, own in zip(rows, known, strict=True)]
-    return np.array(found).reshape(places.shape)
+    """Return lengths, known at the cuts, (..., c), at places between these, (..., c')."""
+    rows, known = places.reshape(-1, places.shape[-1]), lengths.reshape(-1, len(cuts))
+    return _interpolated(rows, cuts, known).reshape(places.shape)
+
+
+@compiled
+def _interpolated(places: FloatArray, cuts: FloatArray, known: FloatArray) -> FloatArray:
+    """Return what is known at the cuts, of each row or of all, at the places of each row."""
+    out = np.empty(places.shape)
+    for r in range(len(places)):
+        own = known[r % len(known)]
+        for i in range(places.shape[1]):
+            x = places[r, i]
+            j = min(max(np.searchsorted(cuts, x, side="right") - 1, 0), len(cuts) - 2)
+            slope = (own[j + 1] - own[j]) / (cuts[j + 1] - cuts[j])
+            out[r, i] = slope * (x - cuts[j]) + own[j] if x < cuts[-1] else own[-1]
+    return out
 
 
 def mean_square(to: Interval | Clip, line: FloatArray | None, along: LineBins | None) -> Numbers:
@@ -367,20 +379,27 @@ ROUNDED = 4e-13
 
 
 def sizes_within(part: Sized, to: Interval | Clip, frame: Frame) -> FloatArray:
-    """Return ρ of each record, (n,): its ‖z‖, and what the interval leaves of x."""
-    seen, size = part
-    return _with_line(seen[:, 0], size, to.low, to.high, to.weight) if frame.lines else size
+    """Return ρ of each record, (r, n): its ‖z‖, and what the interval leaves of x."""
+    (seen, size), many = part, np.size(to.low)
+    if not frame.lines:
+        return size
+    return _with_line(seen, size, *(np.full(many, end) for end in (to.low, to.high, to.weight)))
 
 
 @compiled
 def _with_line(
-    x: FloatArray, size: FloatArray, low: float, high: float, weight: float
+    seen: FloatArray, size: FloatArray, low: FloatArray, high: FloatArray, weight: FloatArray
 ) -> FloatArray:
     """Return √(size² + (weight·t)²) of each record, t the way from the middle to the clipped x."""
-    out, middle = np.empty(len(x)), (low + high) / 2.0
-    for n in range(len(x)):
-        place = min(max(x[n], low), high) - middle
-        out[n] = math.sqrt(size[n] ** 2 + (weight * place) ** 2)
+    out = np.empty((len(low), size.shape[1]))
+    for r in range(len(low)):
+        x, own = seen[r % len(seen), 0], size[r % len(size)]
+        middle = (low[r] + high[r]) / 2.0
+        for n in range(len(x)):
+            place = min(max(x[n], low[r]), high[r]) - middle
+            out[r, n] = math.sqrt(own[n] ** 2 + (weight[r] * place) ** 2)
+            if own[n] >= 0.0 and not out[r, n] >= 0.0:
+                out[r, n] = np.inf  # of a record whose x is no number
     return out
 
 

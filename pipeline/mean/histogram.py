@@ -459,18 +459,26 @@ def survey_counts(seen: FloatArray, line: LineBins | None, shells: ShellBins) ->
 
 
 def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
-    """Return the number of records in each shell, by their size, (n,); no number is in the last."""
+    """Return the number of records in each shell, by their size, (r, n): (r, b).
+
+    What is no number is no record.
+    """
     return _counts_between(size, shells.edges)
 
 
 @compiled
 def _counts_between(values: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     """Return how many values there are up to each edge from the one before, and above all."""
-    out, above = np.zeros(len(edges) + 1, np.int64), len(values)
-    for i in range(len(edges)):
-        before, above = above, 0
-        for n in range(len(values)):
-            above += 0 if values[n] <= edges[i] else 1
-        out[i] = before - above
-    out[len(edges)] = above
+    repetitions, many = values.shape
+    out = np.zeros((repetitions, len(edges) + 1), np.int64)
+    for r in range(repetitions):
+        own, above = values[r], 0
+        for n in range(many):
+            above += 1 if own[n] == own[n] else 0
+        for i in range(len(edges)):
+            before, above = above, 0
+            for n in range(many):
+                above += 1 if own[n] > edges[i] else 0
+            out[r, i] = before - above
+        out[r, len(edges)] = above
     return out

@@ -20,9 +20,10 @@ Post-processing of released values. A stream puts its opening and its epochs tog
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import repeat
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -135,15 +136,16 @@ class NoisyMoments:
     belief: Annotated[FloatArray, BASIS] | None = None
     n_sd: Annotated[Numbers, SIZE] = 0.0
 
-    def at(self, repetition: int) -> "NoisyMoments":
-        """Return those of one of several repetitions, which lead all arrays."""
+    def each(self) -> "list[NoisyMoments]":
+        """Return those of each of several repetitions, which lead all arrays."""
 
-        def own(value: Any) -> Any:
-            return value[repetition] if isinstance(value, np.ndarray) else value
+        def rows(value: Any) -> Iterable[Any]:
+            if not isinstance(value, np.ndarray):
+                return repeat(value, len(self.vector))
+            return value.tolist() if value.ndim == 1 else value
 
-        parts = {one.name: own(getattr(self, one.name)) for one in fields(self)}
-        plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in parts.items()}
-        return NoisyMoments(**plain)
+        columns = (rows(getattr(self, field.name)) for field in fields(self))
+        return [NoisyMoments(*own) for own in zip(*columns, strict=True)]
 
     @cached_property
     def steps(self) -> FloatArray:

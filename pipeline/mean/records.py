@@ -114,9 +114,11 @@ from pipeline.mean.sums import (
     InMemory,
     Parts,
     Sized,
+    as_repetition,
     clipped_mean,
     parts_of,
     sizes,
+    sizes_around,
 )
 
 TOLERANCE = 1e-7
@@ -225,7 +227,7 @@ def gradient(
         logs = own(at, part)
         hessians = np.sqrt(1.0 + bent * np.sum(logs**2, axis=-1, keepdims=True))
         vectors = np.concatenate([logs / reach, hessians / largest], axis=-1)
-        return vectors, sizes(vectors, np.zeros(vectors.shape[1]), 0)
+        return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1]), 0))
 
     whole = Clipping(np.zeros(manifold.dim + 1), np.ones(manifold.dim + 1), 0, 0.0, 0.0, 0.0, 2.0)
     *pull, hessian = clipped_mean((scaled(part) for part in parts), n, whole)
@@ -390,7 +392,7 @@ class Records(PublicModel):
         """
         wide = self.feasible_set.diameter
         to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, 0.0, wide)
-        sized = self.parts.map(lambda part: (part, sizes(part, self.centre, 0)))
+        sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre, 0)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = UNIT * (4.0 * wide + float(np.linalg.norm(self.centre)))
         return Barycentre(point, rounding)
@@ -529,7 +531,7 @@ class SurveyedRecords:
 
     def around(
         self, points: Point, frame: Frame, each: "Sequence[SurveyedRecords]" = ()
-    ) -> tuple[Parts[list[Sized]], FloatArray]:
+    ) -> tuple[Parts[Sized], FloatArray]:
         """Return the records as several repetitions see them, and where their centres are in that.
 
         Parameters
@@ -544,47 +546,50 @@ class SurveyedRecords:
         Returns
         -------
         Parts
-            For each of the repetitions the records in its axes, with ‖z − c‖.
+            The records in the axes of each of the repetitions, with ‖z − c‖.
         array, shape (r, d)
             c.
         """
-        records, space, lines = self.records, self.records.space, frame.lines
-        frames = [frame.at(repetition) for repetition in range(len(points))]
-        usual = np.array(
-            [space.flat and np.array_equal(own.to_axes, self.frame.to_axes) for own in frames]
-        )
-        centres, places = np.zeros((len(points), space.dim)), line_coordinate(space, frame, points)
+        records, space, many = self.records, self.records.space, len(points)
+        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
+        same = np.all(axes == self.frame.to_axes, axis=(1, 2)) & space.flat
+        usual, places = np.broadcast_to(same, many), line_coordinate(space, frame, points)
+        centres = np.zeros((many, space.dim))
         if usual.any():
             moved = points[usual] - records.centre
             centres[usual] = vectors_times(moved, self.frame.to_axes)
         log, known = records.logarithms
-        if each:
-            held: list[Any] = [
-                (own.parts if same else own.records.logarithms[1]).held
-                for own, same in zip(each, usual, strict=True)
-            ]
-            views = zip(usual, held, points, frames, places, strict=True)
-            seen = [
-                part if same else in_frame(log(point, part), axes, place)
-                for same, part, point, axes, place in views
-            ]
-            pairs = zip(seen, centres, strict=True)
-            return InMemory(records.n, [(one, sizes(one, c, lines)) for one, c in pairs]), centres
 
-        def see(part: Point) -> list[Sized]:
+        def sized(seen: FloatArray) -> Sized:
+            return seen, sizes_around(seen, centres, frame.lines)
+
+        def see(held: Sequence[Any], views: Sequence[Any]) -> Sized:
+            ends = [len(part) for part in held]
+            out = np.empty((many, space.dim, max(ends)))
+            for r in range(many):
+                own = out[r, :, : ends[r % len(ends)]]
+                if usual[r]:
+                    own[:] = views[r % len(views)].T
+                else:
+                    logs = log(points[r], held[r % len(held)])
+                    in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
+            seen, size = sized(out)
+            for r, end in enumerate(ends if len(ends) == many else ()):
+                size[r, end:] = np.nan
+            return seen, size
+
+        def see_part(part: Point) -> Sized:
             shared = to_frame(space, self.frame, records.centre, part) if usual.any() else part
-            views = zip(usual, points, frames, places, strict=True)
-            seen = [
-                shared if same else in_frame(log(point, part), axes, place)
-                for same, point, axes, place in views
-            ]
-            pairs = zip(seen, centres, strict=True)
-            return [(one, sizes(one, centre, lines)) for one, centre in pairs]
+            return see([part], [shared])
 
-        def sized(part: FloatArray) -> list[Sized]:
-            return [(part, sizes(part, centre, lines)) for centre in centres]
-
-        return (self.parts.map(sized) if usual.all() else known.map(see)), centres
+        if each:
+            held, views = zip(
+                *((own.records.logarithms[1].held, own.parts.held) for own in each), strict=True
+            )
+            return InMemory(records.n, see(held, views)), centres
+        if usual.all():
+            return self.parts.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
+        return known.map(see_part), centres
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""

@@ -143,7 +143,7 @@ class _Rounds:
         """Return the records of a repetition."""
         return self.surveys[repetition % len(self.surveys)]
 
-    def around(self, points: Point, frame: Frame) -> tuple[Parts[list[Sized]], FloatArray]:
+    def around(self, points: Point, frame: Frame) -> tuple[Parts[Sized], FloatArray]:
         """Return the records as each repetition sees them, as `SurveyedRecords.around`."""
         if len(self.surveys) == 1:
             return self.survey.around(points, frame)
@@ -308,16 +308,12 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
 
 
 def _counts(
-    parts: Parts[list[Sized]], interval: Interval, frame: Frame, shells: ShellBins, size: int
+    parts: Parts[Sized], interval: Interval, frame: Frame, shells: ShellBins, size: int
 ) -> NDArray[np.int64]:
     """Return the numbers of records in the shells, of all repetitions, (r, b)."""
-    ends = [np.broadcast_to(part, size) for part in interval]
-    intervals = [Interval(*own) for own in zip(*ends, strict=True)]
     counts = np.zeros((size, len(shells.edges) + 1), np.int64)
-    for rows in parts:
-        for r, own in enumerate(intervals):
-            within = sizes_within(rows[r % len(rows)], own, frame)
-            counts[r] += shell_counts(within, shells)
+    for part in parts:
+        counts += shell_counts(sizes_within(part, interval, frame), shells)
     return counts
 
 
@@ -343,7 +339,7 @@ def _means(
     step: int,
     clip: Clip,
     width: Spread,
-    parts: Parts[list[Sized]],
+    parts: Parts[Sized],
     centres: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observe the means of clipped records, or of all where nothing is clipped.
@@ -384,7 +380,7 @@ def _means(
             relative=0.0 if count is None else count.relative,
         )
         if last:
-            moments |= {int(r): several.at(i) for i, r in enumerate(rows)}
+            moments |= zip(rows.tolist(), several.each(), strict=True)
         elif source.plan.reshape:
             source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
     source.moments = tuple(moments[r] for r in range(size) if last)
@@ -437,15 +433,18 @@ def _clipped_vectors(
     step: int,
     to: Clipping,
     rows: NDArray[np.int64],
-    parts: Parts[list[Sized]],
+    parts: Parts[Sized],
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
     paired = source.plan.reshape
     if source.last(step):
         paired = source.plan.moment
-    each = [to.at(r) for r in range(len(rows))]
-    sized = ([part[r % len(part)] for r in rows] for part in parts)
-    means = clipped_means(sized, source.divisor, each, paired=paired)
+
+    def own(each: FloatArray) -> FloatArray:
+        return each if len(each) <= len(rows) else each[rows]
+
+    sized = ((own(seen), own(size)) for seen, size in parts)
+    means = clipped_means(sized, source.divisor, to, paired=paired)
     found = zip(rows.tolist(), means, strict=True)
     return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in found}
 

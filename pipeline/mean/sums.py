@@ -13,8 +13,8 @@ Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A 
 digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, of at most 2²⁰ and
 2¹⁹ in size, and the products of the halves are added in doubles: whole numbers of at most 2⁴⁰, the
 two mixed ones of at most 2³⁹ each, so that sums of 2¹² stay below 2⁵³ and no order rounds. They are
-carried into digits (`Totals`), the last of which holds them for 2⁶⁰ records. Their quotients by n
-are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
+carried into digits (`of_digits`), the last of which holds them for 2⁶⁰ records. Their quotients by
+n are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴⁰) of themselves.
 
 Overshoots, by how far a record is beyond its clip, are rounded down to the same lattice and added
 in the same way. What they are, and why a record with one has a shorter vector, comes next.
@@ -64,7 +64,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import add
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -174,28 +173,42 @@ NORM = 3.0 / 8.0
 
 
 Sized: TypeAlias = tuple[FloatArray, FloatArray]
-"""Records in some axes, (m, d), and their ‖z − centre‖, (m,)."""
+"""Records in the axes of each of r repetitions, (r, d, m), and their ‖z − centre‖, (r, m); either
+is 1 long where all have the same. The latter is no number where a repetition has fewer records."""
+
+
+def as_repetition(seen: FloatArray, size: FloatArray) -> Sized:
+    """Return records in some axes, (m, d), and their ‖z − centre‖, (m,), of one repetition."""
+    return np.ascontiguousarray(seen.T)[None], size[None]
+
+
+def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
+    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
+    found: FloatArray = sizes_around(np.ascontiguousarray(seen.T)[None], centre[None], lines)[0]
+    return found
 
 
 @compiled
-def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
-    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number.
-
-    Quickest where the records are contiguous in each coordinate, as for `clipped_halves`.
-    """
-    out = np.zeros(len(seen))
-    for i in range(lines, seen.shape[1]):
-        for n in range(len(seen)):
-            out[n] += (seen[n, i] - centre[i]) ** 2
-    for n in range(len(seen)):
-        out[n] = math.sqrt(out[n]) if out[n] >= 0.0 else np.inf
+def sizes_around(seen: FloatArray, centres: FloatArray, lines: int) -> FloatArray:
+    """Return the same around the centres of r repetitions, (r, n), of records as in `Sized`."""
+    repetitions, many = len(centres), seen.shape[2]
+    out = np.zeros((repetitions, many))
+    for r in range(repetitions):
+        own, found = seen[r % len(seen)], out[r]
+        for i in range(lines, seen.shape[1]):
+            for n in range(many):
+                found[n] += (own[i, n] - centres[r, i]) ** 2
+        for n in range(many):
+            found[n] = math.sqrt(found[n]) if found[n] >= 0.0 else np.inf
     return out
 
 
 @compiled
-def clipped_halves(
+def _write_halves(
     seen: FloatArray,
     size: FloatArray,
+    start: int,
+    many: int,
     centre: FloatArray,
     units: FloatArray,
     lines: int,
@@ -203,54 +216,54 @@ def clipped_halves(
     high: float,
     weight: float,
     radius: float,
-    reach: FloatArray | None = None,
-    beyond: NDArray[np.int64] | None = None,
-) -> FloatArray:
-    """Return 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units of records, rounded, halved.
+    reach: FloatArray,
+    beyond: NDArray[np.int64],
+    out: FloatArray,
+) -> None:
+    """Write 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units of records, rounded, halved.
 
-    The upper halves come first, then the lower ones: (2d, n). No number counts as 0. With `reach`
-    vectors of records that overshoot are shortened, see `_shortened`; 2⁴⁰ times the sums of the
-    overshoots are added to `beyond`, (1 + 2·lines,), where it is given.
+    The records are `many` from `start` on, of (d, n). The upper halves come first, then the lower
+    ones: (2d, many). No number counts as 0. Where overshoots have a place in `beyond`, vectors of
+    records that overshoot are shortened, see `_shortened`, and 2⁴⁰ times their sums are added.
     """
-    many, d = seen.shape
-    out, places, scales = np.empty((2 * d, many)), np.zeros(many), np.zeros(many)
+    d = len(seen)
+    places, scales = np.zeros(many), np.zeros(many)
     middle = 0.5 * (low + high)
     for n in range(many):
+        whole, x = size[start + n], seen[0, start + n]
+        if whole != whole:
+            continue
         if lines:
-            places[n] = _clipped(seen[n, 0], low, high) - middle
-        outside = size[n]
-        if size[n] < np.inf:
+            places[n] = _clipped(x, low, high) - middle
+        outside = whole
+        if whole < np.inf:
             room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
-            outside = size[n] - room
-            scales[n] = 1.0 if outside <= 0.0 else room / size[n]
-        if reach is not None and (outside > 0.0 or (lines and not low <= seen[n, 0] <= high)):
+            outside = whole - room
+            scales[n] = 1.0 if outside <= 0.0 else room / whole
+        if len(beyond) and (outside > 0.0 or (lines and not low <= x <= high)):
             along = (places[n] / units[0]) ** 2 if lines else 0.0
-            square = _square(seen[n], centre, units, lines, scales[n], along)
-            short = _shortened(seen[n, 0], outside, square, lines, low, high, reach, beyond)
+            square = _square(seen[:, start + n], centre, units, lines, scales[n], along)
+            short = _shortened(x, outside, square, lines, low, high, reach, beyond)
             places[n] *= short
             scales[n] *= short
     for i in range(d):
         per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
+        own = seen[i, start : start + many]
         for n in range(many):
-            term = np.rint(scales[n] * (seen[n, i] - centre[i]) * per) if scales[n] > 0.0 else 0.0
+            term = np.rint(scales[n] * (own[n] - centre[i]) * per) if scales[n] > 0.0 else 0.0
             if i < lines:
                 term = np.rint(places[n] * per)
             upper[n] = np.rint(term * 2.0**-HALF)
             lower[n] = term - upper[n] * 2.0**HALF
-    return out
 
 
-def clipped_sum(seen: FloatArray, size: FloatArray, *to: Any) -> NDArray[np.int64]:
-    """Return Σ 2⁴⁰·v of at most `BLOCK` records, (d,), each coordinate of each v rounded.
-
-    `to` is what `clipped_halves` takes besides.
-    """
-    total = np.zeros(seen.shape[1], np.int64)
-    for start in range(0, len(seen), PRODUCTS):
-        few = slice(start, start + PRODUCTS)
-        halves = clipped_halves(np.asfortranarray(seen[few]), size[few], *to)
-        total += joined(halves.sum(axis=1)).astype(np.int64)
-    return total
+def clipped_halves(seen: FloatArray, to: "Clipping") -> FloatArray:
+    """Return the halves of 2⁴⁰ times the vectors of records, (2d, n)."""
+    own, size = as_repetition(seen, sizes(seen, to.centre, to.lines))
+    halves, beyond = np.empty((2 * len(to.units), len(seen))), np.zeros(to.overshoots, np.int64)
+    reach = np.ones(3) if to.reach is None else to.reach
+    _write_halves(own[0], size[0], 0, len(seen), *to[:-1], reach, beyond, halves)
+    return halves
 
 
 def joined(halves: FloatArray) -> FloatArray:
@@ -294,7 +307,7 @@ def _shortened(
     low: float,
     high: float,
     reach: FloatArray,
-    beyond: NDArray[np.int64] | None,
+    beyond: NDArray[np.int64],
 ) -> float:
     """Return what the vector v of a record is multiplied with; add its overshoots to `beyond`.
 
@@ -309,11 +322,10 @@ def _shortened(
     if whole == 0.0:
         return 1.0
     share = math.sqrt(NORM) / math.sqrt(max(whole, 1.0))
-    if beyond is not None:
-        beyond[0] += np.int64(np.floor(share * radial * PER_UNIT))
-        if lines:
-            beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
-            beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
+    beyond[0] += np.int64(np.floor(share * radial * PER_UNIT))
+    if lines:
+        beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
+        beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
     left = max(NORM - NORM * min(whole, 1.0), 0.0)
     most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
     return 1.0 if square <= most else math.sqrt(most / square)
@@ -322,7 +334,8 @@ def _shortened(
 class Clipping(NamedTuple):
     """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
 
-    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t².
+    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t². Of
+    several repetitions it has arrays, which they lead.
 
     Attributes
     ----------
@@ -349,10 +362,11 @@ class Clipping(NamedTuple):
     radius: float
     reach: FloatArray | None = None
 
-    def at(self, repetition: int) -> "Clipping":
-        """Return that of one of several repetitions, which lead all arrays."""
-        own: Any = [part[repetition] if isinstance(part, np.ndarray) else part for part in self]
-        return Clipping(*own)
+    def as_repetition(self) -> "Clipping":
+        """Return that of one repetition, which leads all arrays."""
+        known = {name: part for name, part in self._asdict().items() if part is not None}
+        each: Any = {name: np.asarray(part, float)[None] for name, part in known.items()}
+        return self._replace(**{**each, "lines": self.lines})
 
     @property
     def overshoots(self) -> int:
@@ -360,72 +374,96 @@ class Clipping(NamedTuple):
         return 0 if self.reach is None else 1 + 2 * self.lines
 
 
-def clipped_total(parts: Iterable[Sized], to: Clipping) -> list[int]:
-    """Return 2⁴⁰ times the sum of the vectors of records that come in parts, d whole numbers."""
-    total = [0] * len(to.units)
-    for seen, size in parts:
-        for start in range(0, len(seen), BLOCK):
-            block = slice(start, start + BLOCK)
-            found = clipped_sum(seen[block], size[block], *to).tolist()
-            total = list(map(add, total, found))
-    return total
+@compiled
+def _add_each(
+    seen: FloatArray,
+    size: FloatArray,
+    start: int,
+    stop: int,
+    block: int,
+    paired: bool,
+    sums: NDArray[np.int64],
+    digits: NDArray[np.int64],
+    reach: FloatArray,
+    centres: FloatArray,
+    units: FloatArray,
+    lines: int,
+    low: FloatArray,
+    high: FloatArray,
+    weight: FloatArray,
+    radius: FloatArray,
+) -> None:
+    """Add Σ v and Σ h of records from `start` to `stop` to `sums`, Σ v·vᵀ to `digits` if paired.
 
-
-class Totals(NamedTuple):
-    """Exact sums: 2⁴⁰ times those of vectors and overshoots, and digits of those of products.
-
-    A sum of products times 2⁸⁰ is digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the
-    last of any sign, the others not negative, of 20, 20 and 40 bits.
+    Of each repetition, the first axis of all arrays but the `Sized` ones.
     """
-
-    vectors: list[int]
-    overshoots: list[int]
-    digits: NDArray[np.int64]
-
-    @property
-    def products(self) -> list[int]:
-        """2⁸⁰ times the sums of products: diagonal, then strict upper triangle, by rows."""
-        return [a + (b << 20) + (c << 40) + (e << 80) for a, b, c, e in self.digits.T.tolist()]
-
-
-def no_totals(to: Clipping) -> Totals:
-    """Return the sums of no record."""
-    d = len(to.units)
-    return Totals([0] * d, [0] * to.overshoots, np.zeros((4, d * (d + 1) // 2), np.int64))
+    d = seen.shape[1]
+    halves = np.empty((2 * d, min(block, stop - start)))
+    for r in range(len(units)):
+        own, beyond = (seen[r % len(seen)], size[r % len(size)]), sums[r, d:]
+        for begin in range(start, stop, block):
+            many = min(block, stop - begin)
+            to = (low[r], high[r], weight[r], radius[r], reach[r])
+            _write_halves(*own, begin, many, centres[r], units[r], lines, *to, beyond, halves)
+            _add_exact(halves, many, paired, sums[r], digits[r])
 
 
-def add_totals(totals: Totals, part: Sized, to: Clipping) -> Totals:
-    """Return the sums with those of more records; the digits are added to in place."""
-    (seen, size), d = part, len(to.units)
-    sums = np.zeros(d + to.overshoots, np.int64)
-    vectors, overshoots, digits = totals
-    for start in range(0, len(seen), PRODUCTS):
-        few = slice(start, start + PRODUCTS)
-        halves = clipped_halves(np.asfortranarray(seen[few]), size[few], *to, sums[d:])
-        _add_exact(halves, sums, digits)
-        if start + PRODUCTS >= len(seen) or (start + PRODUCTS) % BLOCK == 0:
-            found = sums.tolist()
-            vectors = list(map(add, vectors, found[:d]))
-            overshoots = list(map(add, overshoots, found[d:]))
-            sums[:] = 0
-    return Totals(vectors, overshoots, digits)
+def clipped_totals(
+    parts: Iterable[Sized], to: Clipping, *, paired: bool = True
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return exact sums over records that come in parts, of each repetition of a clipping.
+
+    Returns
+    -------
+    array of int, shape (r, d + e)
+        2⁴⁰ times the sums of the vectors, then of the overshoots; Python's integers.
+    array, shape (r, 4, d(d + 1)/2)
+        Digits of 2⁸⁰ times the sums of v·vᵀ, as `of_digits` puts them together; 0 unless `paired`.
+    """
+    many, d = to.units.shape
+    reach = np.ones((many, 3)) if to.reach is None else to.reach
+    own: Any = to[:-1]
+    whole = np.zeros((many, d + to.overshoots), object)
+    digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
+    for seen, size in parts:
+        for start in range(0, size.shape[1], BLOCK):
+            stop, sums = min(start + BLOCK, size.shape[1]), np.zeros(whole.shape, np.int64)
+            _add_each(seen, size, start, stop, PRODUCTS, paired, sums, digits, reach, *own)
+            whole += sums
+    return whole, digits
+
+
+def of_digits(digits: NDArray[np.int64]) -> list[int]:
+    """Return 2⁸⁰ times sums of products: diagonal, then strict upper triangle, by rows.
+
+    That is digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the last of any sign, the
+    others not negative, of 20, 20 and 40 bits.
+    """
+    return [a + (b << 20) + (c << 40) + (e << 80) for a, b, c, e in digits.T.tolist()]
 
 
 @partial(compiled, exact_sums=True)
-def _add_exact(halves: FloatArray, sums: NDArray[np.int64], digits: NDArray[np.int64]) -> None:
+def _add_exact(
+    halves: FloatArray,
+    many: int,
+    paired: bool,
+    sums: NDArray[np.int64],
+    digits: NDArray[np.int64],
+) -> None:
     """Add Σ v to `sums` and Σ v·vᵀ to `digits`: whole numbers below 2⁵³, so no order rounds."""
     d, entry = len(halves) // 2, len(halves) // 2
     for i in range(d):
-        upper, lower, total = halves[i], halves[d + i], 0.0
-        for n in range(len(upper)):
+        upper, lower, total = halves[i, :many], halves[d + i, :many], 0.0
+        for n in range(many):
             total += upper[n] * 2.0**HALF + lower[n]
         sums[i] += np.int64(total)
-        for j in range(i, d):
+        for j in range(i, d if paired else i):
             place = i
             if j > i:
                 place, entry = entry, entry + 1
-            others, rest, high, mixed, low = halves[j], halves[d + j], 0.0, 0.0, 0.0
-            for n in range(len(upper)):
+            others, rest = halves[j, :many], halves[d + j, :many]
+            high, mixed, low = 0.0, 0.0, 0.0
+            for n in range(many):
                 high += upper[n] * others[n]
                 mixed += upper[n] * rest[n] + lower[n] * others[n]
                 low += lower[n] * rest[n]
@@ -438,21 +476,12 @@ def _add_exact(halves: FloatArray, sums: NDArray[np.int64], digits: NDArray[np.i
             digits[3, place] += third >> 2 * HALF
 
 
-def clipped_totals(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
-    """Return the same, then 2⁴⁰ times the sums of the overshoots and 2⁸⁰ times that of v·vᵀ.
-
-    The latter, d(d + 1)/2 whole numbers, are the diagonal and the strict upper triangle, by rows.
-    """
-    totals = no_totals(to)
-    for part in parts:
-        totals = add_totals(totals, part, to)
-    return totals.vectors, totals.overshoots + totals.products
-
-
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
-    """Return the mean vector of n records that come in parts, (d,); see the top of this file."""
-    total = clipped_total(parts, to)
-    return np.array([one / (n * PER_UNIT) for one in total])  # of whole numbers: rounded once
+    """Return the mean vector of n records that come in parts, (d,); see the top of this file.
+
+    Of the only repetition of the parts; `to` has none.
+    """
+    return clipped_means(parts, n, to.as_repetition(), paired=False)[0]
 
 
 PER_WEIGHT = 2**60
@@ -482,60 +511,42 @@ def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
 
     Its first d numbers are those of `clipped_mean`, to the last bit; e is `Clipping.overshoots`.
     """
-    return clipped_means(([part] for part in parts), n, [to], paired=True)[0]
+    return clipped_means(parts, n, to.as_repetition(), paired=True)[0]
 
 
 def clipped_means(
-    parts: Iterable[Sequence[Sized]], n: int, to: Sequence[Clipping], *, paired: bool
+    parts: Iterable[Sized], n: int, to: Clipping, *, paired: bool
 ) -> list[FloatArray]:
     """Return the means of several repetitions, in one pass over the parts of the records.
 
-    Parameters
-    ----------
-    parts : iterable of sequence of Sized
-        The records as each repetition sees them; one where all see the same.
-    paired : bool
-        As `paired_mean`, or as `clipped_mean`.
+    Each is (Σ v, and if `paired` Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner.
     """
-    totals = [no_totals(own) for own in to]
-    for rows in parts:
-        for r, own in enumerate(to):
-            row = rows[r % len(rows)]
-            if paired:
-                totals[r] = add_totals(totals[r], row, own)
-            else:
-                vectors = map(add, totals[r].vectors, clipped_total([row], own))
-                totals[r] = totals[r]._replace(vectors=list(vectors))
-    return [_mean(total, n, paired=paired) for total in totals]
-
-
-def _mean(totals: Totals, n: int, *, paired: bool) -> FloatArray:
-    """Return (Σ v, and if paired Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner."""
-    d, e = len(totals.vectors), len(totals.overshoots)
-    vector = [one / (n * PER_UNIT) for one in totals.vectors]  # of whole numbers: rounded once
+    whole, digits = clipped_totals(parts, to, paired=paired)
+    means = (whole / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
+    many, d = to.units.shape
     if not paired:
-        return np.array(vector)
-    out = np.empty(d + e + totals.digits.shape[1])
-    out[:d], out[d : d + e] = vector, [one / (n * PER_UNIT) for one in totals.overshoots]
-    _quotients(totals.digits, d, float(n), out[d + e :])
-    return out
+        return list(means[:, :d])
+    products = np.empty((many, digits.shape[-1]))
+    _quotients(digits, d, float(n), products)
+    return list(np.concatenate([means, products], axis=1))
 
 
 @compiled
 def _quotients(digits: NDArray[np.int64], d: int, n: float, out: FloatArray) -> None:
-    """Write λ·Σ v·vᵀ/n of the digits: in pairs of doubles, then rounded."""
-    for place in range(digits.shape[1]):
-        high, low = 2.0**80 * digits[3, place], 0.0
-        for digit in range(2, -1, -1):
-            high, rest = _two_sum(high, 2.0 ** (20 * digit) * digits[digit, place])
-            high, low = _two_sum(high, low + rest)
-        first, second = LAMBDA if place < d else (OFF_DIAGONAL / PER_WEIGHT, 0.0)
-        product, rest = _two_product(high, first)
-        rest += high * second + low * first
-        product, rest = _two_sum(product, rest)
-        whole = product / n
-        back, error = _two_product(whole, n)
-        out[place] = (whole + ((product - back) - error + rest) / n) * 2.0**-80
+    """Write λ·Σ v·vᵀ/n of the digits, of each repetition: in pairs of doubles, then rounded."""
+    for r in range(len(digits)):
+        for place in range(digits.shape[2]):
+            high, low = 2.0**80 * digits[r, 3, place], 0.0
+            for digit in range(2, -1, -1):
+                high, rest = _two_sum(high, 2.0 ** (20 * digit) * digits[r, digit, place])
+                high, low = _two_sum(high, low + rest)
+            first, second = LAMBDA if place < d else (OFF_DIAGONAL / PER_WEIGHT, 0.0)
+            product, rest = _two_product(high, first)
+            rest += high * second + low * first
+            product, rest = _two_sum(product, rest)
+            whole = product / n
+            back, error = _two_product(whole, n)
+            out[r, place] = (whole + ((product - back) - error + rest) / n) * 2.0**-80
 
 
 @compiled
@@ -560,7 +571,7 @@ def _two_product(x: float, y: float) -> tuple[float, float]:
 
 
 def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
-    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of what `clipped_totals` gave, or weighted sums of it."""
+    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them."""
     dim = len(first)
     weighed = map(int.__mul__, second, weights(dim, len(second) - dim * (dim + 1) // 2))
     mean = [one / (per * PER_UNIT) for one in first]

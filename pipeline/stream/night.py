@@ -24,7 +24,7 @@ from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import SQRT2
-from pipeline.mean.sums import clipped_totals, sizes
+from pipeline.mean.sums import as_repetition, clipped_totals, of_digits, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable
 from pipeline.stream.factorisation import Limbs, to_limbs
@@ -300,12 +300,11 @@ def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Li
     """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
     frame, seen = stream.frame, stream.seen(placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
-    part = seen, sizes(seen, to.centre, frame.lines)
-    within = sizes_within(part, epoch.clip, frame)
+    part = as_repetition(seen, sizes(seen, to.centre, frame.lines))
+    (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1])
     bins = survey_counts(seen, *stream.bins)
-    first, second = clipped_totals([part], to)
-    counts = shell_counts(within, stream.bins[1])
-    return to_limbs(bins.tolist()), to_limbs(counts.tolist()), to_limbs([*first, *second])
+    (sums,), (digits,) = clipped_totals([part], to.as_repetition())
+    return to_limbs(bins.tolist()), to_limbs(counts.tolist()), to_limbs([*sums, *of_digits(digits)])
 
 
 def _with(rows: Limbs, night: Limbs) -> Limbs:

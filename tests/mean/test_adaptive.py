@@ -41,7 +41,7 @@ from pipeline.mean import (
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import Clip, choose_clip, mean_units, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
-from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, clipped_mean, clipped_sum, sizes
+from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, as_repetition, clipped_mean, sizes
 from pipeline.mean.tuning import SHARES_WITHOUT_LINE
 from pipeline.mechanisms import LATTICE, FloatNoise, Noised
 from pipeline.privacy import (
@@ -57,7 +57,7 @@ from pipeline.privacy import (
     delta_of,
     gaussian_sigma,
 )
-from tests.sample_means import adaptive, clip_of, drawn, view_of
+from tests.sample_means import adaptive, clip_of, clipped_sum, drawn, view_of
 from tests.tools.benchmarks.one_by_one import draw_one_by_one
 
 Script = Callable[[int, int], FloatArray]
@@ -458,7 +458,9 @@ def test_sums_are_the_same_for_any_order_and_any_chunks(data: st.DataObject) -> 
 
     def mean_of(rows: FloatArray, cuts: list[int]) -> FloatArray:
         parts = [part for part in np.split(rows, sorted(cuts)) if len(part)]
-        return clipped_mean([(part, sizes(part, to.centre, 1)) for part in parts], n, to)
+        return clipped_mean(
+            [as_repetition(part, sizes(part, to.centre, 1)) for part in parts], n, to
+        )
 
     expected = mean_of(seen, [])
     cuts = data.draw(st.lists(st.integers(0, n), max_size=8))
@@ -474,7 +476,7 @@ def test_sums_do_not_overflow_and_are_rounded_once() -> None:
     seen[0] = 1.0
     to = Clipping(np.zeros(1), np.full(1, 3.0), 0, 0.0, 0.0, 0.0, 3.0)
     one = Fraction(round(Fraction(1, 3) * PER_UNIT), PER_UNIT)
-    found = clipped_mean([(seen, sizes(seen, np.zeros(1), 0))], n, to)
+    found = clipped_mean([as_repetition(seen, sizes(seen, np.zeros(1), 0))], n, to)
     assert found.tolist() == [float((n - 1 + one) / n)]
 
 
@@ -707,7 +709,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
         to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
         total = clipped_sum(seen, size, *to) / PER_UNIT
         survey = survey_counts(seen, line, off)
-        shells = shell_counts(sizes_within((seen, size), clip, frame), off)
+        (shells,) = shell_counts(sizes_within(as_repetition(seen, size), clip, frame), off)
         return survey / math.sqrt(2.0), shells / math.sqrt(2.0), total
 
     (seen,) = view.parts

@@ -56,7 +56,7 @@ from pipeline.mean.histogram import _moves as moves
 from pipeline.mean.noisy_moments import posterior_update
 from pipeline.mean.records import CONDITION
 from pipeline.mean.records import TOLERANCE as STEPS_END
-from pipeline.mean.sums import PER_UNIT, clipped_sum, sizes
+from pipeline.mean.sums import PER_UNIT, as_repetition, sizes
 from pipeline.mean.tuning import (
     FAR_RATIO,
     LENGTH_DISCOUNT,
@@ -66,7 +66,7 @@ from pipeline.mean.tuning import (
     SHELL_PRIOR,
     HmmPrior,
 )
-from tests.sample_means import clip_of
+from tests.sample_means import clip_of, clipped_sum
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -758,7 +758,7 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
             place += sum(max(size, ahead) > edge for edge in shells.edges)
         survey[place] += 1
     found = sizes(seen, np.zeros(len(frame.to_axes)), frame.lines)
-    assert np.array_equal(shell_counts(found, shells), counts)
+    assert np.array_equal(shell_counts(found[None], shells), counts[None])
     assert np.array_equal(survey_counts(seen, line, shells), survey)
     assert survey.sum() == counts.sum() == 400.0
     assert (survey[many + 1 :] > 0).any()
@@ -771,7 +771,7 @@ def test_sizes_are_the_plain_formula(lines: int) -> None:
     frame, rng = frame_of(random_prior(6, 6, lines=lines)), np.random.default_rng(7)
     seen = 3.0 * rng.standard_normal((200, 6))
     size = sizes(seen, np.zeros(6), lines)
-    found = sizes_within((seen, size), Interval(-1.0, 2.0, 0.7), frame)
+    (found,) = sizes_within(as_repetition(seen, size), Interval(-1.0, 2.0, 0.7), frame)
     place = 0.7 * (np.clip(seen[:, 0], -1.0, 2.0) - 0.5) * lines
     np.testing.assert_allclose(found**2, place**2 + np.sum(seen[:, lines:] ** 2, axis=1))
 

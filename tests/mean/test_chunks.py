@@ -141,10 +141,10 @@ def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
         (elsewhere, other, other),
     ):
         parts, here = together.around(place[None], one)
-        (((seen, size),),) = parts
+        (((seen,), (size,)),) = parts
         found, there = alone.around(place[None], same)
-        assert np.array_equal(np.concatenate([part for ((part, _),) in found]), seen)
-        assert np.array_equal(np.concatenate([length for ((_, length),) in found]), size)
+        assert np.array_equal(np.concatenate([part for (part,), _ in found], axis=1), seen)
+        assert np.array_equal(np.concatenate([length for _, (length,) in found]), size)
         assert np.array_equal(here, there)
 
 

@@ -52,9 +52,8 @@ from pipeline.mean.sums import (
     PER_WEIGHT,
     PRODUCTS,
     Clipping,
+    as_repetition,
     clipped_mean,
-    clipped_sum,
-    clipped_totals,
     paired_mean,
     second_moment,
     sizes,
@@ -63,7 +62,7 @@ from pipeline.mean.sums import (
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.privacy import GDP
 from pipeline.schema import ReleasedEntry, as_json
-from tests.sample_means import clip_of, drawn
+from tests.sample_means import clip_of, clipped_sum, drawn, exact_sums
 
 
 def gap(pair: FloatArray, factor: float) -> float:
@@ -98,7 +97,7 @@ def test_pairs_are_at_most_one_apart(dim: int) -> None:
 def exactly(vector: FloatArray, to: Clipping) -> list[Fraction]:
     """Return the pair of one record, as its sums are weighed and added."""
     seen = vector[None]
-    first, second = clipped_totals([(seen, sizes(seen, to.centre, to.lines))], to)
+    first, second = exact_sums([as_repetition(seen, sizes(seen, to.centre, to.lines))], to)
     weighed = zip(second, weights(len(first), to.overshoots), strict=True)
     pair = [Fraction(one, PER_UNIT) for one in first]
     return pair + [Fraction(a * b, PER_UNIT**2 * PER_WEIGHT) for a, b in weighed]
@@ -198,12 +197,12 @@ def test_overshoots_are_the_mean_lengths_outside_of_the_clip(lines: int) -> None
     lengths = [outside, np.maximum(-1.0 - x, 0.0), np.maximum(x - 1.0, 0.0)][: 1 + 2 * lines]
     shares = np.array(lengths) / to.reach[: len(lengths), None]
     assert (np.sum(shares**2, axis=0) < 1.0).all()
-    mean = paired_mean([(seen, size)], n, to)
+    mean = paired_mean([as_repetition(seen, size)], n, to)
     expected = math.sqrt(NORM) * shares.mean(axis=1)
     np.testing.assert_allclose(mean[dim : dim + len(lengths)], expected, atol=1e-11)
     plain = to._replace(reach=None)
     for row in range(n):
-        one = seen[row : row + 1], size[row : row + 1]
+        one = as_repetition(seen[row : row + 1], size[row : row + 1])
         with_it, without = clipped_mean([one], 1, to), clipped_mean([one], 1, plain)
         if not shares[:, row].any():
             assert np.array_equal(with_it, without)
@@ -269,10 +268,10 @@ def test_sums_of_products_are_exact_in_any_order_and_chunks(data: st.DataObject)
     expected = [*np.diag(products), *products[upper]]
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=6)))
     order = rng.permutation(n)
-    parts = [(seen[some], size[some]) for some in np.split(order, cuts)]
+    parts = [as_repetition(seen[some], size[some]) for some in np.split(order, cuts)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "PRODUCTS", data.draw(st.integers(1, 9)))
-        assert clipped_totals(parts, to) == (vectors.sum(axis=0).tolist(), expected)
+        assert exact_sums(parts, to) == (vectors.sum(axis=0).tolist(), expected)
         mean = paired_mean(parts, n, to)
     assert np.array_equal(mean[:dim], clipped_mean(parts, n, to))
     weighed = zip(expected, weights(dim, 0), strict=True)
@@ -290,7 +289,7 @@ def test_products_of_the_largest_vectors_are_not_rounded() -> None:
     x, y = zip(*(clipped_sum(seen[row], size[row], *to).tolist() for row in rows), strict=True)
     assert all(0.999 < part / PER_UNIT < 1.001 for part in x + y)
     products = [sum(map(int.__mul__, *two)) for two in ((x, x), (y, y), (x, y))]
-    assert clipped_totals([(seen, size)], to) == ([sum(x), sum(y)], products)
+    assert exact_sums([as_repetition(seen, size)], to) == ([sum(x), sum(y)], products)
 
 
 def sample(name: str) -> tuple[Prepared, Prepared, Manifold, Domain]:
@@ -498,7 +497,7 @@ def test_weights_are_those_of_vecd() -> None:
     """The last numbers of a pair are λ·vecd(v·vᵀ), and are read back as v·vᵀ, to 1e-8."""
     v = np.array([0.1, -0.3, 0.2])
     to = Clipping(np.zeros(3), np.ones(3), 0, 0.0, 0.0, 0.0, 1.0)
-    mean = paired_mean([(v[None], sizes(v[None], np.zeros(3), 0))], 1, to)
+    mean = paired_mean([as_repetition(v[None], sizes(v[None], np.zeros(3), 0))], 1, to)
     np.testing.assert_allclose(mean[3:], math.sqrt(2.0) * vecd(np.outer(v, v)), rtol=1e-8)
     np.testing.assert_allclose(second_moment(mean[3:]), np.outer(v, v), rtol=1e-11)
     np.testing.assert_allclose(unvecd(mean[3:]) / FACTOR, np.outer(v, v), rtol=1e-11)

@@ -36,6 +36,7 @@ from pipeline.mean.sums import (
     Clipping,
     Parts,
     Sized,
+    as_repetition,
     pairs,
     second_moment,
     sizes,
@@ -929,8 +930,8 @@ def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) 
     seen, centre = around(source, state.point, frame)
     sigma = source.steps[step + 1].sigma
     interval = choose_interval(survey, view.bins, frame, sigma=sigma, radius=state.radius)
-    within = seen.map(lambda part: sizes_within(part, interval, frame))
-    counts = np.sum([shell_counts(size, view.bins[1]) for size in within], axis=0)
+    within = seen.map(lambda part: sizes_within(as_repetition(*part), interval, frame))
+    counts = np.sum([shell_counts(size, view.bins[1])[0] for size in within], axis=0)
     shells = source.release(step, counts / (records.n * SQRT2))
     noises = (source.steps[step].sigma, source.steps[0].sigma)
     filled = merge(shells.vector * SQRT2, survey.far, *noises, steady(source, state.point))

@@ -156,7 +156,7 @@ def _shells(seen: SurveyedRecords) -> FloatArray:
     """Return the shares in shells around the mean of the class."""
     away = (seen.records.placed - seen.records.frechet.point) @ seen.frame.to_axes
     size = np.linalg.norm(away[:, seen.frame.lines :], axis=1)
-    return shell_counts(size, seen.bins[1]) / seen.records.n
+    return shell_counts(size[None], seen.bins[1])[0] / seen.records.n
 
 
 def _line(seen: SurveyedRecords) -> FloatArray:

@@ -18,7 +18,7 @@ from pipeline.cli.options import (
     LedgerAddress,
     Out,
     Printing,
-    new_table,
+    page_table,
     print_json,
 )
 from pipeline.errors import ConfigError, one_line, printable
@@ -117,8 +117,9 @@ def compare(
     """
     from pipeline.inference import bonferroni, two_sample
     from pipeline.report import probability
+    from pipeline.report.several_page import compared
 
-    together, page = _together(
+    together, paths = _together(
         (first, second), lambda rows: two_sample(*rows), out, output, window=window
     )
     found, reasons = together.results, together.refusals
@@ -127,16 +128,13 @@ def compare(
         {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
         for name, one in found.items()
     ]
-    table = new_table("class", "p-value", "distance", "95 % radius", "regions known")
-    for name, one in found.items():
-        cells = (f"{one.distance:.3g}", _known(one.radius))
-        table.add_row(escape(name), _p(one.p_value, reasons[name]), *cells, _yes(one.offered))
     lines = _untested(reasons)
     if math.isfinite(whole):
         printed = probability(whole)
         sign = "" if printed[0] in "<>" else "= "
         lines.insert(0, f" all classes together: p {sign}{printed}")
-    output.answer({"p_value": whole, "classes": rows}, table, *lines, paths=_written(page))
+    table = page_table(compared(together))
+    output.answer({"p_value": whole, "classes": rows}, table, *lines, paths=paths)
 
 
 def combine(
@@ -162,24 +160,13 @@ def combine(
         Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import combine as combined
-    from pipeline.report import size_together
+    from pipeline.report.several_page import combined as combined_classes
 
-    together, page = _together(documents, combined, out, output, distinct=True, window=window)
+    together, paths = _together(documents, combined, out, output, distinct=True, window=window)
     found, reasons = together.results, together.refusals
-    table = new_table(
-        "class", "n", "radius, mean of all", "common mean", "one population: p", "regions known"
-    )
-    for name, one in found.items():
-        radii = (f"{where.radius:.3g}" for where in (one.all, one.common))
-        table.add_row(
-            escape(name),
-            size_together(together.several.classes[name]),
-            *radii,
-            _p(one.p_value, reasons[name]),
-            _yes(one.all.offered),
-        )
     classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
-    output.answer({"classes": classes}, table, *_untested(reasons), paths=_written(page))
+    table = page_table(combined_classes(together))
+    output.answer({"classes": classes}, table, *_untested(reasons), paths=paths)
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
@@ -203,25 +190,24 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.document import computed
     from pipeline.publish.maps import write_maps
     from pipeline.publish.several import read_several
-    from pipeline.report import Together, build_harmonise
+    from pipeline.report import Together, write_together
+    from pipeline.report.several_page import scales
 
     several = read_several(documents, distinct=True)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
     with computed(documents):
         found = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, found, out)}
-    paths["page"] = build_harmonise(Together(several, found), out.with_suffix(".html"))
+    together = Together(several, found)
+    paths["page"] = write_together("harmonise", together, out.with_suffix(".html"))
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
-    sites = found.sites.items()
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
-    rows = [{"site": name, **{key: getattr(one, key) for key in keys}} for name, one in sites]
-    table = new_table("site", "shift", "standard error", "apart", "expected after", "mapped")
-    for name, one in sites:
-        numbers = (f"{x:.3g}" for x in (one.effect, one.standard_error, one.apart, one.left))
-        mapped = one.reason or ("means and covariances" if one.spread else "means")
-        table.add_row(escape(name), *numbers, mapped)
-    output.answer({"sites": rows}, table, paths=paths)
+    rows = [
+        {"site": name, **{key: getattr(one, key) for key in keys}}
+        for name, one in found.sites.items()
+    ]
+    output.answer({"sites": rows}, page_table(scales(together)), paths=paths)
 
 
 DIFFERS = 3
@@ -266,13 +252,13 @@ def match(
     from pipeline.report import build_match, match_verdict
 
     matched = match_images(release, dataset, data_root, window=window)
-    files = build_match(matched, out) if out else None
+    paths = build_match(matched, out) if out else {}
     verdict = match_verdict(matched).text
     if output.json:
-        print_json(_matched(matched, verdict) | _written(files.page if files else None))
+        print_json(_matched(matched, verdict) | ({"page": paths["page"]} if out else {}))
     else:
         _show_matched(matched, verdict, output)
-        output.paths({"page": files.page, "images": files.images} if files else {})
+        output.paths(paths)
     if matched.differs:
         sys.exit(DIFFERS)
     if not matched.p_values:
@@ -282,22 +268,13 @@ def match(
 def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
     """Show verdict, classes, the images that are farthest, and those that cannot be used."""
     from pipeline.publish.local_images import AS_PRIVATE
-    from pipeline.report import FARTHEST, outside_cells, size_together
+    from pipeline.report.several_page import farthest, matched_classes, together_with
 
+    together = together_with(matched)
     output.show(AS_PRIVATE)
     output.show(escape(verdict))
-    table = new_table("class", "n, release", "n, local", "p-value", "outside", "expected")
-    for name, one in matched.classes.items():
-        cells = ("–", "–", "–")
-        if one.result is not None:
-            cells = (_p(one.result.p_value, one.untested), *outside_cells(one.result))
-        n = size_together([one.row])
-        table.add_row(escape(name), n, f"{len(one.local.places):,}", *cells)
-    output.show(table)
-    farthest = new_table("farthest images", "class", "percentile")
-    for name, file, percentile in matched.images[:FARTHEST]:
-        farthest.add_row(escape(printable(file, lines=False)), escape(name), f"{percentile:.2f}")
-    output.show(farthest)
+    output.show(page_table(matched_classes(together)))
+    output.show(page_table(farthest(together)))
     for fault in matched.faults:
         line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
         output.show(f" {escape(line)}")
@@ -341,23 +318,24 @@ def _together(
     *,
     distinct: bool = False,
     window: int | None,
-) -> tuple["Together", Path | None]:
+) -> tuple["Together", dict[str, Path]]:
     """Return what is found of each class that all documents have, and its page where one is wanted.
 
     What makes it doubtful is said on standard error; exit codes are for what fails.
     """
     from pipeline.publish.document import computed
     from pipeline.publish.several import read_several
-    from pipeline.report import Together, build_together
+    from pipeline.report import Together, write_together
 
     several = read_several(paths, distinct=distinct, window=window)
     with computed(paths):
         together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
         _ = together.refusals
-        page = build_together(together, out) if out else None
+        name = "combine" if together.combined else "compare"
+        pages = {"page": write_together(name, together, out / f"{name}.html")} if out else {}
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
-    return together, page
+    return together, pages
 
 
 def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
@@ -382,25 +360,7 @@ def _tested(p_value: float, reason: str) -> dict[str, Any]:
     return {"p_value": math.nan if reason else p_value, "untested": reason or None}
 
 
-def _p(p_value: float, reason: str) -> str:
-    from pipeline.report import probability
-
-    return "not tested" if reason else probability(p_value)
-
-
-def _known(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "not known"
-
-
 def _untested(reasons: Mapping[str, str]) -> list[str]:
     """Return of each class that could not be tested why."""
     said = "not tested"
     return [f" {escape(name)}: {said}: {escape(why)}" for name, why in reasons.items() if why]
-
-
-def _yes(offered: bool) -> str:
-    return "yes" if offered else "no"
-
-
-def _written(page: Path | None) -> dict[str, Path]:
-    return {} if page is None else {"page": page}

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline.errors import ConfigError, printable
@@ -159,3 +160,12 @@ def new_table(*heads: Column | str, **options: Any) -> Table:
     """Return an empty table in the one style of all commands."""
     options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
     return _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
+
+
+def page_table(found: Mapping[str, Any] | None) -> Table:
+    """Return a table of a page, of `pipeline.report.page.table`, as a terminal has it."""
+    heads, lines = (found["heads"], found["lines"]) if found else ((), ())
+    table = new_table(*(head[:1].lower() + head[1:] for head in heads))
+    for line in lines:
+        table.add_row(*(escape(printable(cell, lines=False)) for cell in line))
+    return table

@@ -12,7 +12,7 @@ differs by. Nothing is shrunk, as means of several releases are not shrunk equal
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,10 +20,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, Term, terms_of
+from pipeline.descriptors import Term
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference import ConfidenceRegion, covariance
+from pipeline.inference import covariance
 from pipeline.mean import default_prior
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.noisy_moments import NoisyMoments
@@ -237,26 +237,6 @@ def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
     """Return the axes that the noise of an adaptive mean has, from public settings."""
     prior = default_prior(settings.domain, manifold)
     return build_frame(prior.line, prior.shape)
-
-
-def forest(
-    descriptor: str,
-    names: Sequence[str],
-    released: Sequence[ClassEntry],
-    regions: Mapping[str, ConfidenceRegion],
-) -> dict[str, tuple[Reading, ...]]:
-    """Return what releases of one class say in each term, by their names; and all together."""
-    means = {name: population_mean(one) for name, one in zip(names, released, strict=True)}
-    means |= {name: Mean(where.place, where.covariance) for name, where in regions.items()}
-    terms, manifold = terms_of(DESCRIPTORS[descriptor]), released[0].manifold
-    return {name: read_terms(terms, mean, manifold) for name, mean in means.items()}
-
-
-def differences(descriptor: str, first: ClassEntry, second: ClassEntry) -> tuple[Reading, ...]:
-    """Return by what the population of a second release differs from that of the first."""
-    both = population_mean(first), population_mean(second)
-    terms = terms_of(DESCRIPTORS[descriptor])
-    return read_differences(terms, *both, first.manifold)
 
 
 def population_mean(released: ClassEntry) -> Mean:

@@ -10,9 +10,7 @@
 
     release_page   of a release or a night of a stream, from the committed document alone
     history_page   of all releases of a population, from their documents alone
-    several_page   of releases compared and combined, from their documents alone
-    harmonise_page of sites put on one scale
-    match_page     of local images against a release: for their owner alone
+    several_page   of releases compared, combined, harmonised; of local images beside one
     methods        what a paper says of it, and cites
 
 Blocks, order and captions stand in ``reports/report.toml``, the looks in ``reports/templates``
@@ -21,13 +19,7 @@ and ``reports/style.css``.
 
 from pipeline.report.claims import judge as judge
 from pipeline.report.claims import verdicts as verdicts
-from pipeline.report.harmonise_page import build_harmonise as build_harmonise
 from pipeline.report.history_page import build_history as build_history
-from pipeline.report.match_page import FARTHEST as FARTHEST
-from pipeline.report.match_page import MatchFiles as MatchFiles
-from pipeline.report.match_page import build_match as build_match
-from pipeline.report.match_page import match_verdict as match_verdict
-from pipeline.report.match_page import outside_cells as outside_cells
 from pipeline.report.page import build_page as build_page
 from pipeline.report.release_page import build_release_report as build_release_report
 from pipeline.report.release_page import verdict as verdict
@@ -35,7 +27,8 @@ from pipeline.report.runs import FinishedRun as FinishedRun
 from pipeline.report.runs import load_run as load_run
 from pipeline.report.runs import load_runs as load_runs
 from pipeline.report.several_page import Together as Together
-from pipeline.report.several_page import build_together as build_together
+from pipeline.report.several_page import build_match as build_match
+from pipeline.report.several_page import match_verdict as match_verdict
 from pipeline.report.several_page import probability as probability
-from pipeline.report.several_page import size_together as size_together
+from pipeline.report.several_page import write_together as write_together
 from pipeline.report.site import build_report as build_report

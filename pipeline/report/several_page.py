@@ -1,30 +1,41 @@
-"""The pages of `covdp compare` and `covdp combine`: made from documents of releases alone.
+"""The pages on documents of several: `covdp compare`, `combine`, `harmonise` and `match`.
 
-Those of `covdp harmonise` and `covdp match` have their frame, and their table of documents.
+All are made from documents of releases alone, but that of `match`, which is of local images too, in
+the clear: it is as private as they are, and names single files and their percentiles.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import Figure, comparison, listing, matrices, number
-from pipeline.files import make_folder
-from pipeline.geometry import from_chart
+from pipeline.files import make_folder, owner_only
+from pipeline.geometry import frechet_mean, from_chart
 from pipeline.inference import (
     ALPHA,
+    FLAGGED,
     CombinedMean,
+    Harmonisation,
+    Match,
     bonferroni,
     comparison_refusal,
     size_in_words,
 )
 from pipeline.publish.document import write_document
-from pipeline.publish.readings import Reading, differences, forest
+from pipeline.publish.local_images import (
+    AS_PRIVATE,
+    ClassMatch,
+    MatchedImages,
+    write_percentiles,
+)
+from pipeline.publish.readings import Mean, population_mean, read_differences, read_terms
 from pipeline.publish.several import Given, Several
 from pipeline.report.page import (
     Declaration,
@@ -39,8 +50,10 @@ from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import say, word
 from pipeline.schema import ClassEntry
 
-ALL, COMMON = "mean of all", "common mean"
+ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
 NOT_TESTED = "not tested"
+FARTHEST = 20
+"""Images that the page and the terminal name; the CSV file has all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +118,15 @@ class Together:
         return any(isinstance(result, CombinedMean) for result in self.results.values())
 
 
-def build_together(together: Together, out: Path) -> Path:
-    """Write ``OUT/compare.html`` or ``combine.html``, and the committed bytes; return the page.
+def write_together(name: str, together: Together, page: Path) -> Path:
+    """Write a page of the declaration, and the committed bytes beside it; return its path.
 
     Raises
     ------
     OutputError
         When something cannot be written.
     """
-    name = "combine" if together.combined else "compare"
-    return write_together(name, together, make_folder(out) / f"{name}.html")
-
-
-def write_together(name: str, together: Together, page: Path) -> Path:
-    """Write a page of the declaration, and the committed bytes beside it; return its path."""
+    make_folder(page.parent)
     contents = [given.content for given in together.several.given]
     files = [write_document(content, page.parent).relative_to(page.parent) for content in contents]
     return write_page(page, name, replace(together, files=files))
@@ -304,7 +312,7 @@ def combined(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return table([*heads, "p-value", "Regions"], lines)
+    return table([*heads, "p of one population", "Regions"], lines)
 
 
 def basis(together: Together) -> dict[str, Any]:
@@ -342,31 +350,35 @@ def means(together: Together) -> Figure | None:
     return matrices(list(squares), np.array(list(squares.values())), spec.features, across=across)
 
 
+def class_means(together: Together) -> Iterator[tuple[str, dict[str, Mean]]]:
+    """Yield the classes that charts show, and of each the means of populations, by their names."""
+    several, results = together.several, together.results
+    if isinstance(results, MatchedImages):
+        for name, one in results.classes.items():
+            if one.result is not None and one.result.n > 1:  # one image has no band
+                yield name, {results.given.name: population_mean(one.row), LOCAL: _local_mean(one)}
+        return
+    for name, rows in together.tested.items():
+        means = dict(zip(several.names, map(population_mean, rows), strict=True))
+        if together.combined:
+            regions = {ALL: results[name].all, COMMON: results[name].common}
+            means |= {x: Mean(where.place, where.covariance) for x, where in regions.items()}
+        yield name, means
+
+
+def _local_mean(one: ClassMatch) -> Mean:
+    """Return the mean of local records as that of the population they are from."""
+    places, space = one.local.places, one.row.space
+    point = frechet_mean(places, space).point
+    scatter = np.cov(space.log(point, places), rowvar=False) / len(places)
+    return Mean(point, scatter, point)
+
+
 def forest_figure(together: Together, *, marks: str) -> Figure | None:
     """Return what each mean says in each term, classes side by side; None without terms."""
     if together.descriptor not in DESCRIPTORS:
         return None
-    forests = {}
-    for name, rows in together.tested.items():
-        result = together.results[name]
-        regions = {ALL: result.all, COMMON: result.common} if together.combined else {}
-        forests[name] = forest(together.descriptor, together.several.names, rows, regions)
-    return forest_chart(forests, marks)
-
-
-def difference_figure(together: Together, *, marks: str) -> Figure | None:
-    """Return by what the second release differs from the first, in each term and class."""
-    if together.descriptor not in DESCRIPTORS:
-        return None
-    tested = together.tested.items()
-    readings = {name: differences(together.descriptor, *rows) for name, rows in tested}
-    return difference_chart(readings, "second to first", marks)
-
-
-def forest_chart(
-    forests: Mapping[str, Mapping[str, Sequence[Reading]]], marks: str
-) -> Figure | None:
-    """Return the chart of what several means of each class say; None where none is known."""
+    terms, classes = terms_of(DESCRIPTORS[together.descriptor]), dict(class_means(together))
     records = [
         {
             "term": f"{one.term.title} ({one.term.unit})" if one.term.unit else one.term.title,
@@ -374,28 +386,29 @@ def forest_chart(
             "mean": title,
             **numbers_of(one),
         }
-        for name, means in forests.items()
-        for title, row in means.items()
-        for one in row
+        for name, means in classes.items()
+        for title, mean in means.items()
+        for one in read_terms(terms, mean, together.several.classes[name][0].manifold)
     ]
     return comparison(
         records,
         name="forest",
         title="Terms",
         along="mean",
-        lines=list(dict.fromkeys(title for means in forests.values() for title in means)),
-        classes=list(forests),
+        lines=list(dict.fromkeys(title for means in classes.values() for title in means)),
+        classes=list(classes),
         caption=marks,
     )
 
 
-def difference_chart(
-    classes: Mapping[str, Sequence[Reading]], order: str, marks: str
-) -> Figure | None:
-    """Return the chart of differences of two means, and of where both would be equal.
+def difference_figure(together: Together, *, marks: str, order: str) -> Figure | None:
+    """Return by what the second of two means differs from the first, in each term and class.
 
-    `order` is what each is of.
+    `order` says which of both is the first.
     """
+    if together.descriptor not in DESCRIPTORS:
+        return None
+    terms, classes = terms_of(DESCRIPTORS[together.descriptor]), dict(class_means(together))
     records = [
         {
             "term": one.term.title,
@@ -404,8 +417,10 @@ def difference_chart(
             "same": float(one.term.unscaled(np.array(0.0))),
             **numbers_of(one),
         }
-        for name, row in classes.items()
-        for one in row
+        for name, (first, second) in ((name, means.values()) for name, means in classes.items())
+        for one in read_differences(
+            terms, first, second, together.several.classes[name][0].manifold
+        )
     ]
     return comparison(
         records,
@@ -428,3 +443,146 @@ def probability(p: float) -> str:
 def finite(value: float) -> str:
     """Return a number with a true minus sign; a dash where there is none."""
     return number(value).replace("-", "−")
+
+
+def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
+    """Return the frame of the page."""
+    numbers = [(str(len(sites.several.given)), "sites"), *size_numbers(sites)]
+    headline = harmonised_verdict(sites.results)
+    return frame_of("harmonise", sites, texts, numbers=numbers, headline=headline)
+
+
+def harmonised_verdict(found: Harmonisation) -> Finding:
+    """Say which sites are mapped, and which stay as they are."""
+    mapped = [name for name, site in found.sites.items() if not site.reason]
+    stay = [name for name, site in found.sites.items() if site.reason]
+    farthest = max(mapped, key=lambda name: found.sites[name].apart)
+    site = found.sites[farthest]
+    text = f"{len(mapped)} of {len(found.sites)} sites are mapped to the common scale. Farthest is "
+    text += f"{farthest}, {site.apart:.2g} standard deviations of single images from the common "
+    text += f"mean; after its map {site.left:.2g} are expected."
+    text += f" Left as they are: {listing(stay)}, whose maps would be noise." if stay else ""
+    return Finding(text, warning=bool(stay))
+
+
+def scales(sites: Together) -> dict[str, Any] | None:
+    """Return a row per site: its shift with its standard error, how far apart before and after."""
+    lines = [
+        [
+            name,
+            size_together([rows[place] for rows in sites.several.classes.values()]),
+            f"{site.effect:.3g} ± {site.standard_error:.2g}",
+            finite(site.apart),
+            finite(site.left),
+            "as it is" if site.reason else "means, covariances" if site.spread else "means",
+        ]
+        for place, (name, site) in enumerate(sites.results.sites.items())
+    ]
+    heads = ["Site", "n", "Shift", "Apart before", "Expected after", "Mapped"]
+    return table(heads, lines)
+
+
+def remaining(sites: Together) -> dict[str, Any] | None:
+    """Return expected areas under the ROC curve before and after, and the weights of classes."""
+    found: Harmonisation = sites.results
+    if not math.isfinite(found.classes_before):
+        return None
+    distances = (found.classes_before, found.classes_after)
+    before, after = (float(ndtr(distance / math.sqrt(2.0))) for distance in distances)
+    weights = dict(zip(sites.several.classes, found.weights, strict=True))
+    return {"before": before, "after": after, "weights": weights}
+
+
+def together_with(matched: MatchedImages) -> Together:
+    """Return local images and the release that they are compared with as all pages have them."""
+    rows = {name: [one.row] for name, one in matched.classes.items()}
+    return Together(Several((matched.given,), (matched.given.name,), rows), matched)
+
+
+def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
+    """Write ``OUT/match.html``, ``match.csv`` and the committed bytes, for their owner alone.
+
+    Raises
+    ------
+    OutputError
+        When something cannot be written.
+    """
+    with owner_only(True):
+        folder = make_folder(out)
+        images = write_percentiles(matched, folder / "match.csv")
+        page = write_together("match", together_with(matched), folder / "match.html")
+    return {"page": page, "images": images}
+
+
+def match_page(together: Together, texts: Declaration) -> PageFrame:
+    """Return the frame of the page; it is as private as the images, whatever its noise."""
+    matched: MatchedImages = together.results
+    outside = sum(percentile > FLAGGED for *_, percentile in matched.images)
+    numbers = [(f"{outside:,}", "images outside"), (f"{len(matched.images):,}", LOCAL)]
+    if matched.p_values:
+        numbers.insert(0, (probability(matched.p_value), "all tested classes together"))
+    return frame_of(
+        "match",
+        together,
+        texts,
+        numbers=numbers,
+        headline=match_verdict(matched),
+        local=f"{matched.dataset} against ",
+        warning=AS_PRIVATE,
+    )
+
+
+def match_verdict(matched: MatchedImages) -> Finding:
+    """Say whether the local images differ from the release, or why that cannot be tested."""
+    p_values, missing = matched.p_values, matched.untested
+    if not p_values:
+        return untested(missing)
+    many = [name for name, one in matched.classes.items() if one.result and one.result.many_outside]
+    text = say(
+        "local",
+        found=p_in_words(matched.p_value, p_values),
+        differs=matched.differs,
+        surest=min(p_values, key=p_values.__getitem__),
+        many=many,
+        missing=reasons(missing),
+    )
+    return Finding(text, warning=matched.differs or bool(missing or many))
+
+
+def matched_classes(together: Together) -> dict[str, Any] | None:
+    """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
+    lines = []
+    for name, one in together.results.classes.items():
+        result = one.result
+        cells = ["–"] * 4
+        if result is not None:
+            test = NOT_TESTED if one.untested else probability(result.p_value)
+            cells = [test, finite(result.line), *outside_cells(result)]
+        lines.append([name, size_together([one.row]), f"{len(one.local.places):,}", *cells])
+    heads = ["Class", "n, release", "n, local", "p-value", "z of contrast", "Outside", "Expected"]
+    return table(heads, lines)
+
+
+def outside_cells(result: Match) -> tuple[str, str]:
+    """Return how many records are outside, and how many are expected."""
+    if not result.n:
+        return "–", "–"
+    low, high = (100.0 * share for share in result.expected_range)
+    count = np.count_nonzero(result.is_outside)
+    share = f"{count:,} of {result.n:,} ({100.0 * result.outside:.2g} %)"
+    return share, f"{100.0 * result.expected:.2g} % ({low:.2g} to {high:.2g})"
+
+
+def farthest(together: Together) -> dict[str, Any] | None:
+    """Return a row per the images that are farthest away."""
+    lines = [
+        [file, name, f"{percentile:.2f}", "yes" if percentile > FLAGGED else "no"]
+        for name, file, percentile in together.results.images[:FARTHEST]
+    ]
+    return table(["Image", "Class", "Percentile", "Outside"], lines, text=2)
+
+
+def faults(together: Together) -> dict[str, Any] | None:
+    """Return a row per local file that cannot be used."""
+    lines = [[fault.file, fault.reason] for fault in together.results.faults]
+    return table(["File", "Why"], lines, text=2, long=1)

@@ -19,14 +19,14 @@ from scipy.stats import binom
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
-from pipeline.descriptors import domain
+from pipeline.descriptors import DESCRIPTORS, domain, terms_of
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.inference import covariance, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.readings import LEVEL, differences, population_mean
+from pipeline.publish.readings import LEVEL, Reading, population_mean, read_differences
 from pipeline.publish.release import observed_moments
 from pipeline.report.several_page import finite, probability
 from pipeline.schema import ReleasedEntry, as_json
@@ -206,12 +206,16 @@ def test_a_document_from_elsewhere_is_not_trusted(
     assert "has no region for <b>tissue" not in text
 
 
+def differences(*entries: dict[str, Any]) -> tuple[Reading, ...]:
+    """Return by what the population of a second release differs from that of the first."""
+    means = (population_mean(class_of(entry)) for entry in entries)
+    return read_differences(terms_of(DESCRIPTORS["oct5"]), *means, SPACE)
+
+
 def test_a_gain_is_found_as_such() -> None:
     """The same release of images 1.25 times as bright: contrast 1.25, all other terms alike."""
     release = releases("tissue")[0]
-    found = differences(
-        "oct5", class_of(row_of("a", release)), class_of(row_of("a", release, gain=1.25))
-    )
+    found = differences(row_of("a", release), row_of("a", release, gain=1.25))
     values = {reading.term.name: reading.value for reading in found}
     assert values.pop("contrast") == pytest.approx(1.25, rel=1e-9)
     assert values.pop("roughness") == pytest.approx(1.0, rel=1e-9)
@@ -241,9 +245,7 @@ def test_bands_of_differences_hold_as_often_as_they_say() -> None:
     for seed in range(40):
         order = rng.permutation(len(points))
         pair = (release_of(points[order[i : i + 300]], 2 * seed + (i > 0)) for i in (0, 300))
-        for place, reading in enumerate(
-            differences("oct5", *(class_of(row_of("a", one)) for one in pair))
-        ):
+        for place, reading in enumerate(differences(*(row_of("a", one) for one in pair))):
             if reading.low is None:  # a release without a second moment: nothing is said
                 continue
             same = float(reading.term.unscaled(np.array(0.0)))

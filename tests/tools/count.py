@@ -70,7 +70,7 @@ PROMISES = {
     "None costs privacy": {
         "inference": "*",
         "publish": "several maps local_images",
-        "report": "several_page harmonise_page match_page",
+        "report": "several_page",
         "cli": "documents",
     },
     "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger"},

@@ -166,7 +166,7 @@ def in_frame(
     They are written as (d, n), each by itself, in one order of operations: what is made of a record
     is the same to the last bit whatever the others are.
     """
-    matmul_in_order(np.asfortranarray(logs), to_axes, out)
+    matmul_in_order(np.ascontiguousarray(logs.T), to_axes, out)
     if lines:
         out[0] += place
 
@@ -193,21 +193,20 @@ def column(numbers: Numbers) -> Numbers:
 
 
 @compiled
-def matmul_in_order(vectors: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
+def matmul_in_order(coordinates: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
     """Write vectors @ matrix, as (d, n); a library's may depend on n in its last bits.
 
-    Vectors, (n, d), are contiguous in each coordinate. Four products are added in a pass, one after
-    the other.
+    The vectors are given as (d, n), too. Four products are added in a pass, one after the other.
     """
-    n, d = vectors.shape
+    d, n = coordinates.shape
     for j in range(d):
         sums = out[j]
         sums[:] = 0.0
         for i in range(0, d - 3, 4):
             a, b, c, e = matrix[i : i + 4, j]
             for r in range(n):
-                first = sums[r] + vectors[r, i] * a + vectors[r, i + 1] * b
-                sums[r] = first + vectors[r, i + 2] * c + vectors[r, i + 3] * e
+                first = sums[r] + coordinates[i, r] * a + coordinates[i + 1, r] * b
+                sums[r] = first + coordinates[i + 2, r] * c + coordinates[i + 3, r] * e
         for i in range(d - d % 4, d):
             for r in range(n):
-                sums[r] += vectors[r, i] * matrix[i, j]
+                sums[r] += coordinates[i, r] * matrix[i, j]

@@ -151,11 +151,11 @@ def choose_interval(
     price = np.broadcast_to(price, np.broadcast_shapes(price.shape, below.shape[:-1]))
     cuts, many = along.cuts, len(along.cuts)
     below, above = (np.ascontiguousarray(part).reshape(-1, many) for part in (below, above))
-    flat = (price / tuning.LENGTH_DISCOUNT).ravel()
-    scale = np.broadcast_to(tuning.LENGTH_DISCOUNT * sigma, price.shape).ravel()
-    wrong = np.broadcast_to(count_error, price.shape).ravel()
-    middle = np.broadcast_to(_line_mean(survey, along), price.shape).ravel()
-    ends = _least(cuts, below, above, scale, flat, wrong, middle)
+    flat, scale = price / tuning.LENGTH_DISCOUNT, tuning.LENGTH_DISCOUNT * sigma
+    each = (scale, flat, count_error, _line_mean(survey, along))
+    # copies, as numba would compile anew for what may not be written
+    rows = (np.array(np.broadcast_to(one, price.shape)).ravel() for one in each)
+    ends = _least(np.array(cuts), below, above, *rows)
     low, high = (cuts[end].reshape(price.shape)[()] for end in ends.T)
     return Interval(low, high, np.sqrt(price / frame.others / (high - low)))
 

@@ -184,7 +184,9 @@ def as_repetition(seen: FloatArray, size: FloatArray) -> Sized:
 
 def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
     """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
-    found: FloatArray = sizes_around(np.ascontiguousarray(seen.T)[None], centre[None], lines)[0]
+    found: FloatArray = sizes_around(np.ascontiguousarray(seen.T)[None], np.array([centre]), lines)[
+        0
+    ]
     return found
 
 
@@ -422,7 +424,8 @@ def clipped_totals(
     """
     many, d = to.units.shape
     reach = np.ones((many, 3)) if to.reach is None else to.reach
-    own: Any = to[:-1]
+    # in one layout, writable and of floats: for anything else numba would compile anew
+    own: Any = np.array(to.centre), to.units, to.lines, *(np.array(one, float) for one in to[3:7])
     whole = np.zeros((many, d + to.overshoots), object)
     digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
     for seen, size in parts:

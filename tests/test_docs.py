@@ -20,6 +20,7 @@ from pipeline.experiments import EXPERIMENTS
 from pipeline.geometry import MANIFOLDS, find_manifold
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import DEFINITIONS
+from tests.tools.code import parsed, statements
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -136,7 +137,7 @@ def test_pictures_and_links_of_pages_exist(page: Path) -> None:
 def test_every_test_states_its_property() -> None:
     """Each test has a docstring of one line that ends in a full stop."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(path):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 said = ast.get_docstring(node)
                 assert said, f"{path.name}: {node.name}"
@@ -158,7 +159,7 @@ def library() -> list[SourceFile]:
     found = []
     for path in [*(ROOT / "pipeline").rglob("*.py"), *(ROOT / "flows").rglob("*.py")]:
         text, functions, compared = path.read_text(encoding="utf-8"), {}, set()
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 docstring = ast.get_docstring(node, clean=False) or ""
                 body = node.end_lineno - node.body[0].lineno - docstring.count("\n")
@@ -192,7 +193,7 @@ ROOMS = sorted(path.parent for path in (ROOT / "pipeline").glob("*/__init__.py")
 @pytest.mark.parametrize("room", [*ROOMS, ROOT / "flows"], ids=lambda path: path.name)
 def test_the_map_of_a_room_names_all_its_files(room: Path) -> None:
     """The docstring of a room has each of its modules, and no file that is not there."""
-    found = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    found = ast.get_docstring(parsed(room / "__init__.py")) or ""
     modules = {path.stem for path in room.glob("*.py")} - {"__init__", "__main__"}
     assert modules - set(re.findall(r"\w+", found)) == set()
     named = re.findall(r"``([\w/]+\.py)``", found)

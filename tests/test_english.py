@@ -30,6 +30,7 @@ from pipeline.cli import main
 from tests.cli.test_printing import LEAVES
 from tests.inference.test_harmonise import documents as sites  # noqa: F401  (a fixture)
 from tests.report.test_several_pages import hospitals  # noqa: F401  (a fixture)
+from tests.tools.code import parsed, statements
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
@@ -164,11 +165,11 @@ def test_sentences_of_the_code_are_plain() -> None:
 def literals() -> Iterator[tuple[str, str]]:
     """Yield where sentences stand in the code, values in them being one word; no docstring."""
     for file in files_of_code():
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        bare = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-        inside = [part for node in ast.walk(tree) for part in getattr(node, "values", ())]
+        nodes = list(ast.walk(parsed(file)))
+        bare = [node.value for node in nodes if isinstance(node, ast.Expr)]
+        inside = [part for node in nodes for part in getattr(node, "values", ())]
         known = {id(node) for node in (*bare, *inside)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if id(node) in known or not isinstance(node, ast.Constant | ast.JoinedStr):
                 continue
             text = "".join(_parts(node))
@@ -220,7 +221,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
     """Yield the docstrings of all that is public, with where each is."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     for file in files_of_code():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in statements(file):
             name = getattr(node, "name", file.stem)
             if isinstance(node, kinds) and (name == "__init__" or not name.startswith("_")):
                 yield f"{file.relative_to(ROOT)} {name}", ast.get_docstring(node) or ""

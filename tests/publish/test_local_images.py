@@ -8,7 +8,7 @@ import json
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ def test_images_of_one_population_match(ward: Path, capsys: pytest.CaptureFixtur
 
 TRACE = """
 import json, os, sys
-opened = {"reads": set(), "writes": set(), "talks": set()}
+found, opened = [], {"reads": set(), "writes": set(), "talks": set()}
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod"}
 TALKS = ("socket.", "subprocess.", "os.fork", "os.exec", "os.posix_spawn", "os.system")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -152,25 +152,29 @@ def watch(event, values):
     elif event.startswith(TALKS):
         opened["talks"].add(event)
 sys.addaudithook(watch)
-code = 0
-try:
-    from pipeline.cli import main
-    exec(sys.argv[1])
-    code = main(sys.argv[2:])
-except SystemExit as end:
-    code = end.code
-print(json.dumps({"code": code} | {name: sorted(found) for name, found in opened.items()}))
+from pipeline.cli import main
+exec(sys.argv[1])
+for tokens in json.loads(sys.argv[2]):
+    try:
+        code = main(tokens)
+    except SystemExit as end:
+        code = end.code
+    found.append({"code": code} | {name: sorted(those) for name, those in opened.items()})
+    for those in opened.values():
+        those.clear()
+print(json.dumps(found))
 """
 
 
-def traced(code: str, *tokens: str) -> dict[str, Any]:
-    """Return which files a command of a new process reads and writes, and whom it talks to.
+def traced(code: str, *commands: Sequence[str]) -> list[dict[str, Any]]:
+    """Return which files each command of a new process reads and writes, and whom it talks to.
 
-    Python tells all that it opens itself, from its start on; `code` is done before the command.
+    Python tells all that it opens itself, from its start on, which is the first command's; `code`
+    is done before that.
     """
-    whole = [sys.executable, "-c", TRACE, code, *tokens]
+    whole = [sys.executable, "-c", TRACE, code, json.dumps(commands)]
     done = subprocess.run(whole, capture_output=True, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return list(json.loads(done.stdout.splitlines()[-1]))
 
 
 def of_programs(path: str) -> bool:
@@ -194,8 +198,8 @@ def test_a_match_reads_what_it_is_given_and_writes_where_it_is_told(ward: Path) 
     given = {*inside(ward / "ward"), ward / "partner.json", ward / "ward.toml"}
     given = {path.resolve() for path in given if path.is_file()}
     tokens = "match", "partner.json", "--dataset", "ward.toml", "--quiet"
-    for more in ((), ("--out", "out")):
-        found = traced("", *tokens, *more)
+    commands = tokens, (*tokens, "--out", "out")
+    for found, more in zip(traced("", *commands), (False, True), strict=True):
         assert found["code"] == 0
         assert found["talks"] == []
         out = (ward / "out").resolve()
@@ -203,10 +207,10 @@ def test_a_match_reads_what_it_is_given_and_writes_where_it_is_told(ward: Path) 
         assert {path for path in reads if not path.is_relative_to(out)} == given
         writes = [path for path in found["writes"] if path != "/dev/null"]
         writes = [path for path in writes if "__pycache__" not in Path(path).parts]
-        assert bool(writes) == bool(more)
+        assert bool(writes) == more
         assert all(Path(path).is_relative_to(out) for path in writes)
     spy = "import socket; open('ward.csv').close(); open('copy', 'w').close(); socket.socket()"
-    found = traced(spy, *tokens)
+    (found,) = traced(spy, ("datasets",))
     assert str((ward / "ward.csv").resolve()) in found["reads"]
     assert str((ward / "copy").resolve()) in found["writes"]
     assert found["talks"] == ["socket.__new__"]

@@ -145,7 +145,11 @@ class ErrorLaw(NamedTuple):
         g = 0.5 * (low + high) + half * np.sin(turned)
         density = np.exp(-0.5 * (g - centre) ** 2) / math.sqrt(2.0 * math.pi)
         left = np.maximum(value - self.weight * g**2, 0.0)
-        inside = _cdf(left, self.dim - 1, self.rest)
+        if low == -high:  # nodes and their weights are symmetric
+            half_of_them = _cdf(left[: NODES // 2], self.dim - 1, self.rest)
+            inside = np.concatenate([half_of_them, half_of_them[::-1]])
+        else:
+            inside = _cdf(left, self.dim - 1, self.rest)
         return float(half * np.sum(weights * density * inside))
 
     def ppf(self, level: float) -> float:

@@ -20,6 +20,7 @@ from pipeline.arrays import ImageArray
 from pipeline.config import ExperimentConfig, ScaleConfig
 from pipeline.experiments.driver import ExperimentKind, stream_seed
 from pipeline.experiments.passes import measured_apart
+from pipeline.parallel import side_by_side
 
 HELD = 1 << 24
 """Bytes of pixels that are made at a time."""
@@ -63,11 +64,16 @@ def write_jpeg(root: Path, n: int, side: int, *, rng: np.random.Generator) -> Pa
 
     folder = root / "set" / "all"
     folder.mkdir(parents=True)
-    number = 0
-    for images in patches(n, side, rng=rng):
-        for image in images:
-            Image.fromarray(image).save(folder / f"{number}.jpg", quality=90)
-            number += 1
+    written = 0
+    with side_by_side() as submit:
+        for images in patches(n, side, rng=rng):
+            jobs = [
+                submit(partial(Image.fromarray(image).save, folder / f"{number}.jpg", quality=90))
+                for number, image in enumerate(images, written)
+            ]
+            for job in jobs:
+                job.result()
+            written += len(images)
     return _card(root, f'kind = "folder"\nsize = {side}\n')
 
 

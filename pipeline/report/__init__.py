@@ -4,7 +4,7 @@
     runs       what an experiment left on disk
     evidence   what rows prove; claims, statements judged
     findings   what was found, in sentences
-    run_page   of an experiment; run_tables are its blocks of numbers
+    run_page   of an experiment, with its blocks of numbers
     site       the page of one experiment, or an index and a page each
     readings   what released means say in words, and where the truth is
 

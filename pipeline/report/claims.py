@@ -123,7 +123,7 @@ def outrun(run: FinishedRun, claim: Claim) -> bool:
     A ratio of times that is smaller here then says that ours is faster, not that theirs is wrong.
     """
     found = [
-        (printed(item, run), item["value"])
+        (our_value(item, run), item["value"])
         for item in run.record.config.get("published", ())
         if claim["column"] == item["column"] == "seconds" and item["series"] == claim["right"]
         if None in (claim["labels"], item["label"]) or item["label"] in claim["labels"]
@@ -131,7 +131,7 @@ def outrun(run: FinishedRun, claim: Claim) -> bool:
     return bool(found) and all(ours < theirs for ours, theirs in found)
 
 
-def printed(item: Claim, run: FinishedRun) -> float:
+def our_value(item: Claim, run: FinishedRun) -> float:
     """Return our value of one number that the paper prints, NaN where it was not run."""
     if item["column"] == "radius":
         return float(run.bound["radius"].max()) if run.bound is not None else np.nan

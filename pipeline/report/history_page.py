@@ -28,9 +28,9 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
-from pipeline.report.release_page import attack_numbers, promise_of, verdict
+from pipeline.report.release_page import key_numbers, verdict
 from pipeline.report.templates import word
-from pipeline.schema import Document, NightDocument
+from pipeline.schema import Document
 
 ALL = "all nights so far"
 MONTH = 30
@@ -163,27 +163,10 @@ def term_blocks(
 
 def _key_numbers(part: SeriesPart) -> list[tuple[str, str]]:
     """Return the numbers at the head of a series; the account's stand where it is."""
-    series = part.series
-    run, unit, count = series.runs[-1], series.settings.unit, len(series.runs)
-    spent, plural = promise_of(series.settings), "s" * (count != 1)
-    attacks = attack_numbers(run.document)[: 2 if part.first else 1]
-    if isinstance(run.document, NightDocument):
-        left = run.document.horizon - run.document.night
-        return [
-            *attacks,
-            (f"{count:,}", f"night{plural} so far"),
-            (run.key, "latest"),
-            (f"{run.n:,}", f"{unit}s so far"),
-            (spent, f"for one {unit}, for ever"),
-            (f"{left:,}", "nights left, at no further cost"),
-        ]
-    return [
-        *attacks,
-        (f"{count:,}", f"release{plural}"),
-        (run.key, "latest"),
-        (f"{run.n:,}", f"{unit}s in it"),
-        (spent, f"for one {unit}, each release"),
-    ]
+    runs, numbers = part.series.runs, key_numbers(part.series.runs[-1].document)
+    count = [] if part.series.horizon else [(f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}")]
+    attacks = numbers[: 2 if part.first else 1]
+    return [*attacks, *count, (runs[-1].key, "latest"), *numbers[2:]]
 
 
 def _is_float(series: Series) -> bool:

@@ -21,8 +21,7 @@ from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
 from pipeline.mean import Ball, admit
 from pipeline.report import FinishedRun, judge, load_runs, verdicts
-from pipeline.report.run_page import measured
-from pipeline.report.run_tables import classified
+from pipeline.report.run_page import classified, measured
 from pipeline.results import Table, read_rows
 
 

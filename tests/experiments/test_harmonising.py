@@ -11,7 +11,7 @@ from pipeline.experiments.images import Run
 from pipeline.experiments.kinds.harmonising import SCANNERS, discriminants, score
 from pipeline.experiments.steps import run_experiment
 from pipeline.report import load_runs, verdicts
-from pipeline.report.run_tables import classified
+from pipeline.report.run_page import classified
 from pipeline.results import read_rows
 
 

@@ -13,7 +13,7 @@ from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.report import judge, load_runs, verdicts
-from pipeline.report.run_tables import coverage_of
+from pipeline.report.run_page import coverage_of
 from pipeline.results import Table, read_rows
 
 

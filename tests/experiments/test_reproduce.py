@@ -30,7 +30,7 @@ from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report, load_run
 from pipeline.report.claims import JUDGED, claims, verdict
-from pipeline.report.run_tables import published, totals
+from pipeline.report.run_page import published, totals
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
 

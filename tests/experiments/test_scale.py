@@ -13,7 +13,7 @@ from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experim
 from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.registry import check
 from pipeline.report import FinishedRun, build_report, load_run, verdicts
-from pipeline.report.run_tables import passes
+from pipeline.report.run_page import passes
 from pipeline.report.templates import templates
 from pipeline.results import read_rows
 

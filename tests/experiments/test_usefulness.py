@@ -15,7 +15,7 @@ from pipeline.experiments.usefulness import judged
 from pipeline.figures import digits
 from pipeline.geometry import MANIFOLDS, frechet_mean
 from pipeline.report import FinishedRun, load_runs
-from pipeline.report.run_tables import beside_distances, beside_true, in_words, kept
+from pipeline.report.run_page import beside_distances, beside_true, in_words, kept
 
 CARD = """\
 kind = "npz"

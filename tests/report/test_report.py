@@ -18,8 +18,7 @@ from pipeline.files import resource
 from pipeline.report import build_release_report, build_report, load_runs
 from pipeline.report.findings import findings
 from pipeline.report.page import Block, blocks_of, load_pages
-from pipeline.report.run_page import machine_words
-from pipeline.report.run_tables import missing_results
+from pipeline.report.run_page import machine_words, missing_results
 from pipeline.results import (
     DatasetNote,
     RunRecord,

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,9 +50,7 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     rows = overview(data_root)
     name, sizes, here = (Column(head, no_wrap=True) for head in ("name", "sizes", "on disk"))
     heads = (name, *numbers("images", "classes"), sizes, Column("licence"), here)
-    table = new_table(*heads, title="Datasets", padding=(0, 1, 0, 0))
-    for row in rows:
-        table.add_row(*row)
+    table = new_table(*heads, rows=rows, title="Datasets", padding=(0, 1, 0, 0))
     output.answer([_dataset(row, DATASETS[row.name]) for row in rows], table)
 
 
@@ -247,9 +245,9 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
         faults += [one for one in check(found.source, folder) if one.file not in before]
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, exclusion_list(faults, left_out))
-    table = new_table("file", "reason", title="Cannot be used")
-    for fault in faults:
-        table.add_row(Text(printable(fault.file, lines=False)), Text(one_line(fault.reason)))
+    cells = ((printable(fault.file, lines=False), one_line(fault.reason)) for fault in faults)
+    rows = ([Text(text) for text in line] for line in cells)
+    table = new_table("file", "reason", rows=rows, title="Cannot be used")
     said = f"{len(faults)} of the files cannot be used"
     value = {"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)}
     output.answer(value, *([table] * bool(faults)), said)
@@ -269,12 +267,12 @@ def descriptors(*, output: Printing = PLAIN) -> None:
     """
     from pipeline.descriptors import DESCRIPTORS
 
-    table = new_table(Column("name", no_wrap=True), "images", "features", title="Descriptors")
-    rows = list[dict[str, Any]]()
-    for found in DESCRIPTORS.values():
-        table.add_row(found.name, found.takes, ", ".join(found.features))
-        rows.append({"name": found.name, "images": found.takes, "features": found.features})
-    output.answer(rows, table)
+    known = [(one.name, one.takes, one.features) for one in DESCRIPTORS.values()]
+    heads = "name", "images", "features"
+    rows = ((name, takes, ", ".join(features)) for name, takes, features in known)
+    first = Column(heads[0], no_wrap=True)
+    table = new_table(first, *heads[1:], rows=rows, title="Descriptors")
+    output.answer([dict(zip(heads, one, strict=True)) for one in known], table)
 
 
 def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
@@ -312,16 +310,17 @@ def _mechanism(family: Any) -> dict[str, Any]:
 
 def _details(fact: dict[str, Any]) -> Table:
     """Return one mechanism as a table of two columns."""
-    table = new_table(Column(no_wrap=True), "", title=fact["title"], show_header=False)
-    for label, value in fact.items():
-        match value:
-            case bool():
-                table.add_row(label, "yes" if value else "no")
-            case str():
-                table.add_row(label, value)
-            case _:
-                table.add_row(label, ", ".join(value))
-    return table
+    words = {True: "yes", False: "no"}
+    rows = (
+        (label, words[value] if isinstance(value, bool) else _listed(value))
+        for label, value in fact.items()
+    )
+    first = Column(no_wrap=True)
+    return new_table(first, "", rows=rows, title=fact["title"], show_header=False)
+
+
+def _listed(value: str | Sequence[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _mechanisms(facts: list[dict[str, Any]], wide: bool, manifolds: int) -> Table:

@@ -15,6 +15,7 @@ from pipeline.cli.options import (
     Out,
     Printing,
     new_table,
+    numbers,
     print_json,
     print_line,
 )
@@ -149,9 +150,7 @@ def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> No
     groups: dict[str, list[ExperimentConfig]] = {}
     for config in load_experiments(*experiments):
         groups.setdefault(config.name, []).append(config)
-    table = new_table(Column("name", no_wrap=True), "title", "data at hand", "missing")
-    table.add_column("minutes", justify="right")
-    rows = []
+    rows, lines = [], []
     for name, configs in groups.items():
         first, on_images = configs[0], [config for config in configs if config.on_images]
         here = {
@@ -169,14 +168,12 @@ def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> No
                 "minutes": first.minutes,
             }
         )
-        table.add_row(
-            name,
-            first.title,
-            ", ".join(found) if on_images else "none needed",
-            ", ".join(missing),
-            "" if first.minutes is None else f"{first.minutes:.2g}",
-        )
-    output.answer(rows, table)
+        at_hand = ", ".join(found) if on_images else "none needed"
+        minutes = "" if first.minutes is None else f"{first.minutes:.2g}"
+        lines.append((name, first.title, at_hand, ", ".join(missing), minutes))
+    name_head, minutes_head = Column("name", no_wrap=True), *numbers("minutes")
+    heads = "title", "data at hand", "missing"
+    output.answer(rows, new_table(name_head, *heads, minutes_head, rows=lines))
 
 
 def _start(

@@ -5,13 +5,14 @@ from typing import Any, Literal
 
 from cyclopts import App
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from pipeline.cli.options import (
     PLAIN,
     LedgerAddress,
     Printing,
     new_table,
+    numbers,
     print_json,
     print_line,
 )
@@ -126,10 +127,7 @@ def history(
     if population is not None:
         book.show(population)  # refuses a name that has no account
     entries = book.history(population)
-    if output.json:
-        print_json(entries)
-    else:
-        show_history(entries, population, output)
+    output.answer(entries, history_table(entries, population, output))
 
 
 def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
@@ -210,21 +208,19 @@ def show_account(
 
 
 def _table(row: Account, digits: int) -> Table:
-    table = new_table(title=f"[bold]{escape(row.population)}[/]", title_justify="left")
-    table.title_style = ""
-    table.add_column("", no_wrap=True)
-    for head in ("spent", "left", "total"):
-        table.add_column(head, justify="right", min_width=10, no_wrap=True)
+    heads = [Column("", no_wrap=True), *numbers("spent", "left", "total", min_width=10)]
     spent, left = (main_parameter(item) if item else 0.0 for item in (row.spent, row.left))
     lines = (
         (letter(row.budget.name), spent, left, main_parameter(row.budget)),
         (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
     )
+    rows = []
     for name, used, rest, whole in lines:
         untouched = name.startswith("ε (") and rest == whole  # ε is only shown, never spent as such
         shown = (digits_up if untouched else digits_down)(rest, digits)
-        table.add_row(name, digits_up(used, digits), shown, digits_up(whole, digits))
-    return table
+        rows.append((name, digits_up(used, digits), shown, digits_up(whole, digits)))
+    title = f"[bold]{escape(row.population)}[/]"
+    return new_table(*heads, rows=rows, title=title, title_justify="left", title_style="")
 
 
 def _pace(row: Account, cost: Budget | None, count: int | None, digits: int) -> str:
@@ -278,18 +274,24 @@ def nights_line(stream: StreamAccount) -> str:
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
 
 
-def show_history(entries: Sequence[HistoryLine], population: str | None, output: Printing) -> None:
-    """Print one line a change of a budget or a charge, oldest first."""
-    table = new_table(title="History" if population is None else escape(population))
-    table.add_column("when (UTC)", no_wrap=True)
-    if population is None:
-        table.add_column("population")
-    table.add_column("what")
-    for entry in entries:
-        who = [escape(entry.population)] if population is None else []
-        what = escape(_what(entry, 17 if output.verbose else 6))
-        table.add_row(f"{entry.at:%Y-%m-%d %H:%M}", *who, what)
-    output.show(table)
+def history_table(
+    entries: Sequence[HistoryLine], population: str | None, output: Printing
+) -> Table:
+    """Return a line a change of a budget or a charge, oldest first; whose, where it is of all."""
+    several, digits = population is None, 17 if output.verbose else 6
+    rows = (
+        (
+            f"{entry.at:%Y-%m-%d %H:%M}",
+            *([escape(entry.population)] if several else ()),
+            escape(_what(entry, digits)),
+        )
+        for entry in entries
+    )
+    heads = [*["population"] * several, "what"]
+    when = Column("when (UTC)", no_wrap=True)
+    return new_table(
+        when, *heads, rows=rows, title="History" if several else escape(str(population))
+    )
 
 
 def _what(entry: HistoryLine, digits: int) -> str:

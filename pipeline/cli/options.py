@@ -10,7 +10,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -151,21 +151,22 @@ class _Table(Table):
         super().add_row(*(printable(x) if isinstance(x, str) else x for x in cells), **options)
 
 
-def numbers(*heads: str) -> list[Column]:
+def numbers(*heads: str, **options: Any) -> list[Column]:
     """Return columns of numbers."""
-    return [Column(head, justify="right", no_wrap=True) for head in heads]
+    return [Column(head, justify="right", no_wrap=True, **options) for head in heads]
 
 
-def new_table(*heads: Column | str, **options: Any) -> Table:
-    """Return an empty table in the one style of all commands."""
+def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **options: Any) -> Table:
+    """Return a table in the one style of all commands, with some rows."""
     options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
-    return _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    table = _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def page_table(found: Mapping[str, Any] | None) -> Table:
     """Return a table of a page, of `pipeline.report.page.table`, as a terminal has it."""
     heads, lines = (found["heads"], found["lines"]) if found else ((), ())
-    table = new_table(*(head[:1].lower() + head[1:] for head in heads))
-    for line in lines:
-        table.add_row(*(escape(printable(cell, lines=False)) for cell in line))
-    return table
+    rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
+    return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from pipeline.cli.options import (
     PLAIN,
@@ -103,13 +103,12 @@ def plan(
     affords, why = _account(settings, ledger)
     asked = ForecastRequest(sizes_of(n), per_night, nights, error)
     found = forecast(settings, asked, affords)
-    if output.json:
-        print_json({"account": why, "forecast": found})
-        return
-    output.show(f"\n [bold]{escape(' '.join(found.verdict))}[/]")
-    show_forecast(found, output)
-    for text in (*found.meaning, why):
-        output.show(f" {escape(text)}")
+    output.answer(
+        {"account": why, "forecast": found},
+        f"\n [bold]{escape(' '.join(found.verdict))}[/]",
+        *forecast_items(found),
+        *(f" {escape(text)}" for text in (*found.meaning, why)),
+    )
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, int]:
@@ -156,23 +155,21 @@ def _account(
     )
 
 
-def show_forecast(found: "Forecast", output: Printing) -> None:
-    """Print a table of prices, one of errors by budget, one by night, and what was solved for."""
+def forecast_items(found: "Forecast") -> Iterator[Table | str]:
+    """Yield a table of prices, one of errors by budget, one by night, and what was solved for."""
     from pipeline.privacy import letter as letter_of
 
     letter = letter_of(found.definition)
     title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
-    output.show(
-        f"\n[bold]{escape(title)}[/], largest distance of two {found.unit}s {found.diameter:.4g}\n"
-    )
-    output.show(_prices(found, letter))
+    apart = f"largest distance of two {found.unit}s {found.diameter:.4g}"
+    yield f"\n[bold]{escape(title)}[/], {apart}\n"
+    yield _prices(found, letter)
     for one in found.classes:
-        output.show(f" [bold]{escape(_about(found, one))}[/]")
-        output.show(_by_budget(found, one, letter))
+        yield f" [bold]{escape(_about(found, one))}[/]"
+        yield _by_budget(found, one, letter)
     if found.nights:
-        output.show(_by_night(found, letter))
-    for line in _solved(found, letter):
-        output.show(f" {escape(line)}\n")
+        yield _by_night(found, letter)
+    yield from (f" {escape(line)}\n" for line in _solved(found, letter))
 
 
 def _prices(found: "Forecast", letter: str) -> Table:
@@ -189,9 +186,8 @@ def _prices(found: "Forecast", letter: str) -> Table:
         "advantage",
         "nights" if streamed else "releases",
     )
-    table = new_table(*heads, title="What it costs", title_justify="left")
-    for price in found.prices:
-        table.add_row(
+    rows = (
+        (
             f"{price.value:.4g}",
             digits_up(main_parameter(price.charge), 4),
             digits_up(price.epsilon, 3),
@@ -199,12 +195,14 @@ def _prices(found: "Forecast", letter: str) -> Table:
             digits_up(price.advantage, 3),
             "" if price.nights is None else f"{price.nights:,}",
         )
-    table.caption = (
+        for price in found.prices
+    )
+    caption = (
         f"best test: success, at most, of an attacker who knows all {found.unit}s but one, and "
         "which two it may be; guessing has 50"
     )
-    table.caption_justify = "left"
-    return table
+    texts = {"title": "What it costs", "caption": caption}
+    return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
 
 
 def _about(found: "Forecast", one: "ClassForecast") -> str:
@@ -216,10 +214,9 @@ def _about(found: "Forecast", one: "ClassForecast") -> str:
 
 def _by_budget(found: "Forecast", one: "ClassForecast", letter: str) -> Table:
     """Return the errors of one class by budget."""
-    table = new_table(*numbers(f"budget {letter}", "error", "radius"))
-    for price, expected in zip(found.prices, one.by_budget, strict=True):
-        table.add_row(f"{price.value:.4g}", *_cells(expected))
-    return table
+    pairs = zip(found.prices, one.by_budget, strict=True)
+    rows = ((f"{price.value:.4g}", *_cells(expected)) for price, expected in pairs)
+    return new_table(*numbers(f"budget {letter}", "error", "radius"), rows=rows)
 
 
 def _cells(expected: "Expected") -> tuple[str, str]:
@@ -235,16 +232,19 @@ def _by_night(found: "Forecast", letter: str) -> Table:
     from pipeline.privacy.rounding import digits_up
 
     heads = numbers("night", f"charged so far, {letter}")
-    title = "Night by night, at the budget of the config"
-    table = new_table(*heads, title=title, title_justify="left")
     for one in found.classes:
-        table.add_column(f"{escape(one.name)}: n", justify="right")
-        table.add_column("error", justify="right", no_wrap=True)
-    rows = zip(found.nights, found.totals, *(one.by_night for one in found.classes), strict=True)
-    for night, total, *errors in rows:
-        cells = [cell for error in errors for cell in (f"{error.n:,}", _cells(error)[0])]
-        table.add_row(f"{night:,}", digits_up(main_parameter(total), 4), *cells)
-    return table
+        heads += [Column(f"{escape(one.name)}: n", justify="right"), *numbers("error")]
+    lines = zip(found.nights, found.totals, *(one.by_night for one in found.classes), strict=True)
+    rows = (
+        (
+            f"{night:,}",
+            digits_up(main_parameter(total), 4),
+            *(cell for error in errors for cell in (f"{error.n:,}", _cells(error)[0])),
+        )
+        for night, total, *errors in lines
+    )
+    title = "Night by night, at the budget of the config"
+    return new_table(*heads, rows=rows, title=title, title_justify="left")
 
 
 def _solved(found: "Forecast", letter: str) -> list[str]:

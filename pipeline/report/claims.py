@@ -360,36 +360,26 @@ def _mean_of(values: Callable[[Table], FloatArray], sign: float = 1.0) -> Judge:
     return judge_mean
 
 
-JUDGED: Mapping[str, Judge] = {
-    "coverage": lambda level, cell: _covers_at_least(level, cell, level),
-    "held": _covers_at_least,
-    "alarms": _is_seldom_alarmed,
-    "radius": _is_tight,
-    "price": lambda _, cell: _is_tight(math.inf, cell),
-    "offered": _offers,
-    "false": lambda level, cell: _is_seldom_alarmed(level, cell, level),
-    "power": _finds,
-    "flags": _flags,
-    "auc": _mean_of(lambda cell: cell["auc"], -1.0),
-    "behind": _mean_of(lambda cell: cell["right"] - cell["auc"]),
-    "told": _mean_of(lambda cell: cell["balanced"]),
+JUDGED: Mapping[str, tuple[str, Judge]] = {
+    "coverage": ("offered", lambda level, cell: _covers_at_least(level, cell, level)),
+    "held": ("offered", _covers_at_least),
+    "alarms": ("p_value", _is_seldom_alarmed),
+    "radius": ("offered", _is_tight),
+    "price": ("offered", lambda _, cell: _is_tight(math.inf, cell)),
+    "offered": ("offered", _offers),
+    "false": ("p_value", lambda level, cell: _is_seldom_alarmed(level, cell, level)),
+    "power": ("p_value", _finds),
+    "flags": ("outside", _flags),
+    "auc": ("auc", _mean_of(lambda cell: cell["auc"], -1.0)),
+    "behind": ("auc", _mean_of(lambda cell: cell["right"] - cell["auc"])),
+    "told": ("balanced", _mean_of(lambda cell: cell["balanced"])),
 }
-"""Column of a claim → what judges it."""
-NEEDED = {
-    "false": "p_value",
-    "alarms": "p_value",
-    "power": "p_value",
-    "flags": "outside",
-    "auc": "auc",
-    "behind": "auc",
-    "told": "balanced",
-}
-"""Column of a claim → the column of the rows that it rests on, where that is not ``offered``."""
+"""Column of a claim → the column of the rows that it rests on, and what judges it."""
 
 
 def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
-    test = JUDGED[claim["column"]]
+    _, test = JUDGED[claim["column"]]
     judged = [
         (name, held)
         for name, cell in cells(claim, rows)
@@ -410,7 +400,7 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
 
 def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     """Judge a statement on released values, cell by cell."""
-    column = NEEDED.get(claim["column"], "offered")
+    column, _ = JUDGED[claim["column"]]
     if run.rows is None or not np.isfinite(run.rows[column]).any():
         return ClaimVerdict(UNRUN, claim["says"], "; nothing of the kind was made.")
     holds, fails, text = judge(claim, run.rows)

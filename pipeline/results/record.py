@@ -134,15 +134,11 @@ def write_record(path: Path, record: RunRecord) -> Path:
 
 def read_record(path: Path) -> RunRecord:
     """Return the record written to `path`; raise `OutputError` when it is missing or damaged."""
+    from pydantic import TypeAdapter
+
     try:
-        data = json.loads(read_regular(path, LARGEST))
-        data["dataset"] = DatasetNote(**data["dataset"])
-        data["classes"] = tuple(ClassCount(**item) for item in data["classes"])
-        data["image_shape"] = tuple(data["image_shape"])
-        data["steps"] = tuple((str(name), float(seconds)) for name, seconds in data["steps"])
-        data["notes"] = tuple(data["notes"])
-        return RunRecord(**data)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return TypeAdapter(RunRecord).validate_json(read_regular(path, LARGEST))
+    except (OSError, ValueError) as error:  # a fault of form is a ValueError
         raise OutputError(
             f"cannot read {path} as the record of a run ({error!r}); run again"
         ) from error

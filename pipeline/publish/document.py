@@ -150,7 +150,7 @@ class ClassHistory:
     before: CumulativeMean | None = None
 
 
-def read_histories(documents: Iterable[NightDocument]) -> tuple[ClassHistory, ...]:
+def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
     """Return what the documents of a stream's nights say, one history a class.
 
     Parameters
@@ -168,7 +168,7 @@ def read_histories(documents: Iterable[NightDocument]) -> tuple[ClassHistory, ..
     first: list[NightClassPart] = []
     nights: list[list[Night]] = []
     for number, document in enumerate(documents, 1):
-        if getattr(document, "night", None) != number:
+        if not isinstance(document, NightDocument) or document.night != number:
             raise OutputError(
                 f"the documents of a stream are read from its first night on, in order: expected "
                 f"night {number}, found {getattr(document, 'night', None)!r}; give all that were "

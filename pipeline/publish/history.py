@@ -12,11 +12,10 @@ all of them.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -233,13 +232,17 @@ def _series(found: Sequence[PublishedRun]) -> Series:
     settings = found[-1].document.settings
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        unread = ([_unread(row) for row in run.document.classes] for run in found)
+        unread = (_class_runs(run.document, None) for run in found)
         return Series(_with_classes(found, unread), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
-    axes = axes_of(settings, manifold)
+    documents = [run.document for run in found]
+    step = math.ceil(len(found) / SHOWN) if isinstance(documents[-1], NightDocument) else 1
+    shown = range(len(found), 0, -step)
+    means = night_means(documents, shown, axes_of(settings, manifold), manifold)
     read = partial(read_terms, terms, manifold=manifold)
-    is_stream = isinstance(found[-1].document, NightDocument)
-    classes = (_nights if is_stream else _releases)(found, axes, manifold, read)
+    classes = (
+        _class_runs(document, means.get(place), read) for place, document in enumerate(documents, 1)
+    )
     return Series(_with_classes(found, classes), terms)
 
 
@@ -250,62 +253,34 @@ def _with_classes(
     return tuple(replace(run, classes=tuple(rows)) for run, rows in pairs)
 
 
-def _unread(row: ClassEntry) -> ClassRun:
-    """Return a class of which nothing is said but its size."""
-    return ClassRun(row.class_name, row.n, row.n_sd)
+def _class_runs(
+    document: Document,
+    means: Sequence["NightMean"] | None,
+    read: Callable[..., tuple[Reading, ...]] = lambda _: (),
+) -> list[ClassRun]:
+    """Return what a document says of its classes; of means that are not known their sizes alone."""
+    rows: Sequence[ClassEntry] = document.classes
+    if means is None:
+        return [ClassRun(row.class_name, row.n, row.n_sd) for row in rows]
+    pairs = zip(rows, means, strict=True)
+    return [_class_run(document, row, mean, read) for row, mean in pairs]
 
 
-def _releases(
-    found: Sequence[PublishedRun],
-    axes: Frame,
-    manifold: Manifold,
-    read: Callable[..., tuple[Reading, ...]],
-) -> Iterator[list[ClassRun]]:
-    """Yield what each release says of its classes."""
-    for one in found:
-        classes = []
-        for row in one.document.classes:
-            mean, usable = mean_of(row, axes, manifold), is_usable(row)
-            terms = read(mean if usable else NONE)
-            classes.append(ClassRun(row.class_name, row.n, row.n_sd, usable, mean, terms))
-        yield classes
-
-
-def _nights(
-    found: Sequence[PublishedRun],
-    axes: Frame,
-    manifold: Manifold,
-    read: Callable[..., tuple[Reading, ...]],
-) -> Iterator[list[ClassRun]]:
-    """Yield what each night of a stream says of its classes; of many nights some are read."""
-    documents = [one.document for one in found if isinstance(one.document, NightDocument)]
-    shown = range(len(found), 0, -math.ceil(len(found) / SHOWN))
-    means = night_means(documents, shown, axes, manifold)
-    for night, document in enumerate(documents, 1):
-        rows = document.classes
-        if night not in means:
-            yield [_unread(row) for row in rows]
-            continue
-        yield [
-            ClassRun(
-                row.class_name,
-                n,
-                row.n_sd,
-                usable,
-                mean,
-                read(mean if usable else NONE),
-                tuple(
-                    WindowReadings(
-                        part.nights, part.first, part.n, part.n_sd, read(recent, widest=NARROWER)
-                    )
-                    for part, recent in window_means(document, row, bias, mean.point)
-                    if usable
-                ),
-                changes,
-            )
-            for row, (n, mean, bias, changes) in zip(rows, means[night], strict=True)
-            for usable in [is_usable(row) or row.joined is not None]
-        ]
+def _class_run(
+    document: Document, row: ClassEntry, seen: "NightMean", read: Callable[..., tuple[Reading, ...]]
+) -> ClassRun:
+    """Return what a document says of a class, and of its last nights."""
+    usable, windows = is_usable(row), tuple[tuple[WindowPart, Mean], ...]()
+    if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
+        usable = usable or row.joined is not None
+        windows = window_means(document, row, seen.bias, seen.mean.point) if usable else ()
+    readings = tuple(
+        WindowReadings(part.nights, part.first, part.n, part.n_sd, read(mean, widest=NARROWER))
+        for part, mean in windows
+    )
+    terms = read(seen.mean if usable else NONE)
+    name, n_sd = row.class_name, row.n_sd
+    return ClassRun(name, seen.n, n_sd, usable, seen.mean, terms, readings, seen.changes)
 
 
 class NightMean(NamedTuple):
@@ -322,28 +297,32 @@ class NightMean(NamedTuple):
 
 
 def night_means(
-    documents: Sequence[NightDocument],
+    documents: Sequence[Document],
     nights: Iterable[int],
     axes: Frame,
     manifold: Manifold,
 ) -> dict[int, tuple[NightMean, ...]]:
-    """Return the mean of each class on some nights of a stream, by number.
+    """Return the mean of each class on some nights of a stream, or of some releases, by number.
 
     Parameters
     ----------
-    documents : sequence of NightDocument
-        Of nights 1, 2, …, in order.
+    documents : sequence of NightDocument or ReleaseDocument
+        Of nights 1, 2, …, in order; or of releases.
     nights : iterable of int
         Which of them are wanted.
     axes : Frame
         Of an error of which only the size is known: where the documents cannot be read back, as of
-        a version that drew other noise.
+        a version that drew other noise, and of releases.
     manifold : Manifold
     """
     with suppress(OutputError):
         histories = read_histories(documents)
         return {
-            night: tuple(map(class_mean, histories, repeat(night), documents[night - 1].classes))
+            night: tuple(
+                class_mean(history, night, row)
+                for history, row in zip(histories, documents[night - 1].classes, strict=True)
+                if isinstance(row, NightClassPart)
+            )
             for night in nights
         }
     return {

@@ -277,7 +277,7 @@ def nights_line(stream: StreamAccount) -> str:
 def history_table(
     entries: Sequence[HistoryLine], population: str | None, output: Printing
 ) -> Table:
-    """Return a line a change of a budget or a charge, oldest first; whose, where it is of all."""
+    """Return a row a change of a budget or a charge, oldest first; whose, where it is of all."""
     several, digits = population is None, 17 if output.verbose else 6
     rows = (
         (

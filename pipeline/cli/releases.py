@@ -492,20 +492,14 @@ def release_night(job: "ReleaseJob") -> str:
     from pipeline.cli.ledger import charge_line
     from pipeline.ledger import charge_of
     from pipeline.publish import read_document
+    from pipeline.publish.redact import redact_errors
     from pipeline.schema import NightDocument
 
-    document = None
-    try:
-        document = jobs.release(job)
-    except (CovdpError, SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException:  # a panic of a library in Rust is no Exception
-        pass
-    if document is None:  # outside the handler, so that no traceback holds the cause
-        raise PrivacyError(
-            "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "
-            "this is a fault of covdp, please report it"
-        )
+    unforeseen = PrivacyError(
+        "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "
+        "this is a fault of covdp, please report it"
+    )
+    document = redact_errors(lambda: jobs.release(job), unforeseen, public=(CovdpError,))
     released = read_document(document)
     what = f"{job.settings.name} {job.settings.run_key}"
     if isinstance(released, NightDocument):

@@ -25,8 +25,8 @@ from pipeline.figures.style import (
     Axis,
     Figure,
     alt,
-    broken,
     budget_column,
+    down,
     finish,
     header,
     in_order,
@@ -192,11 +192,7 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     """Return the faceted chart of one budget: a mark a series, with its band along x."""
     drawn = [name for name in names if name in set(table["series"])]
     span = np.concatenate([table["low"], table["high"]])
-    base = alt.Chart().encode(
-        alt.Y("series:N", sort=drawn, title=None).axis(
-            domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=broken(drawn, drawn, 18)
-        )
-    )
+    base = alt.Chart().encode(down("series", drawn, 18))
     along = position(measured, span, along=False)
     color, shape = look("series", in_order(names), ())
     stroke = base.mark_rule(strokeWidth=2).encode(
@@ -510,10 +506,7 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
     along = position(axis, np.array([record["value"] for record in records]), along=False)
     base = alt.Chart().encode(
-        alt.X("value:Q", **{**along, "title": along["title"] or None}),
-        alt.Y("quantity:N", sort=names, title=None).axis(
-            domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=broken(names, names, 34)
-        ),
+        alt.X("value:Q", **{**along, "title": along["title"] or None}), down("quantity", names, 34)
     )
     line = base.mark_line(color=INK, strokeWidth=1.2).encode(detail="quantity:N")
     whose = [PAPER, OURS]

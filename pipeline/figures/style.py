@@ -349,6 +349,13 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     return {"title": _lines(axis.title), "scale": scale, "axis": alt.Axis(**options)}
 
 
+def down(field: str, names: Sequence[str], letters: int) -> Any:
+    """Return the axis of names one below the other, in lines of at most so many letters."""
+    texts = broken(names, names, letters)
+    axis = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=texts)
+    return alt.Y(f"{field}:N", sort=list(names), title=None, axis=axis)
+
+
 def _lines(title: str) -> str | list[str]:
     """Return a title, on two lines where it is long: broken before its last "to the"."""
     head, found, tail = title.rpartition(" to the ")

@@ -19,7 +19,7 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -351,6 +351,13 @@ def write_document(content: bytes, folder: Path) -> Path:
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
     return path
+
+
+def read_committed(content: bytes) -> Document | None:
+    """Return the document of a release of ours; None where the bytes are something else."""
+    with suppress(ValueError, RecursionError):
+        return read_ours(json.loads(content))
+    return None
 
 
 def read_document(path: Path) -> Document:

@@ -10,7 +10,6 @@ all of them.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -27,7 +26,7 @@ from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import WindowTest, is_usable, stream_error, window_test
 from pipeline.mean import NoisyMoments
 from pipeline.mean.axes import Frame
-from pipeline.publish.document import ClassHistory, read_estimate, read_histories
+from pipeline.publish.document import ClassHistory, read_committed, read_estimate, read_histories
 from pipeline.publish.readings import (
     CLIPPED,
     Mean,
@@ -46,7 +45,6 @@ from pipeline.schema import (
     NightDocument,
     SettingsPart,
     WindowPart,
-    read_ours,
 )
 from pipeline.stream import WINDOWS, StreamMechanism
 from pipeline.stream.history import EpochHistory, _cumulative_mean, split_epochs
@@ -198,7 +196,7 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
     grouped: dict[str, list[PublishedRun]] = {}
     others = 0
     for place, content in enumerate(results, 1):
-        if (document := _document(content)) is None:
+        if (document := read_committed(content)) is None:
             others += 1
         else:
             found = PublishedRun(place, document, content)
@@ -218,13 +216,6 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
 def read_alone(document: Document) -> Series:
     """Return a release as the only one of its series."""
     return _series([PublishedRun(1, document, b"")])
-
-
-def _document(content: bytes) -> Document | None:
-    """Return the document of a release; None where the bytes are something else."""
-    with suppress(ValueError, RecursionError):
-        return read_ours(json.loads(content))
-    return None
 
 
 def _series(found: Sequence[PublishedRun]) -> Series:

@@ -39,7 +39,6 @@ on that night has another record, and would pay for both: then they are not made
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -81,6 +80,7 @@ from pipeline.publish.document import (
     check_drawn,
     estimate_part,
     night_row,
+    read_committed,
     read_histories,
     read_night,
     read_stream,
@@ -95,7 +95,6 @@ from pipeline.schema import (
     NightDocument,
     SettingsPart,
     WindowPart,
-    read_ours,
     read_settings,
     serialised,
 )
@@ -597,9 +596,8 @@ def _documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument
 
 
 def _document(content: bytes) -> NightDocument:
-    with suppress(ValueError):
-        if isinstance(document := read_ours(json.loads(content)), NightDocument):
-            return document
+    if isinstance(document := read_committed(content), NightDocument):
+        return document
     raise LedgerError(
         "a night of this stream was not committed by this version of covdp; go on with the one "
         "that did, or open a stream of another name, which is charged"

@@ -19,6 +19,7 @@ from pipeline.report.evidence import (
     Claim,
     check_cells,
     disagreement,
+    is_meant,
     mean_errors,
     median_times,
     place,
@@ -268,11 +269,8 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     for label, series, budget, night in dict.fromkeys(
         zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
     ):
-        meant = not left or series == left or series.startswith(f"{left},")
-        meant &= claim["above"] <= budget <= claim["below"]
-        meant &= claim["nights"] is None or night in claim["nights"]
-        meant &= claim["labels"] is None or label in claim["labels"]
-        if not meant:
+        named = not left or series == left or series.startswith(f"{left},")
+        if not (named and is_meant(claim, label, budget, night)):
             continue
         chosen = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
         chosen &= nights == night

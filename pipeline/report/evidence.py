@@ -100,6 +100,13 @@ def check_cells(table: Table) -> Checked:
     )
 
 
+def is_meant(claim: Claim, label: int, budget: float, night: int) -> bool:
+    """Tell whether a claim is about a class, a budget and a night."""
+    labels, nights = claim["labels"], claim.get("nights")
+    within = claim["above"] <= budget <= claim["below"]
+    return within and (labels is None or label in labels) and (nights is None or night in nights)
+
+
 def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
     """Return the rows of both series of a claim, in every class and budget it is about."""
     out = []
@@ -107,10 +114,7 @@ def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
     for label, budget, when in dict.fromkeys(
         zip(table["label"], table["budget"], night, strict=True)
     ):
-        within = claim["above"] <= budget <= claim["below"]
-        if not within or (claim["labels"] is not None and label not in claim["labels"]):
-            continue
-        if claim.get("nights") is not None and when not in claim["nights"]:
+        if not is_meant(claim, label, budget, when):
             continue
         at = (table["label"] == label) & (table["budget"] == budget) & (night == when)
         both = [

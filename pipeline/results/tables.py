@@ -453,27 +453,25 @@ GROUP = ("label", "series", "budget", "night")
 not tell anything apart."""
 
 
-def summarise(rows: Table, by: Sequence[str] = GROUP, *, value: str = "error") -> Table:
-    """Return mean and spread of `value` over the rows that agree in all columns of `by`.
+def summarise(rows: Table, *, value: str = "error") -> Table:
+    """Return mean and spread of `value` over the rows that agree in all columns of `GROUP`.
 
     Parameters
     ----------
     rows : table with N rows
         As `read_rows` returns it. Only rows with a number in `value` enter the means.
-    by : sequence of str
-        The columns that make a group.
     value : str
         The column that is averaged.
 
     Returns
     -------
-    table with one row a group, in the order of appearance of `by`'s values
-        Every text column and every column of `by` with the group's first value, and:
+    table with one row a group, in the order of appearance of its values
+        Every text column and every column of `GROUP` with the group's first value, and:
         ``count`` (values averaged), ``mean``, ``sd`` (divisor count − 1), ``se`` = sd/√count,
         ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma`` and
         ``expected_error`` where the table has them. What cannot be computed is NaN.
     """
-    by = [name for name in by if name in rows]
+    by = [name for name in GROUP if name in rows]
     group, first = _groups(rows, by)
     size = len(first)
     out = {name: rows[name][first] for name in rows if name in by or rows[name].dtype == object}

@@ -339,16 +339,16 @@ def window_test(
     early = window_between(stream, nights, since, split) if split >= since else None
     counts = (late.n if late else 0, early.n if early else 0)
     sizes = (*counts, late.n_sd if late else 0.0, early.n_sd if early else 0.0)
-    if split < since:
-        reason = (
-            f"records are clipped otherwise since night {since}, and no night before it has "
-            "that clip"
-        )
-        return WindowTest(last, since, *sizes, None, reason)
     if late is None or early is None:
-        nobody = "nobody came in these nights, or before"
-        few = "how many came in these nights, or before, is hardly more than noise"
-        return WindowTest(last, since, *sizes, None, few if stream.plan.secret else nobody)
+        reason = "nobody came in these nights, or before"
+        if stream.plan.secret:
+            reason = "how many came in these nights, or before, is hardly more than noise"
+        if split < since:
+            reason = (
+                f"records are clipped otherwise since night {since}, and no night before it has "
+                "that clip"
+            )
+        return WindowTest(last, since, *sizes, None, reason)
     seen = epoch_moments(stream, past, segment)
     both = covariance_of(stream, nights, late, early)
     whole = late.covariance + early.covariance - both - both.T

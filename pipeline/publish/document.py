@@ -270,11 +270,14 @@ def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
     ]
 
 
+NIGHT_FIELDS = ("opened", "epoch", "survey", "shells", "w", "moment")
+"""What a night releases of a class, under one name in the history and in its document."""
+
+
 def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
     """Return what a night released of a class, as fields of `NightClassPart`; see `read_night`."""
-    same = ("w", "moment", "survey", "shells", "opened", "epoch")
     secret = stream.plan.secret
-    return {name: getattr(night, name) for name in same} | {
+    return {name: getattr(night, name) for name in NIGHT_FIELDS} | {
         "sigma": stream.steps[2].sigma,
         "n_tonight": None if secret else night.units,
         "n_so_far": None if secret else night.n_so_far,
@@ -289,14 +292,9 @@ def read_night(document: NightDocument, row: NightClassPart) -> Night:
         night=document.night,
         units=document.units_tonight if row.n_tonight is None else row.n_tonight,
         n_so_far=document.units_so_far if row.n_so_far is None else row.n_so_far,
-        opened=row.opened,
-        epoch=row.epoch,
-        survey=row.survey,
-        shells=row.shells,
-        w=row.w,
-        moment=row.moment,
         rhos=tuple(math.nan if cost.rho is None else cost.rho for cost in row.costs),
         count=row.count,
+        **{name: getattr(row, name) for name in NIGHT_FIELDS},
     )
 
 

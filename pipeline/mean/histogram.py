@@ -434,7 +434,14 @@ def merge(
 
 
 def survey_counts(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
-    """Return the number of records in each bin of the contrast axis, or in each outer shell.
+    """Return the number of records in each bin of the survey, (b,); see `survey_bins`."""
+    inner = 0 if line is None else len(line.edges)
+    total = inner + 1 + len(shells.edges) + 1 - shells.far
+    return np.bincount(survey_bins(seen, line, shells), minlength=total)
+
+
+def survey_bins(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
+    """Return the number of each record's bin, (n,): of the contrast axis, or an outer shell.
 
     The shell of an outlier tells how far it is both off the contrast axis and along it, by the
     larger of ‖z‖ and |x − start|/`LINE_WEIGHT`.
@@ -453,9 +460,7 @@ def survey_counts(seen: FloatArray, line: LineBins | None, shells: ShellBins) ->
     size = sizes(seen, np.zeros(seen.shape[1]), lines)
     shell = np.searchsorted(shells.edges, np.maximum(size, ahead))
     off_line = np.searchsorted(shells.edges, size) >= shells.far
-    bins = np.where(off_line, len(edges) + 1 + shell - shells.far, spot)
-    total = len(edges) + 1 + len(shells.edges) + 1 - shells.far
-    return np.bincount(bins, minlength=total)
+    return np.where(off_line, len(edges) + 1 + shell - shells.far, spot)
 
 
 def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:

@@ -96,7 +96,14 @@ from pipeline.mean.axes import (
     to_frame,
     vectors_times,
 )
-from pipeline.mean.histogram import LineBins, ShellBins, line_bins, shell_bins, survey_counts
+from pipeline.mean.histogram import (
+    LineBins,
+    ShellBins,
+    line_bins,
+    shell_bins,
+    survey_bins,
+    survey_counts,
+)
 from pipeline.mean.public_model import (
     Domain,
     FeasibleSet,
@@ -593,8 +600,16 @@ class SurveyedRecords:
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""
-        records = self.records.sample(rows)
-        return _surveyed(records, self.parts.map(lambda part: np.asfortranarray(part[rows])))
+        records, (seen, places) = self.records.sample(rows), self._held
+        counts = np.bincount(places[rows], minlength=len(self.counts))
+        parts = InMemory(len(rows), np.take(seen, rows, axis=1).T)
+        return replace(self, records=records, parts=parts, counts=counts)
+
+    @cached_property
+    def _held(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """The records in the axes, (d, n), and the bin of each, of those in memory."""
+        seen = np.concatenate(list(self.parts))
+        return np.ascontiguousarray(seen.T), survey_bins(seen, *self.bins)
 
     def steady(self, points: Point) -> NDArray[np.bool_]:
         """Tell which outer shells of the survey, around the prior's centre, hold around points."""

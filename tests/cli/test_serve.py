@@ -26,6 +26,8 @@ from pipeline.ledger import Reservation, init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 COVDP = [sys.executable, "-m", "pipeline.cli"]
 
 

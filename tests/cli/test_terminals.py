@@ -23,6 +23,8 @@ from tests.cli.test_printing import LEAVES
 from tests.inference.test_inference import entry, observed
 from tests.publish.test_several import document
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 ARGUMENTS = {
     "run": "--config few.toml --dataset ward.toml --out ran",
     "reproduce": "few.toml --dataset ward.toml --no-chains --out reproduced",

@@ -23,6 +23,8 @@ from pipeline.schema import (
     serialised,
 )
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 PLANS = {
     "auto": "",
     "single": 'mechanism = "ewg"\n',

@@ -12,6 +12,8 @@ from pipeline.cli import main
 from pipeline.figures import bars
 from tests.publish.test_several import document
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 Change = Callable[[dict[str, Any]], object]
 
 

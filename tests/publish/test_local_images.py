@@ -35,6 +35,8 @@ from pipeline.publish.release import observed_moments
 from pipeline.schema import ReleasedEntry, as_json
 from tests.publish.test_several import NIGHT
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 SIZE, N, LOCAL = 28, 400, 120
 NAMES = ("tissue", "cells")
 CARD = f'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = {json.dumps(NAMES)}\n'

@@ -64,6 +64,8 @@ from pipeline.stream.history import part_moments
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 settling = sys.modules["pipeline.publish.night"]
 
 STREAM_OF_40 = {"horizon": 40, "opening": 20.0, "follows": None}

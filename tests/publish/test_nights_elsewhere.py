@@ -26,6 +26,8 @@ from pipeline.stream import window_mean
 from tests.publish.test_nights import next_sums
 from tests.tools.postgres import direct, new_address
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 
 @pytest.mark.slow
 def test_the_command_and_the_page_of_a_night(

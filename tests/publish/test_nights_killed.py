@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
 from sample_documents import documents_of
 from sample_nights import Ward
 
@@ -23,6 +24,8 @@ from pipeline.publish.sums import sums_folder
 from pipeline.stream import cumulative_mean
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_nights import next_sums
+
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
 
 SEED, LATER = 12, 4
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""

@@ -35,6 +35,8 @@ from pipeline.publish import load_release, release_once, write_parquet
 from pipeline.report import build_release_report
 from pipeline.results import read_record, read_rows
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 publishing = sys.modules["pipeline.publish.release"]
 
 NAMES = ("Amsel, Jo", "Buchfink, Al", "Drossel, Di", "Elster, Ed", "Gimpel, Flo", "Haeher, Guy")

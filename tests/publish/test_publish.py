@@ -46,6 +46,8 @@ from pipeline.publish import (
 )
 from tests.sample_means import released
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 settling = sys.modules["pipeline.publish.release"]
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'

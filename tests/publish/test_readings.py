@@ -18,6 +18,8 @@ from pipeline.geometry import MANIFOLDS, to_chart
 from pipeline.publish import read_terms
 from pipeline.publish.readings import Mean, axes_of, mean_of, read_differences
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 TERMS = terms_of(DESCRIPTORS["oct5"])
 DRAWS = 20_000

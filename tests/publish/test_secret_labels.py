@@ -25,6 +25,8 @@ from pipeline.mechanisms.noise import Noised
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish import load_release, read_document, release_once
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "none"]\n'
 CONFIG = 'population = "ward"\ndataset = "ward.toml"\nbudget = 0.5\nrun_key = "monday"\n'
 N = 60

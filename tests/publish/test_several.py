@@ -16,6 +16,8 @@ from pipeline.inference.released import common_coordinates
 from pipeline.schema import as_json
 from tests.inference.test_inference import entry, noised, observed
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 NIGHT = {
     "night": 3,
     "horizon": 40,

@@ -30,6 +30,8 @@ from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.publish.redact import silence
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
 name = "nightly"

@@ -17,6 +17,8 @@ from pipeline.privacy.rounding import digits_up
 from pipeline.publish import load_release, release_once
 from pipeline.report import build_release_report
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "rare"]\n'
 CONFIG = """\
 name = "nightly"

@@ -18,7 +18,10 @@ from pipeline.figures import style
 from pipeline.mean import rounds
 from pipeline.mechanisms import noise
 from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
-from tests.tools.once import pytest_collection  # noqa: F401  (a hook)
+from tests.tools.once import (  # noqa: F401  (hooks)
+    pytest_collection,
+    pytest_collection_modifyitems,
+)
 from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,

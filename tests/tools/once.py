@@ -75,6 +75,15 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
 
 
+LONGEST = {"test_toys.py", "test_flows.py", "test_no_leak.py", "test_english.py", "test_golden.py"}
+"""Files with a test, or a fixture, of ten seconds and more."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest: one that is left for the end runs while other processes are idle."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 @contextmanager
 def no_search_for_garbage() -> Iterator[None]:
     """Take what is made in the block, modules and tests, for what stays, without looking."""

@@ -49,9 +49,7 @@ SHAPES = (
     "triangle-left",
     "triangle-right",
 )
-INK = "#4b5563"
-HOUSE = Path(__file__).with_name("house.json")
-"""The style of all charts, as Vega-Lite's config."""
+INK, GRID = "#4b5563", "#e5e7eb"
 
 DEFINITIONS: Mapping[str, str] = {
     "pure": "pure differential privacy",
@@ -168,12 +166,7 @@ def finish(
     the file of numbers are called.
     """
     spec = specification(chart, legend)
-    return Figure(name, title, picture_of(spec), spec, alt, caption, columns)
-
-
-def picture_of(spec: Mapping[str, Any]) -> str:
-    """Return the static picture of a specification; the same one is the same text every time."""
-    return own_ids(_convert(spec, "svg"))
+    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, caption, columns)
 
 
 def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
@@ -288,10 +281,37 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def house_style(legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the config of Vega-Lite that all charts share; names decide the legend's columns."""
     longest = max((len(word) for word in legend), default=0)
-    style: dict[str, Any] = json.loads(HOUSE.read_text(encoding="utf-8"))
-    columns = max(1, 860 // (40 + 7 * longest))
-    style["legend"] |= {"columnPadding": 12 + longest, "columns": columns}  # letters may be wider
-    return style
+    widest = 40 + 7 * longest
+    axis = {
+        "domainColor": INK,
+        "gridColor": GRID,
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "labelLimit": 260,
+        "tickColor": INK,
+        "tickSize": 4,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    }
+    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "labelLimit": 400}
+    return {
+        "aria": False,
+        "background": "transparent",
+        "font": "sans-serif",
+        "axis": axis,
+        "header": {**text, "labelFontSize": 13, "labelFontWeight": "bold", "title": None},
+        "legend": {
+            **text,
+            "orient": "top",
+            "title": None,
+            "symbolSize": 90,
+            "columnPadding": 12 + longest,  # letters may be wider where it is read
+            "columns": max(1, int(860 / widest)),
+        },
+        "view": {"stroke": None},
+    }
 
 
 LETTER = 8.4

@@ -148,7 +148,8 @@ def plant(folder: Path) -> list[Tree]:
     trees = [Tree(folder / str(number)) for number in range(WORKERS)]
     for tree in trees:
         shutil.copytree(ROOT, tree.root, ignore=LEFT_OUT)
-        shutil.copy(ROOT / ".dockerignore", tree.root)  # a test reads it
+        shutil.copy(ROOT / ".dockerignore", tree.root)  # tests read them
+        shutil.copytree(ROOT / ".github", tree.root / ".github")
     return trees
 
 

@@ -590,10 +590,8 @@ class SurveyedRecords:
             return see([part], [shared])
 
         if each:
-            held, views = zip(
-                *((own.records.logarithms[1].held, own.parts.held) for own in each), strict=True
-            )
-            return InMemory(records.n, see(held, views)), centres
+            held = [own.records.logarithms[1].held for own in each]
+            return InMemory(records.n, see(held, [own.parts.held for own in each])), centres
         if usual.all():
             return self.parts.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
         return known.map(see_part), centres

@@ -184,9 +184,8 @@ def as_repetition(seen: FloatArray, size: FloatArray) -> Sized:
 
 def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
     """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
-    found: FloatArray = sizes_around(np.ascontiguousarray(seen.T)[None], np.array([centre]), lines)[
-        0
-    ]
+    coordinates = np.ascontiguousarray(seen.T)[None]
+    found: FloatArray = sizes_around(coordinates, np.array([centre]), lines)[0]
     return found
 
 

@@ -189,7 +189,8 @@ def _numpy(column: Any) -> NDArray[Any]:
     array = column.combine_chunks()
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if not isinstance(array, pa.DictionaryArray):
-        return _from_buffers(array)
+        primitive = pa.types.is_primitive(array.type)
+        return _from_buffers(array) if primitive else np.array(array.to_pylist(), object)
     words = np.array(array.dictionary.to_pylist(), dtype=object)
     column_of_words: NDArray[Any] = words[_from_buffers(array.indices)]
     return column_of_words

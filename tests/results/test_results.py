@@ -186,6 +186,21 @@ def test_a_table_of_an_older_version_is_read(tmp_path: Path) -> None:
         np.testing.assert_array_equal(before[name], found[name])
 
 
+def test_a_table_that_another_program_wrote_again_is_read(tmp_path: Path) -> None:
+    """Its texts may be plain ones, and its rows in many groups."""
+    path, again = tmp_path / "rows.parquet", tmp_path / "again.parquet"
+    write_rows(path, columns(), metadata={})
+    table = pq.read_table(path)
+    plain = {
+        name: column.cast("string") if str(column.type).startswith("dictionary") else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    pq.write_table(pa.table(plain), again, row_group_size=2)
+    found, before = read_rows(path), read_rows(again)
+    for name in found:
+        np.testing.assert_array_equal(before[name], found[name])
+
+
 BOUNDS = [
     Bound(0, "a", 5, 28.0, 30.892, 0.906, 54.081, 1e-6, 81281.2, True),
     Bound(1, "b", 7, 31.0, 30.892, 1.003, 54.081, 1e-6, 9e4, False),

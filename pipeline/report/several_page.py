@@ -283,7 +283,7 @@ def compared(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return table([*heads, "Least contrast", "Regions"], lines)
+    return table([*heads, "Least contrast", "Regions known"], lines)
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -312,7 +312,7 @@ def combined(together: Together) -> dict[str, Any] | None:
             ]
         )
     heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return table([*heads, "p of one population", "Regions"], lines)
+    return table([*heads, "p of one population", "Regions known"], lines)
 
 
 def basis(together: Together) -> dict[str, Any]:

@@ -48,16 +48,39 @@ class ClaimConfig(Record):
     series `right`, by the same releases; of sites ``told`` says that at most `factor` of the images
     are. `left` then is the series it is stated of, with all that continue its name after a comma;
     all series if empty.
+
+    Attributes
+    ----------
+    place : str
+        Where the paper says it.
+    within : float, optional
+        In place of `factor`.
+    ours : str
+        One sentence: what of this reading is not the paper's.
+    why : str
+        Why our rows differ, stated where they do.
+    above : float
+        Least budget of the statement.
+    below : float
+        Largest budget of the statement.
+    least : float
+        Least n·budget of the statement; of released values.
+    most : float
+        Largest n·budget of the statement; of released values.
+    labels : tuple of int, optional
+        Classes of the statement; all if none.
+    nights : tuple of int, optional
+        Nights of the statement; all if none.
     """
 
     says: str = Field(min_length=1)
-    place: str = Field(min_length=1, description="where the paper says it")
+    place: str = Field(min_length=1)
     left: str = ""
     right: str = ""
     factor: Factor = 1.0
-    within: float | None = Field(None, gt=1, description="in place of `factor`")
-    ours: str = Field("", description="one sentence: what of this reading is not the paper's")
-    why: str = Field("", description="why our rows differ, stated where they do")
+    within: float | None = Field(None, gt=1)
+    ours: str = ""
+    why: str = ""
     column: Literal[
         "error",
         "seconds",
@@ -76,14 +99,12 @@ class ClaimConfig(Record):
         "behind",
         "told",
     ] = "error"
-    above: float = Field(0.0, description="least budget of the statement")
-    below: float = Field(1e9, description="largest budget of the statement")
-    least: float = Field(0.0, description="least n·budget of the statement; of released values")
-    most: float = Field(1e18, description="largest n·budget of the statement; of released values")
-    labels: tuple[int, ...] | None = Field(
-        None, description="classes of the statement; all if none"
-    )
-    nights: tuple[int, ...] | None = Field(None, description="nights of the statement; all if none")
+    above: float = 0.0
+    below: float = 1e9
+    least: float = 0.0
+    most: float = 1e18
+    labels: tuple[int, ...] | None = None
+    nights: tuple[int, ...] | None = None
 
     @model_validator(mode="after")
     def _own_bars_are_said(self) -> Self:
@@ -102,90 +123,119 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class SeriesConfig(Record):
-    """One line of a figure: a mechanism with its plan, run at every budget."""
+    """One line of a figure: a mechanism with its plan, run at every budget.
 
-    series: str = Field(min_length=1, description="legend label")
-    panel: str = Field("", description="panel of the figure; series of one panel are compared")
-    definition: str | None = Field(None, description="in place of the experiment's")
-    delta: float | None = Field(None, gt=0, lt=1, description="in place of the experiment's")
-    repetitions: int | None = Field(None, ge=1, description="in place of the experiment's")
-    measure: Literal["distance", "frobenius", "vech", "chord"] = Field(
-        "distance", description="how the error is measured: in the manifold, or as stored"
-    )
-    analytic: bool = Field(True, description="exact (ε, δ) condition, or the classical formula")
-    scale: Positive = Field(1.0, description="noise as a multiple of what the guarantee needs")
-    aligned: bool = Field(True, description="outlines are rotated onto each other first")
-    records: str = Field(
-        "persons",
-        description="where a record is a person: persons, one image (of each), images in groups "
-        "(noise for all of the person with most), or images, which protects no person",
-    )
+    Attributes
+    ----------
+    series : str
+        Legend label.
+    panel : str
+        Panel of the figure; series of one panel are compared.
+    definition : str, optional
+        In place of the experiment's.
+    delta : float, optional
+        In place of the experiment's.
+    repetitions : int, optional
+        In place of the experiment's.
+    measure : {"distance", "frobenius", "vech", "chord"}
+        How the error is measured: in the manifold, or as stored.
+    analytic : bool
+        Whether by the exact (ε, δ) condition, or by the classical formula.
+    scale : float
+        Noise as a multiple of what the guarantee needs.
+    aligned : bool
+        Whether outlines are rotated onto each other first.
+    records : str
+        Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
+        (noise for all of the person with most), or ``images``, which protects no person.
+    nights : str
+        What is released of the records so far; kind nights only.
+    opening : float, optional
+        Opening of its stream, where another than that of all; kind nights only.
+    of : {"sample", "population"}
+        Whose mean is estimated; kinds regions and hospitals only.
+    n : int, optional
+        Records drawn from the class, all of it by default; of regions, and of others that judge
+        released values; 0 where labels are secret only.
+    total : int, optional
+        Where labels are secret, the public number of records of all classes; kind regions
+        only.
+    n_other : int, optional
+        Records of the second release; kind tests only.
+    budget_other : float, optional
+        Budget of the second release; kind tests only.
+    change : str
+        What the second release is of, beside the class; kind tests only.
+    amount : float
+        How much is changed; kind tests only.
+    rare : str
+        Images unlike the class among its own; kinds regions and tests only.
+    rare_share : float
+        Expected share of these; kinds regions and tests only.
+    hospitals : tuple of int
+        Sizes of hospitals, as ratios; kind hospitals only.
+    classifier : str
+        ``nearest mean`` or ``lda``; kind classifiers only.
+    ridge : float, optional
+        Ridge of lda, in place of the usual one; kind classifiers only.
+    scaling : str
+        Means of what put sites on one scale: as they are (none), all images, or each class; kind
+        harmonising only.
+    batch : int
+        Draws of one timed call; timing only.
+    mechanism : str
+        A name of `covdp mechanisms`.
+    sensitivity : {"diameter", "radius"}
+        D/n of this project, or the papers' 2r/n.
+    footpoint : {"origin", "all", "subsample", "adaptive"}
+        The public origin, a private mean of all records or of a subsample, or adaptive.
+    footpoint_share : float
+        Share of the budget for the footpoint.
+    subsample : float
+        Fraction of the records in a subsample footpoint.
+    burn_in : int
+        Steps a chain discards; chains only.
+    shares : tuple of float, optional
+        Of adaptive: survey, then shells and mean of each round; sum 1.
+    """
+
+    series: str = Field(min_length=1)
+    panel: str = ""
+    definition: str | None = None
+    delta: float | None = Field(None, gt=0, lt=1)
+    repetitions: int | None = Field(None, ge=1)
+    measure: Literal["distance", "frobenius", "vech", "chord"] = "distance"
+    analytic: bool = True
+    scale: Positive = 1.0
+    aligned: bool = True
+    records: str = "persons"
     nights: Literal[
         "stream", "stream of secret labels", "one release", "anew every night", "average of nights"
-    ] = Field("stream", description="what is released of the records so far; kind nights only")
-    opening: Positive | None = Field(
-        None, description="of its stream, where another than that of all; kind nights only"
-    )
-    of: Literal["sample", "population"] = Field(
-        "sample", description="whose mean is estimated; kinds regions and hospitals only"
-    )
-    n: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="records drawn from the class, all of it by default; of regions, and of others "
-        "that judge released values; 0 where labels are secret only",
-    )
-    total: Count | None = Field(
-        None,
-        description="labels are secret, and this is the public number of records of all classes; "
-        "kind regions only",
-    )
-    n_other: Count | None = Field(
-        None, description="records of the second release; kind tests only"
-    )
-    budget_other: Positive | None = Field(
-        None, description="budget of the second release; kind tests only"
-    )
-    change: str = Field(
-        "none", description="what the second release is of, beside the class; kind tests only"
-    )
-    amount: float = Field(0.0, description="how much is changed; kind tests only")
-    rare: str = Field(
-        "none", description="images unlike the class among its own; kinds regions and tests only"
-    )
-    rare_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="expected share of these; kinds regions and tests only"
-    )
-    hospitals: tuple[Count, ...] = Field(
-        (1,), min_length=1, description="sizes of hospitals, as ratios; kind hospitals only"
-    )
-    classifier: str = Field(
-        "nearest mean", description="nearest mean or lda; kind classifiers only"
-    )
-    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="of lda, in place of the usual one; kind classifiers only"
-    )
-    scaling: str = Field(
-        "as they are",
-        description="means of what put sites on one scale: as they are (none), all images, or each "
-        "class; kind harmonising only",
-    )
-    batch: int = Field(1, ge=1, description="draws of one timed call; timing only")
-    mechanism: str = Field(description="a name of `covdp mechanisms`")
+    ] = "stream"
+    opening: Positive | None = None
+    of: Literal["sample", "population"] = "sample"
+    n: Annotated[int, Field(ge=0)] | None = None
+    total: Count | None = None
+    n_other: Count | None = None
+    budget_other: Positive | None = None
+    change: str = "none"
+    amount: float = 0.0
+    rare: str = "none"
+    rare_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    hospitals: tuple[Count, ...] = Field((1,), min_length=1)
+    classifier: str = "nearest mean"
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    scaling: str = "as they are"
+    batch: int = Field(1, ge=1)
+    mechanism: str
     sampler: Literal["exact", "chain"] = "exact"
-    sensitivity: Literal["diameter", "radius"] = Field(
-        "diameter", description="D/n of this project, or the papers' 2r/n"
-    )
-    footpoint: Literal["origin", "all", "subsample", "adaptive"] = Field(
-        "origin",
-        description="public origin, a private mean of all records or of a subsample, or adaptive",
-    )
+    sensitivity: Literal["diameter", "radius"] = "diameter"
+    footpoint: Literal["origin", "all", "subsample", "adaptive"] = "origin"
     footpoint_mechanism: str = "ewg"
-    footpoint_share: Share = Field(0.1, description="share of the budget for the footpoint")
-    subsample: Share = Field(0.05, description="fraction of the records in a subsample footpoint")
-    burn_in: int = Field(10_000, ge=1, description="steps a chain discards; chains only")
-    shares: tuple[float, ...] | None = Field(
-        None, description="adaptive: survey, then shells and mean of each round; sum 1"
-    )
+    footpoint_share: Share = 0.1
+    subsample: Share = 0.05
+    burn_in: int = Field(10_000, ge=1)
+    shares: tuple[float, ...] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -207,46 +257,78 @@ class SeriesConfig(Record):
 
 
 class SourceConfig(Record):
-    """Records that are simulated: one class for each manifold, dimension and number of records."""
+    """Records that are simulated: one class for each manifold, dimension and number of records.
 
-    kind: str = Field(description="ball, spectrum, wishart, outlines or persons")
-    dimensions: tuple[int, ...] = Field(min_length=1, description="d of the manifold")
-    n: tuple[int, ...] = Field(min_length=1, description="records in a class")
-    radius: Positive = Field(description="r, public")
-    manifolds: tuple[str, ...] = Field((), description="the experiment's manifold by default")
-    freedom: int = Field(5, ge=1, description="degrees of freedom; wishart only")
-    sizes: tuple[Count, ...] = Field(
-        (), description="images of a person, one number after another, round and round; persons"
-    )
-    between: Positive = Field(1.0, description="rms distance of persons from their mean; persons")
-    within: Positive = Field(1.0, description="rms distance of images from their person; persons")
-    smoothing: Share | None = Field(
-        None,
-        description="landmarks, as a share, in each local straight line of a smoothed picture; "
-        "outlines",
-    )
+    Attributes
+    ----------
+    kind : str
+        Which records: ``ball``, ``spectrum``, ``wishart``, ``outlines`` or ``persons``.
+    dimensions : tuple of int
+        Dimension of the manifold.
+    n : tuple of int
+        Records in a class.
+    radius : float
+        Radius of the domain, public.
+    manifolds : tuple of str
+        The experiment's manifold by default.
+    freedom : int
+        Degrees of freedom; wishart only.
+    sizes : tuple of int
+        Images of a person, one number after another, round and round; persons.
+    between : float
+        Root mean square distance of persons from their mean; persons.
+    within : float
+        Root mean square distance of images from their person; persons.
+    smoothing : float, optional
+        Landmarks, as a share, in each local straight line of a smoothed picture; outlines.
+    """
+
+    kind: str
+    dimensions: tuple[int, ...] = Field(min_length=1)
+    n: tuple[int, ...] = Field(min_length=1)
+    radius: Positive
+    manifolds: tuple[str, ...] = ()
+    freedom: int = Field(5, ge=1)
+    sizes: tuple[Count, ...] = ()
+    between: Positive = 1.0
+    within: Positive = 1.0
+    smoothing: Share | None = None
 
 
 class FigureConfig(Record):
-    """The layout of the paper's figure."""
+    """The layout of the paper's figure.
 
-    x: Literal["budget", "n", "dim", "k", "night"] = Field("budget", description="k of SPD(k)")
+    Attributes
+    ----------
+    x : {"budget", "n", "dim", "k", "night"}
+        What is drawn to the right; ``k`` is that of SPD(k).
+    """
+
+    x: Literal["budget", "n", "dim", "k", "night"] = "budget"
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     value: Literal["error", "seconds", "rejected", "auc"] = "error"
 
 
 class TargetConfig(Record):
-    """A dataset an experiment runs on, and what is different there."""
+    """A dataset an experiment runs on, and what is different there.
+
+    Attributes
+    ----------
+    beyond : bool
+        Whether it is not in the paper; of our own claims: no number was set on it.
+    source : SourceConfig, optional
+        Records simulated here, in place of images.
+    claims : tuple of ClaimConfig, optional
+        In place of the file's.
+    """
 
     name: str
-    beyond: bool = Field(
-        False, description="not in the paper; of our own claims: no number was set on it"
-    )
+    beyond: bool = False
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
-    source: SourceConfig | None = Field(None, description="simulated here, in place of images")
-    claims: tuple[ClaimConfig, ...] | None = Field(None, description="in place of the file's")
+    source: SourceConfig | None = None
+    claims: tuple[ClaimConfig, ...] | None = None
 
 
 class TargetsConfig(Record):
@@ -256,20 +338,38 @@ class TargetsConfig(Record):
 
 
 class CompositionConfig(Record):
-    """A table of total budgets: what m queries cost together."""
+    """A table of total budgets: what m queries cost together.
+
+    Attributes
+    ----------
+    degree : float
+        Degree N of the generalized Gaussian.
+    """
 
     queries: tuple[int, ...] = Field(min_length=1)
     definitions: tuple[str, ...] = Field(min_length=1)
-    degree: float = Field(4.0, ge=1, description="N of the generalized Gaussian")
+    degree: float = Field(4.0, ge=1)
 
 
 class NightsConfig(Record):
-    """How records come night by night, and the settings of a stream of releases."""
+    """How records come night by night, and the settings of a stream of releases.
 
-    horizon: Count = Field(description="nights that the budget lasts")
-    opening: Positive = Field(300.0, description="N·μ at which the first records are released")
-    units: tuple[Count, Count] = Field(description="fewest and most that come in a night")
-    shown: tuple[Count, ...] = Field(min_length=1, description="nights that are looked at")
+    Attributes
+    ----------
+    horizon : int
+        Nights that the budget lasts.
+    opening : float
+        N·μ at which the first records are released.
+    units : tuple of int
+        Fewest and most that come in a night.
+    shown : tuple of int
+        Nights that are looked at.
+    """
+
+    horizon: Count
+    opening: Positive = 300.0
+    units: tuple[Count, Count]
+    shown: tuple[Count, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _nights_are_in_order(self) -> Self:
@@ -284,50 +384,84 @@ class NightsConfig(Record):
 
 
 class ScaleConfig(Record):
-    """Sets of simulated images, one for each n, that some numbers of workers describe."""
+    """Sets of simulated images, one for each n, that some numbers of workers describe.
 
-    form: str = Field(description="how they are stored: npz or JPEG")
-    side: Count = Field(description="pixels")
-    n: tuple[Count, ...] = Field(min_length=1, description="numbers of images")
-    workers: tuple[Count, ...] = Field(min_length=1, description="threads of one process")
+    Attributes
+    ----------
+    form : str
+        How they are stored: npz or JPEG.
+    side : int
+        Side of the images, in pixels.
+    n : tuple of int
+        Numbers of images.
+    workers : tuple of int
+        Threads of one process.
+    """
+
+    form: str
+    side: Count
+    n: tuple[Count, ...] = Field(min_length=1)
+    workers: tuple[Count, ...] = Field(min_length=1)
 
 
 class ExperimentConfig(Record):
-    """One experiment on one dataset: classes x series x budgets x repetitions."""
+    """One experiment on one dataset: classes x series x budgets x repetitions.
+
+    Attributes
+    ----------
+    paper : str
+        Paper, figure or table that is reproduced.
+    minutes : float, optional
+        What a whole run took, on two cores.
+    open : tuple of str
+        What the paper leaves open, and our choice.
+    kind : str
+        A row of pipeline.experiments.kinds.
+    source : SourceConfig, optional
+        Simulated records, in place of images.
+    beyond : bool
+        Whether the dataset is not in the paper, or of our own claims held out.
+    size : int, optional
+        Side of the images, in pixels; the dataset's least by default.
+    classes : tuple of int, optional
+        Labels to run; all by default.
+    budgets : tuple of float
+        Not empty, but for kind scale.
+    baseline : str
+        Series of the published setting, which others beat.
+    mechanisms : tuple of SeriesConfig
+        Not empty, but for kind scale.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str
-    paper: str = Field("", description="paper, figure or table that is reproduced")
-    minutes: Positive | None = Field(
-        None, exclude=True, description="what a whole run took, on two cores"
-    )
-    open: tuple[str, ...] = Field((), description="what the paper leaves open, and our choice")
-    kind: str = Field("error", description="a row of pipeline.experiments.kinds")
+    paper: str = ""
+    minutes: Positive | None = Field(None, exclude=True)
+    open: tuple[str, ...] = ()
+    kind: str = "error"
     nights: NightsConfig | None = None
-    source: SourceConfig | None = Field(None, description="simulated records, in place of images")
+    source: SourceConfig | None = None
     composition: CompositionConfig | None = None
     scale: tuple[ScaleConfig, ...] = ()
     figure: FigureConfig = FigureConfig()
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
-    beyond: bool = Field(
-        False, description="whether the dataset is not in the paper, or of our own claims held out"
-    )
-    size: int | None = Field(None, description="side of the images; the dataset's least by default")
+    beyond: bool = False
+    size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
-    classes: tuple[int, ...] | None = Field(None, description="labels to run; all by default")
+    classes: tuple[int, ...] | None = None
     descriptor: str = "oct5"
     eta: Positive = 1e-6
     manifold: str = "spd-log-euclidean"
     definition: str = "gdp"
-    budgets: tuple[Positive, ...] = Field((), description="not empty, but for kind scale")
+    budgets: tuple[Positive, ...] = ()
     delta: float | None = Field(None, gt=0, lt=1)
     alpha: float | None = Field(None, gt=1)
-    baseline: str = Field("", description="series of the published setting, which others beat")
+    baseline: str = ""
     repetitions: int = Field(100, ge=2)
     seed: int = Field(ge=0, lt=2**63)
-    mechanisms: tuple[SeriesConfig, ...] = Field((), description="not empty, but for kind scale")
+    mechanisms: tuple[SeriesConfig, ...] = ()
     _words: tuple[str, ...] = PrivateAttr(())
 
     @property

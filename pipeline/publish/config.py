@@ -54,68 +54,80 @@ LONGEST = 100_000
 
 
 class StreamConfig(Record):
-    """A stream of nights: each image or person enters on one, and all are one charge."""
+    """A stream of nights: each image or person enters on one, and all are one charge.
 
-    horizon: Count = Field(le=LONGEST, description="nights that the one charge lasts")
-    opening: Positive = Field(
-        OPENING, description="N·μ of a class at which its first mean is released"
-    )
-    follows: str | None = Field(
-        None,
-        description="name of the stream before it, whose images or persons do not enter this one",
-    )
+    Attributes
+    ----------
+    horizon : int
+        Nights that the one charge lasts.
+    opening : float
+        N·μ of a class at which its first mean is released.
+    follows : str, optional
+        Name of the stream before it, whose images or persons do not enter this one.
+    """
+
+    horizon: Count = Field(le=LONGEST)
+    opening: Positive = OPENING
+    follows: str | None = None
 
 
 class ReleaseConfig(Record):
-    """One release: a private mean descriptor of each class of one population's images."""
+    """One release: a private mean descriptor of each class of one population's images.
 
-    name: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9-]*$",
-        max_length=60,
-        description="name of the files; that of the config when left out",
-    )
+    Attributes
+    ----------
+    name : str
+        Name of the files; that of the config when left out.
+    population : str
+        Whose budget in the ledger pays.
+    data_root : Path, optional
+        Folder of the images, beside the config or absolute.
+    labels : {"secret", "public"}
+        Whether in which class an image is, and how many are, is protected.
+    manifold : str
+        Where left out, the descriptor's own if it has one.
+    budget : float
+        What this release costs, for all classes together.
+    mechanism : str
+        ``auto``, the adaptive mean, or a name of `covdp mechanisms`.
+    shares : tuple of float, optional
+        Of ``auto``: survey, then shells and mean of each round; sum 1.
+    noise : {"hardened", "float"}
+        ``float`` accepts, in writing, noise that is not safe to publish.
+    run_key : str, optional
+        Which run this is; the date (UTC) when left out.
+    stream : StreamConfig, optional
+        A release every night that each image or person pays for once.
+    images_per_person : int, optional
+        Most images of one person, where the card cannot tell persons apart.
+    smallest_class : int
+        Fewest images or persons of a class, of a stream on one night, where labels are secret of
+        all classes together; 1 accepts one.
+    classes_per_person : int, optional
+        The card's, where it protects persons; never in the release's file.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)
     title: str = "Private mean covariance descriptors"
-    population: str = Field(min_length=1, description="whose budget in the ledger pays")
+    population: str = Field(min_length=1)
     dataset: str
-    data_root: Path | None = Field(
-        None, exclude=True, description="folder of the images, beside the config or absolute"
-    )
+    data_root: Path | None = Field(None, exclude=True)
     size: Count | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
-    labels: Literal["secret", "public"] = Field(
-        "secret", description="whether in which class an image is, and how many are, is protected"
-    )
+    labels: Literal["secret", "public"] = "secret"
     descriptor: str = "oct5"
     eta: Positive = 1e-6
-    manifold: str = Field(
-        "spd-log-euclidean", description="where left out, the descriptor's own if it has one"
-    )
+    manifold: str = "spd-log-euclidean"
     definition: Literal["gdp", "zcdp"] = "gdp"
-    budget: Positive = Field(description="what this release costs, for all classes together")
-    mechanism: str = Field(
-        "auto", description="auto, the adaptive mean, or a name of `covdp mechanisms`"
-    )
-    shares: tuple[float, ...] | None = Field(
-        None, description="auto: survey, then shells and mean of each round; sum 1"
-    )
-    noise: Literal["hardened", "float"] = Field(
-        "hardened", description="float accepts, in writing, noise that is not safe to publish"
-    )
-    run_key: str | None = Field(None, description="which run this is; the date (UTC) when left out")
-    stream: StreamConfig | None = Field(
-        None, description="a release every night that each image or person pays for once"
-    )
-    images_per_person: Count | None = Field(
-        None, description="most images of one person, where the card cannot tell persons apart"
-    )
-    smallest_class: Count = Field(
-        2,
-        description="fewest images or persons of a class, of a stream on one night, where labels "
-        "are secret of all classes together; 1 accepts one",
-    )
-    classes_per_person: Count | None = Field(
-        None, description="the card's, where it protects persons; never in the release's file"
-    )
+    budget: Positive
+    mechanism: str = "auto"
+    shares: tuple[float, ...] | None = None
+    noise: Literal["hardened", "float"] = "hardened"
+    run_key: str | None = None
+    stream: StreamConfig | None = None
+    images_per_person: Count | None = None
+    smallest_class: Count = 2
+    classes_per_person: Count | None = None
 
     _pixels: dict[str, Any] = PrivateAttr(default_factory=dict)
 

@@ -10,7 +10,6 @@ from pipeline.descriptors.bounds import Bound as Bound
 from pipeline.descriptors.bounds import DescriptorDomain as DescriptorDomain
 from pipeline.descriptors.bounds import domain as domain
 from pipeline.descriptors.bounds import domain_of as domain_of
-from pipeline.descriptors.bounds import merge_bounds as merge_bounds
 from pipeline.descriptors.bounds import require as require
 from pipeline.descriptors.bounds import verify as verify
 from pipeline.descriptors.describe import DESCRIPTORS as DESCRIPTORS

@@ -19,23 +19,23 @@ log-Euclidean and affine-invariant, `geometry.spd` for log-Cholesky.
 **Rounding.** Radii and diameters are raised by 1e-12 of their value: their formulas take fewer
 than 100 floating-point steps of relative error 2⁻⁵³ ≈ 1.1e-16, so the result is an upper bound.
 
-**Verification.** `verify` says, for each class, whether the bound holds on descriptors, and how
-tight it is. The bound is a theorem about images; checking it guards against everything a theorem
-does not see: descriptors made elsewhere, a wrong η, a filter without gain 1. Its rows are computed
-from the data without noise: they belong in experiments and never in a release.
+**Verification.** `verify` says of a class whether the bound holds on descriptors, and how tight it
+is. The bound is a theorem about images; checking it guards against everything a theorem does not
+see: descriptors made elsewhere, a wrong η, a filter without gain 1. What it says is computed from
+the data without noise: it belongs in experiments and never in a release.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, LabelArray, check_square
+from pipeline.arrays import FloatArray, check_square
 from pipeline.descriptors.base import Descriptor, check_eta, check_sides
 from pipeline.descriptors.describe import find_descriptor
-from pipeline.errors import ConfigError, DatasetError, DomainError, MismatchError
+from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of
 
@@ -267,61 +267,47 @@ class Bound(NamedTuple):
     """largest ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to `DescriptorDomain.rounding`."""
 
 
-def verify(
-    descriptors: FloatArray,
-    labels: LabelArray,
-    domain: DescriptorDomain,
-    classes: Sequence[str] | None = None,
-) -> tuple[Bound, ...]:
-    """Return, for each class, the largest distance to Id next to the proven radius.
+def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, name: str) -> Bound:
+    """Return the largest distance to Id of the descriptors of a class next to the proven radius.
 
     The exact figures obey the bounds exactly (a constant image has R = η·Id and reaches r), the
     computed ones up to ``domain.rounding``: that, and no more, is the tolerance.
 
     Parameters
     ----------
-    descriptors : array, shape (n, k, k)
-        As made by `describe` with the descriptor, size and η of `domain`.
-    labels : int array, shape (n,)
-        Class of each descriptor.
+    chunks : iterable of array, shape (m, k, k)
+        As made by `describe` with the descriptor, size and η of `domain`; there may be none.
     domain : DescriptorDomain
         The bounds.
-    classes : sequence of str, optional
-        Names, one a label from 0 on. Left out: one row for each label that occurs.
+    label, name : int, str
+        Of the class.
 
     Returns
     -------
-    tuple of Bound
-        In the order of the labels. Nothing is raised for a violation: see `require`.
+    Bound
+        Nothing is raised for a violation: see `require`.
 
     Raises
     ------
     DomainError
-        When the descriptors are not finite (n, k, k) matrices.
-    DatasetError
-        When labels and descriptors or class names do not match.
+        When the descriptors are not finite (m, k, k) matrices.
     """
-    matrices = check_square(descriptors, k=domain.k)
-    labels = np.asarray(labels)
-    if matrices.ndim != 3 or labels.shape != matrices.shape[:1]:
-        raise DatasetError(
-            f"one label a descriptor is needed, found labels of shape {labels.shape} for "
-            f"descriptors of shape {matrices.shape}"
-        )
-    if classes is None:
-        names = {int(label): str(label) for label in np.unique(labels)}
-    else:
-        names = dict(enumerate(classes))
-    if not np.isin(labels, list(names)).all():
-        raise DatasetError(f"labels must be 0..{len(names) - 1}, the classes of the dataset")
-    eigenvalues = np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)
-    distances = _distances(matrices, eigenvalues, domain)
-    traces = np.trace(matrices, axis1=-2, axis2=-1)
-    return tuple(
-        _bound(label, name, distances[mine], eigenvalues[mine], traces[mine], domain)
-        for label, name in names.items()
-        for mine in [labels == label]
+    n, largest, least, trace = 0, 0.0, math.inf, 0.0
+    for chunk in chunks:
+        matrices = check_square(chunk, k=domain.k)
+        eigenvalues = np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)
+        distances = _distances(matrices, eigenvalues, domain)
+        n += len(matrices)
+        largest = float(np.max(distances, initial=largest))
+        least = float(np.min(eigenvalues, initial=least))
+        trace = float(np.max(np.trace(matrices, axis1=-2, axis2=-1), initial=trace))
+    ok = (
+        largest <= domain.radius + domain.rounding
+        and least >= domain.facts.least / (1 + domain.rounding)
+        and trace <= domain.trace + domain.k * domain.eta * (1 + domain.rounding)
     )
+    ratio = largest / domain.radius
+    return Bound(label, name, n, largest, domain.radius, ratio, domain.diameter, least, trace, ok)
 
 
 def _distances(
@@ -334,49 +320,6 @@ def _distances(
         manifold = MANIFOLDS[domain.manifold](k=domain.k)
         out[positive] = manifold.dist(manifold.origin, matrices[positive])
     return out
-
-
-def _bound(
-    label: int,
-    name: str,
-    distances: FloatArray,
-    eigenvalues: FloatArray,
-    traces: FloatArray,
-    domain: DescriptorDomain,
-) -> Bound:
-    largest = float(np.max(distances, initial=0.0))
-    least = float(np.min(eigenvalues, initial=np.inf))
-    trace = float(np.max(traces, initial=0.0))
-    ok = (
-        largest <= domain.radius + domain.rounding
-        and least >= domain.facts.least / (1 + domain.rounding)
-        and trace <= domain.trace + domain.k * domain.eta * (1 + domain.rounding)
-    )
-    return Bound(
-        label=label,
-        name=name,
-        n=len(distances),
-        largest=largest,
-        radius=domain.radius,
-        ratio=largest / domain.radius,
-        diameter=domain.diameter,
-        least_eigenvalue=least,
-        largest_trace=trace,
-        ok=ok,
-    )
-
-
-def merge_bounds(bounds: Sequence[Bound]) -> Bound:
-    """Return the bound on one class from those on its parts, of which there is one or more."""
-    first, largest = bounds[0], max(part.largest for part in bounds)
-    return first._replace(
-        n=sum(part.n for part in bounds),
-        largest=largest,
-        ratio=largest / first.radius,
-        least_eigenvalue=min(part.least_eigenvalue for part in bounds),
-        largest_trace=max(part.largest_trace for part in bounds),
-        ok=all(part.ok for part in bounds),
-    )
 
 
 def require(bounds: Sequence[Bound]) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import Fault, ImageSource, Splits
-from pipeline.descriptors import Bound, DescriptorDomain, merge_bounds, verify
+from pipeline.descriptors import Bound, DescriptorDomain, verify
 from pipeline.errors import DatasetError, OutputError
 from pipeline.progress import counted
 from pipeline.store.place import Place
@@ -212,13 +212,8 @@ class StoredImages:
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.bounds`."""
-        name, none = self.classes[label], np.zeros(0, np.int64)
-        empty = verify(np.zeros((0, self.k, self.k)), none, domain, [name])[0]
-        bounds = (
-            verify(chunk.points, np.zeros(len(chunk.points), np.int64), domain, [name])[0]
-            for chunk in self.chunks(label)
-        )
-        return merge_bounds([empty, *bounds])._replace(label=label)
+        chunks = (chunk.points for chunk in self.chunks(label))
+        return verify(chunks, domain, label, self.classes[label])
 
     @property
     def fingerprint(self) -> str:

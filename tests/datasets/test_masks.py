@@ -125,7 +125,7 @@ def test_no_mask_breaks_the_masked_bound(name, manifold):
         masks[-1] = images[-1].reshape(*masks[-1].shape, -1)[..., 0] > 127
         masks[-1].flat[0] = True
         found = describe(images, name, eta, masks)
-        require(verify(found, np.zeros(len(found), np.int64), limit))
+        require([verify([found], limit, 0, "all")])
         apart = MANIFOLDS[manifold](k=limit.k).dist(found[:, None], found[None])
         assert (apart <= limit.diameter + 2 * limit.rounding).all()
         diagonal = np.diagonal(found, axis1=1, axis2=2) - eta

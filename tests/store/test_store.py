@@ -412,7 +412,7 @@ def test_the_bound_is_checked_chunk_by_chunk(ward: Path) -> None:
     stored = fill(planned(ward), find_place(ward / "store")).stored
     for label in range(3):
         points = np.concatenate(list(stored.records(label)))
-        whole = verify(points, np.full(len(points), label), known, stored.classes)[label]
+        whole = verify([points], known, label, stored.classes[label])
         assert stored.verify(label, known) == whole
 
 

@@ -35,7 +35,7 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.inference import NOISY, Verdict, in_words, usual_difference, verdict_of
+from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
 from pipeline.mean import (
     AdaptivePlan,
     Plan,
@@ -62,6 +62,7 @@ from pipeline.privacy import (
 )
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
+from pipeline.report.templates import say_each
 from pipeline.stream import StreamMechanism, StreamPlan, coefficients
 from pipeline.stream.plan import SERIES_SHARES
 
@@ -330,36 +331,6 @@ FACTOR, STEPS = 2.0, 12
 """Budgets are looked for by this factor, so many times up or down: 2000 times in all."""
 DIGITS = 4
 """Digits of what is found, rounded up."""
-ERROR = (
-    "error: expected distance of the released mean from the mean of the class. The range is that "
-    "of public pictures at this n·μ: {below:g} times the least error of a set of them to {above:g} "
-    "times the largest."
-)
-NOISE = "A mean without clipping has the error of its noise alone, whatever the images are."
-STREAM = (
-    "After the opening of a stream its ends are {below:g} and {above:g} times that; there it held "
-    "141 of 144 errors on nights 40 to 200."
-)
-EARLY = (
-    "An opening of {opening:g} is a first look: no region comes with it, and its images have paid "
-    "for it. All later ones are held back until the stream opens again, at n·μ of {again}. Until "
-    "then the mean is not updated."
-)
-MEASURED = {
-    2: "It held 1,573 of 1,605 errors of images that it was not set on.",
-    3: "Its volumes are made of tiles; it held 60 of 60 errors of masks of AdrenalMNIST3D.",
-}
-"""By the dimensions of images: what ``python -m tests.tools.tuning --ranges`` finds."""
-SECRET = "Secret labels make errors up to 1.1 times as large from n·μ = 60 on, and by more below."
-PERSONS = "It was not measured on persons, whose records spread less than those of images."
-EMPTY = (
-    "A class without images is released as all others are: its count is near 0, its mean is "
-    "noise, and it has no region."
-)
-RADIUS = (
-    "radius: 95 of 100 releases have no larger error, where the error is in the range. Unusual "
-    "images may have larger errors. The guarantee does not rest on these estimates."
-)
 
 
 @dataclass(frozen=True)
@@ -588,8 +559,9 @@ class _Ends:
     def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
         """Return what all means are likely usable for, in words."""
         config = self.config
-        return in_words(
-            [
+        return say_each(
+            "usable",
+            found=[
                 self._verdict(name, found, night)
                 for name, found in units.items()
                 if found.until(night)
@@ -759,20 +731,12 @@ def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:
 
     `empty` says whether one of its classes has no images.
     """
-    config, (below, above) = ends.config, ends.curve.widened
-    said = [ERROR.format(below=below, above=above)]
-    if config.plan.mechanisms:
-        return (*said, NOISE, RADIUS)
-    if config.nights is not None:
-        said.append(STREAM.format(below=STREAMED[0], above=STREAMED[1]))
-        if config.nights.again:
-            again = " and ".join(f"{later:g}" for later in config.nights.again)
-            said.append(EARLY.format(opening=config.nights.opening, again=again))
-    said.append(MEASURED[DESCRIPTORS[config.descriptor].dimensions])
-    if config.unit == "person":
-        said.append(PERSONS)
-    if config.secret:
-        said.append(SECRET)
-    if empty:
-        said.append(EMPTY)
-    return (*said, RADIUS)
+    config = ends.config
+    return say_each(
+        "foreseen",
+        config=config,
+        widened=ends.curve.widened,
+        streamed=STREAMED,
+        volumes=DESCRIPTORS[config.descriptor].dimensions == 3,
+        empty=empty,
+    )

@@ -14,6 +14,7 @@ from pipeline.figures.style import (
     Figure,
     alt,
     broken,
+    chart_settings,
     finish,
     house_style,
     listing,
@@ -21,7 +22,10 @@ from pipeline.figures.style import (
 )
 
 DARK = 0.179
-"""Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05)."""
+"""Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05).
+
+``reports/charts.json`` has the same number.
+"""
 BLUE_ORANGE = bytes.fromhex("134b852f78b35da2cb9dcae1d2e5eff2f0ebfce0bafbbf74e8932fc5690d994a07")
 """Vega's scheme of this name from −1 to 1: red, green and blue of eleven colours."""
 CELL = 44
@@ -96,45 +100,14 @@ def _specification(
     records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
 ) -> dict[str, Any]:
     """Return the specification, as Altair, whose import takes 0.4 s, would write it."""
-
-    def nominal(field: str, **more: Any) -> dict[str, Any]:
-        return {"field": field, "type": "nominal", **more}
-
-    side = CELL * len(features)
-    bare: dict[str, Any] = {"domain": False, "ticks": False}
-    place = {
-        "x": nominal("column", sort=features, title=None, axis={**bare, "labelAngle": -40}),
-        "y": nominal("row", sort=features, title=None, axis=bare),
-    }
-    scale = {"domain": [-1, 1], "scheme": "blueorange"}
-    white = {"test": f"luminance(scale('color', datum.value)) < {DARK}", "value": "#ffffff"}
-    cells = {
-        "mark": {"type": "rect", "cornerRadius": 2},
-        "encoding": {
-            **place,
-            "color": {"field": "value", "type": "quantitative", "scale": scale, "legend": None},
-            "tooltip": [nominal(field) for field in ("row", "column", "text")],
-        },
-    }
-    words = {
-        "mark": {"type": "text", "fontSize": 10},
-        "encoding": {
-            **place,
-            "color": {"condition": white, "value": "#000000"},
-            "text": nominal("text"),
-        },
-    }
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "config": house_style(),
-        "data": {"name": "cells"},
-        "datasets": {"cells": records},
-        "facet": nominal("class", sort=names, title=None),
-        "columns": columns,
-        "spacing": SPACING,
-        "resolve": {"axis": {"x": "independent", "y": "independent"}},
-        "spec": {"width": side, "height": side, "layer": [cells, words]},
-    }
+    found, side = chart_settings("matrices"), CELL * len(features)
+    found |= {"config": house_style(), "datasets": {"cells": records}}
+    found |= {"columns": columns, "spacing": SPACING}
+    found["facet"]["sort"] = names
+    found["spec"] |= {"width": side, "height": side}
+    for axis in found["spec"]["encoding"].values():
+        axis["sort"] = features
+    return found
 
 
 def _static(

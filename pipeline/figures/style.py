@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError, OutputError
-from pipeline.files import make_folder, write_whole
+from pipeline.files import make_folder, resource, write_whole
 from pipeline.privacy import letter
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ SHAPES = (
     "triangle-left",
     "triangle-right",
 )
-INK, GRID = "#4b5563", "#e5e7eb"
+INK = "#4b5563"
 
 DEFINITIONS: Mapping[str, str] = {
     "pure": "pure differential privacy",
@@ -280,38 +280,19 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def house_style(legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the config of Vega-Lite that all charts share; names decide the legend's columns."""
+    config = chart_settings("house")
     longest = max((len(word) for word in legend), default=0)
-    widest = 40 + 7 * longest
-    axis = {
-        "domainColor": INK,
-        "gridColor": GRID,
-        "labelColor": INK,
-        "labelFontSize": 11,
-        "labelLimit": 260,
-        "tickColor": INK,
-        "tickSize": 4,
-        "titleColor": INK,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-    }
-    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "labelLimit": 400}
-    return {
-        "aria": False,
-        "background": "transparent",
-        "font": "sans-serif",
-        "axis": axis,
-        "header": {**text, "labelFontSize": 13, "labelFontWeight": "bold", "title": None},
-        "legend": {
-            **text,
-            "orient": "top",
-            "title": None,
-            "symbolSize": 90,
-            "columnPadding": 12 + longest,  # letters may be wider where it is read
-            "columns": max(1, int(860 / widest)),
-        },
-        "view": {"stroke": None},
-    }
+    padding = 12 + longest  # letters may be wider where it is read
+    columns = max(1, 860 // (40 + 7 * longest))
+    config["legend"] |= {"columnPadding": padding, "columns": columns}
+    return config
+
+
+def chart_settings(name: str) -> dict[str, Any]:
+    """Return a part of ``reports/charts.json``."""
+    text = resource("reports", "charts.json").read_text(encoding="utf-8")
+    settings: dict[str, Any] = json.loads(text)[name]
+    return settings
 
 
 LETTER = 8.4

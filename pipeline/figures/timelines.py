@@ -171,7 +171,7 @@ def comparison(
     Parameters
     ----------
     records : sequence of mapping
-        With ``term`` and `along`; with ``same``, where a thin line stands.
+        With ``term`` and `along`.
     name, title : str
         Id of the figure, and what it shows.
     along : str
@@ -195,7 +195,7 @@ def comparison(
         alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands of 95 %.",
         caption=caption,
         legend=classes,
-        columns={**COLUMNS, "same": "value_if_equal", "of": "difference"},
+        columns=COLUMNS,
     )
 
 
@@ -214,10 +214,6 @@ def _panels(
     rows = alt.Y(f"{along}:N", title=None, axis=down, scale=alt.Scale(domain=list(lines)))
     base = alt.Chart().encode(rows, offset, colour)
     scale = alt.Scale(zero=False)
-    layers = []
-    if "same" in records[0]:
-        same = alt.Chart().mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1)
-        layers.append(same.encode(alt.X("same:Q", title=None, scale=scale)))
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=4)), alt.X2("high")
     )
@@ -226,7 +222,7 @@ def _panels(
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
-        alt.layer(*layers, dots, stroke)
+        alt.layer(dots, stroke)
         .properties(width=width, height=height)
         .facet(
             facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),

@@ -51,9 +51,7 @@ from pipeline.inference.tests import two_sample as two_sample
 from pipeline.inference.tests import window_test as window_test
 from pipeline.inference.verdict import NOTHING as NOTHING
 from pipeline.inference.verdict import Verdict as Verdict
-from pipeline.inference.verdict import in_words as in_words
 from pipeline.inference.verdict import is_usable as is_usable
-from pipeline.inference.verdict import most_noise as most_noise
 from pipeline.inference.verdict import size_in_words as size_in_words
 from pipeline.inference.verdict import usual_difference as usual_difference
 from pipeline.inference.verdict import verdict_of as verdict_of

@@ -32,7 +32,6 @@ records, or as large a μ, suffice in 19 of 20 releases for `LARGE` at least. Wh
 available already, the error falls as 1/(n·μ) or faster.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,12 +50,6 @@ SHARES = {LARGE: 1.0, COMPARISONS: 0.25, SMALL: 0.05}
 offered; else half of that of `LARGE`, and no other use."""
 ROOM = 1.25
 """How much more than a region needs is asked for where a mean is not usable."""
-PHRASES = {
-    NOTHING: "Not usable",
-    LARGE: "Usable for large differences only",
-    COMPARISONS: "Usable for comparisons and classifiers",
-    SMALL: "Usable for comparisons, classifiers and small changes over time",
-}
 
 
 @dataclass(frozen=True)
@@ -83,6 +76,14 @@ class Verdict:
     share: float | None
     factor: float
 
+    @property
+    def needed(self) -> float:
+        """How many images or persons are needed for the next use.
+
+        A class of none has sums that are divided by the noise of its count, or by 1.
+        """
+        return max(self.n, self.n_sd, 1.0) * self.factor
+
 
 def usual_difference(manifold: Manifold, side: int) -> float:
     """Return how far usual classes are apart: what a gain of `USUAL_GAIN` does to the identity.
@@ -90,11 +91,6 @@ def usual_difference(manifold: Manifold, side: int) -> float:
     `side` is that of the descriptor's matrices.
     """
     return float(manifold.dist(np.eye(side), USUAL_GAIN**2 * np.eye(side)))
-
-
-def most_noise(manifold: Manifold, side: int) -> float:
-    """Return the largest error with which a mean without a region is usable, as a distance."""
-    return SHARES[LARGE] / 2.0 * usual_difference(manifold, side)
 
 
 def verdict_of(
@@ -155,80 +151,6 @@ def _verdict(row: ClassEntry) -> Verdict:
     return verdict_of(row.class_name, row.n, share, sigma, offered=offered, n_sd=row.n_sd)
 
 
-def in_words(
-    found: Sequence[Verdict],
-    *,
-    unit: str,
-    definition: str,
-    budget: float,
-    likely: bool = False,
-    first_mean: int | None = None,
-) -> tuple[str, ...]:
-    """Return sentences on all classes: those of one use together, the best use first.
-
-    Parameters
-    ----------
-    found : sequence of Verdict
-    unit : str
-        What one record is.
-    definition, budget : str, float
-        Of the settings; a larger budget is named in GDP and zCDP.
-    likely : bool
-        Whether nothing was released yet, so that all is foreseen.
-    first_mean : int or None
-        Of a stream: the number of records at which a class has its first mean.
-    """
-    lines = []
-    for use in (SMALL, COMPARISONS, LARGE, NOTHING):
-        rows = [row for row in found if row.use == use and row.share is not None]
-        if not rows:
-            continue
-        phrase = PHRASES[use]
-        if likely:
-            phrase = f"Likely {phrase[0].lower()}{phrase[1:]}"
-        lines.append(f"{phrase}: {_and([row.name for row in rows])}.")
-        lines += _reasons(rows, use, unit, definition, budget)
-    if waiting := [row.name for row in found if row.share is None]:
-        lines.append(f"No mean yet of {_and(waiting)}.")
-        if first_mean is not None:
-            lines.append(f"A class has its first mean at about {first_mean:,} {unit}s.")
-    return tuple(lines)
-
-
-def _reasons(
-    rows: Sequence[Verdict], use: int, unit: str, definition: str, budget: float
-) -> list[str]:
-    """Return how large the error is beside a usual difference, and what would be enough."""
-    worst = max(rows, key=lambda row: row.share or 0.0)
-    share = worst.share or 0.0
-    size = f"{100.0 * share:.{0 if share > 0.1 else 1}f} % of" if share < 0.9 else "as large as"
-    size = size if share < 1.5 else f"{share:.2g} times"
-    noise = f"With {size_in_words(worst.n, worst.n_sd)} {unit}s the noise is {size} a usual "
-    lines = [f"{noise}difference between classes."]
-    factor = max(row.factor for row in rows)
-    if use < COMPARISONS and factor > 1.0:
-        # a class of none has sums that are divided by the noise of its count, or by 1
-        units = max(max(row.n, row.n_sd, 1.0) * row.factor for row in rows)
-        enough = f"about {_two_digits(units)} {unit}s a class"
-        more = {"gdp": ("μ", budget * factor), "zcdp": ("ρ", budget * factor**2)}.get(definition)
-        if more:
-            enough += f", or {more[0]} = {_two_digits(more[1])},"
-        purpose = "any use" if use == NOTHING else "comparisons"
-        lines.append(f"For {purpose} {enough} are needed.")
-    return lines
-
-
 def size_in_words(n: float, deviation: float) -> str:
     """Return a number of images or persons, with its standard deviation where it has one."""
     return f"{n:,.0f} ± {deviation:.2g}" if deviation else f"{n:,.0f}"
-
-
-def _two_digits(value: float) -> str:
-    """Return a number rounded up to two digits."""
-    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
-    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
-
-
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -47,8 +47,6 @@ By hand: of `oct5` and `grid9` on PneumoniaMNIST and BreastMNIST it is 0.01 to 0
 WIDEST = math.log(10.0)
 """Half of a band, on a term's own scale, from which on the mean says nothing of the term: a factor
 of 10 to both sides, or a correlation of −0.98 to 0.98."""
-NO_LIMITS = (-math.inf, math.inf)
-"""Of differences: of sizes they are ratios."""
 STEP = 1e-4
 """Of the differences that stand for a gradient."""
 
@@ -109,26 +107,7 @@ def read_terms(
         DomainError
     ):  # noise of any size: positive definite but for rounding, without a logarithm
         return tuple(Reading(term, None, None, None) for term in terms)
-    return tuple(_reading(term, *seen, widest, term.limits) for term, seen in found)
-
-
-def read_differences(
-    terms: Sequence[Term], first: Mean, second: Mean, manifold: Manifold
-) -> tuple[Reading, ...]:
-    """Return by what the second of two means with independent errors differs from the first.
-
-    On a term's own scale, and back from it: of sizes and ratios the quotient, of correlations
-    tanh(artanh r₂ − artanh r₁), which is their difference where it is small.
-    """
-    scales = []
-    for one in (first, second):
-        if one.point is None or one.covariance is None:
-            return tuple(Reading(term, None, None, None) for term in terms)
-        scales.append(_on_scales(terms, one.point, one.covariance, one.base, manifold))
-    return tuple(
-        _reading(term, after[0] - before[0], math.hypot(before[1], after[1]), WIDEST, NO_LIMITS)
-        for (term, before), (_, after) in zip(*scales, strict=True)
-    )
+    return tuple(_reading(term, *seen, widest) for term, seen in found)
 
 
 def _on_scales(
@@ -153,15 +132,13 @@ def _on_scales(
     return found
 
 
-def _reading(
-    term: Term, centre: float, deviation: float, widest: float, limits: tuple[float, float]
-) -> Reading:
-    """Return a value on a term's own scale as a reading, within `limits`."""
+def _reading(term: Term, centre: float, deviation: float, widest: float) -> Reading:
+    """Return a value on a term's own scale as a reading, within the term's limits."""
     half = WIDE * deviation
     if not half < widest:
         return Reading(term, None, None, None)
     ends = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))
-    low, value, high = np.clip(ends, *limits)
+    low, value, high = np.clip(ends, *term.limits)
     return Reading(term, float(value), float(low), float(high))
 
 

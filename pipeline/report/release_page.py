@@ -15,9 +15,7 @@ from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.inference import (
     NOTHING,
-    in_words,
     is_usable,
-    most_noise,
     size_in_words,
     verdicts,
 )
@@ -50,7 +48,7 @@ from pipeline.report.readings import (
     readings,
     regions_of,
 )
-from pipeline.report.templates import word
+from pipeline.report.templates import say_each, word
 from pipeline.schema import (
     ClassEntry,
     ClassPart,
@@ -61,9 +59,6 @@ from pipeline.schema import (
     WindowPart,
     as_json,
 )
-
-MOST_WINDOWS = 12
-"""Most matrices of windows that are drawn; of more, those of the longest alone."""
 
 
 def build_release_report(document: Document, target: Path) -> Path:
@@ -137,8 +132,9 @@ def frame_of_documents(
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
     settings, found = document.settings, verdicts(document.classes)
-    lines = in_words(
-        found,
+    lines = say_each(
+        "usable",
+        found=found,
         unit=settings.unit,
         definition=settings.definition,
         budget=settings.budget,
@@ -316,22 +312,6 @@ def waiting(document: Document) -> list[str]:
 def joined(document: NightDocument) -> Figure | None:
     """Return the mean of this stream and of those that it follows."""
     points = [(row.class_name, row.joined.point) for row in document.classes if row.joined]
-    return _squares(points, document.settings)
-
-
-def lately(document: NightDocument) -> Figure | None:
-    """Return the means of windows that are usable, of the longest alone where there are many."""
-    spaces = {row.class_name: row.manifold for row in document.classes if is_usable(row)}
-    windows = [
-        (name, window)
-        for name, window in _windows(document)
-        if name in spaces
-        and _noise_of(window, document) <= most_noise(spaces[name], len(window.point))
-    ]
-    if len(windows) > MOST_WINDOWS:
-        longest = max(window.nights for _, window in windows)
-        windows = [pair for pair in windows if pair[1].nights == longest][:MOST_WINDOWS]
-    points = [(f"{name}, {last(window.nights)}", window.point) for name, window in windows]
     return _squares(points, document.settings)
 
 

@@ -35,7 +35,7 @@ from pipeline.publish.local_images import (
     MatchedImages,
     write_percentiles,
 )
-from pipeline.publish.readings import Mean, population_mean, read_differences, read_terms
+from pipeline.publish.readings import Mean, population_mean, read_terms
 from pipeline.publish.several import Given, Several
 from pipeline.report.page import (
     Declaration,
@@ -396,38 +396,6 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
         title="Terms",
         along="mean",
         lines=list(dict.fromkeys(title for means in classes.values() for title in means)),
-        classes=list(classes),
-        caption=marks,
-    )
-
-
-def difference_figure(together: Together, *, marks: str, order: str) -> Figure | None:
-    """Return by what the second of two means differs from the first, in each term and class.
-
-    `order` says which of both is the first.
-    """
-    if together.descriptor not in DESCRIPTORS:
-        return None
-    terms, classes = terms_of(DESCRIPTORS[together.descriptor]), dict(class_means(together))
-    records = [
-        {
-            "term": one.term.title,
-            "class": name,
-            "of": order,
-            "same": float(one.term.unscaled(np.array(0.0))),
-            **numbers_of(one),
-        }
-        for name, (first, second) in ((name, means.values()) for name, means in classes.items())
-        for one in read_differences(
-            terms, first, second, together.several.classes[name][0].manifold
-        )
-    ]
-    return comparison(
-        records,
-        name="differences",
-        title="Differences",
-        along="of",
-        lines=[order],
         classes=list(classes),
         caption=marks,
     )

@@ -6,7 +6,7 @@ Every page is one file that needs no other. The index says what became of each s
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from pipeline.figures import listing
@@ -47,48 +47,8 @@ MARKS: Mapping[str, str] = {
 """What may become of a statement → how it is marked."""
 
 
-class Statement(NamedTuple):
-    """One statement: in its words, what became of it in each run, and why where it is not held.
-
-    Of `verdicts` each word has the runs that it is true of: dataset, and where its page has it.
-    """
-
-    says: str
-    verdicts: Mapping[str, Sequence[tuple[str, str]]]
-    why: Sequence[str]
-
-
-class IndexEntry(NamedTuple):
-    """One experiment of the index; `missing` are datasets, each with the command that gets it.
-
-    Of `runs` there are the id, the name, where its page has it, and whether its data were at hand.
-    `words` are what became of the statements in each run, `marks` how they are marked, and `mark`
-    is the worst.
-    """
-
-    id: str
-    title: str
-    href: str
-    paper: str
-    where: str
-    own: bool
-    words: Sequence[str]
-    marks: Sequence[str]
-    told: Sequence[str]
-    warnings: Sequence[str]
-    runs: Sequence[Mapping[str, Any]]
-    statements: Sequence[Statement]
-    missing: Sequence[tuple[str, str]]
-    mark: str
-
-
-class Group(NamedTuple):
-    """The experiments of one paper, or our own."""
-
-    id: str
-    title: str
-    own: bool
-    entries: Sequence[IndexEntry]
+Drawn: TypeAlias = dict[str, Any]
+"""A group, an experiment or a statement as ``index.html.j2`` draws it."""
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -135,9 +95,9 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         ],
         texts,
     )
-    entries = [entry for group in groups for entry in group.entries]
+    entries = [entry for group in groups for entry in group["entries"]]
     title = {name: texts[name] for name in ("pages_title", "footnotes")}
-    links = [_link(entry, quote(f"{entry.id}.html")) for entry in entries]
+    links = [_link(entry, quote(f"{entry['id']}.html")) for entry in entries]
     for place, entry in enumerate(entries):
         bar = {
             **title,
@@ -146,29 +106,24 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
             "before": links[place - 1] if place else None,
             "after": links[place + 1] if place + 1 < len(links) else None,
         }
-        write_page(folder / f"{entry.id}.html", "run", experiments[entry.id], bar=bar)
+        write_page(folder / f"{entry['id']}.html", "run", experiments[entry["id"]], bar=bar)
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     bar = {
         **title,
         "title": "",
-        "pages": [_link(entry, entry.href) for entry in entries],
-        "parts": [*((group.title, group.id, False) for group in groups), *ends],
+        "pages": [_link(entry, entry["href"]) for entry in entries],
+        "parts": [*((group["title"], group["id"], False) for group in groups), *ends],
     }
     return write_page(path, "reproduction", (groups, experiments), bar=bar)
 
 
-def _link(entry: IndexEntry, href: str) -> dict[str, Any]:
-    return {
-        "href": href,
-        "title": entry.title,
-        "name": entry.id,
-        "mark": entry.mark,
-        "here": False,
-    }
+def _link(entry: Drawn, href: str) -> dict[str, Any]:
+    names = {"name": entry["id"], "title": entry["title"], "mark": entry["mark"]}
+    return {"href": href, **names, "here": False}
 
 
 def index_page(
-    subject: tuple[Sequence[Group], Mapping[str, Sequence[FinishedRun]]], texts: Declaration
+    subject: tuple[Sequence[Drawn], Mapping[str, Sequence[FinishedRun]]], texts: Declaration
 ) -> PageFrame:
     """Return the frame of the index, whose template draws the groups of experiments."""
     groups, experiments = subject
@@ -196,8 +151,12 @@ def methods_of_site(runs: Sequence[FinishedRun], texts: Mapping[str, str]) -> Me
     return own._replace(references=tuple(cited))
 
 
-def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
-    """Return what the index says of the runs of one experiment, whose page is at `href`."""
+def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
+    """Return what the index says of the runs of one experiment, whose page is at `href`.
+
+    ``words`` are what became of the statements in each run, ``marks`` how they are marked, and
+    ``mark`` is the worst; ``missing`` are datasets, each with the command that gets it.
+    """
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
     found = {run.id: findings(run) for run in runs}
     says = dict.fromkeys(item.says for items in judged.values() for item in items)
@@ -206,19 +165,19 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
     paper, _, figures = str(first.config.get("paper", "")).partition("”")
     shown = [one.text for items in found.values() for one in items if one.warning]
     gone = [run.record for run in runs if run.record.status != "ok"]
-    words = _words(stated)
-    return IndexEntry(
-        id=name,
-        title=first.title,
-        href=href,
-        paper=paper.strip("“ "),
-        where=", ".join(filter(None, (name, figures.strip(", ")))),
-        own=not paper,
-        words=words,
-        marks=[MARKS[word] for word in words],
-        told=[items[0].text for items in found.values() if not says and not items[0].warning],
-        warnings=list(dict.fromkeys(shown)),
-        runs=[
+    words = [word for one in stated for word, places in one["verdicts"].items() for _ in places]
+    return {
+        "id": name,
+        "title": first.title,
+        "href": href,
+        "paper": paper.strip("“ "),
+        "where": ", ".join(filter(None, (name, figures.strip(", ")))),
+        "own": not paper,
+        "words": words,
+        "marks": [MARKS[word] for word in words],
+        "told": [items[0].text for items in found.values() if not says and not items[0].warning],
+        "warnings": list(dict.fromkeys(shown)),
+        "runs": [
             {
                 "id": run.id,
                 "name": _where(run) or run.record.dataset.name,
@@ -227,10 +186,10 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> IndexEntry:
             }
             for run in runs
         ],
-        statements=stated,
-        missing=[(record.dataset.title, record.command) for record in gone],
-        mark=_worst(set(map(MARKS.__getitem__, words)), warned=bool(shown)),
-    )
+        "statements": stated,
+        "missing": [(record.dataset.title, record.command) for record in gone],
+        "mark": _worst(set(map(MARKS.__getitem__, words)), warned=bool(shown)),
+    }
 
 
 def _gone(run: FinishedRun) -> list[ClaimVerdict]:
@@ -244,8 +203,11 @@ def _gone(run: FinishedRun) -> list[ClaimVerdict]:
 
 def _statement(
     says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]], href: str
-) -> Statement:
-    """Return one statement, what became of it in each run, and the reasons, each told once."""
+) -> Drawn:
+    """Return one statement, what became of it in each run, and the reasons, each told once.
+
+    Of ``verdicts`` each word has the runs that it is true of: dataset, and where its page has it.
+    """
     found, why = dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
     for run in runs:
         for item in judged[run.id]:
@@ -255,7 +217,7 @@ def _statement(
             if reason := _reason(item):
                 why.setdefault(reason, []).append(_where(run))
     told = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
-    return Statement(says, found, [text.removeprefix(": ") for text in told])
+    return {"says": says, "verdicts": found, "why": [text.removeprefix(": ") for text in told]}
 
 
 def _where(run: FinishedRun) -> str:
@@ -283,21 +245,18 @@ def _worst(marks: set[str], *, warned: bool) -> str:
     return "fails" if warned else next((mark for mark in order if mark in marks), "told")
 
 
-def groups_of(entries: Sequence[IndexEntry], words: Mapping[str, Any]) -> list[Group]:
+def groups_of(entries: Sequence[Drawn], words: Mapping[str, Any]) -> list[Drawn]:
     """Return the experiments by paper, then our own claims, then what claims nothing.
 
     They are in the order of their names, whichever was run last.
     """
-    titles: dict[str, list[IndexEntry]] = {}
-    for entry in sorted(entries, key=lambda one: (not one.paper, not one.statements, one.id)):
-        own = words["own_title"] if entry.statements else words["other_title"]
-        titles.setdefault(entry.paper or own, []).append(entry)
+    titles: dict[str, list[Drawn]] = {}
+    for entry in sorted(
+        entries, key=lambda one: (not one["paper"], not one["statements"], one["id"])
+    ):
+        own = words["own_title"] if entry["statements"] else words["other_title"]
+        titles.setdefault(entry["paper"] or own, []).append(entry)
     return [
-        Group(f"group-{place}", title, items[0].own, items)
+        {"id": f"group-{place}", "title": title, "own": items[0]["own"], "entries": items}
         for place, (title, items) in enumerate(titles.items(), 1)
     ]
-
-
-def _words(statements: Sequence[Statement]) -> list[str]:
-    """Return what became of statements, a word a statement and run."""
-    return [word for line in statements for word, places in line.verdicts.items() for _ in places]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import pkgutil
 import tomllib
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids
 from pipeline.files import resource
+from pipeline.inference import size_in_words
 from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.privacy.statement import class_sentence, plainly
@@ -34,9 +36,9 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (number, digits, listing, own_ids, letter, digits_up, digits_down)
+    known = (number, digits, listing, own_ids, letter, digits_up, digits_down, size_in_words)
     environment.filters |= {one.__name__: one for one in known}
-    environment.filters |= {"link": _link, "written": _written}
+    environment.filters |= {"link": _link, "two_digits": _two_digits, "written": _written}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {one.__name__: one for one in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
@@ -46,6 +48,11 @@ def templates() -> Any:
 def say(sentence: str, **values: Any) -> str:
     """Return what a macro of ``reports/templates/findings.txt.j2`` says of `values`."""
     return str(getattr(_sentences(), sentence)(**values))
+
+
+def say_each(sentence: str, **values: Any) -> tuple[str, ...]:
+    """Return the lines that such a macro says, each of a sentence or two."""
+    return tuple(filter(None, say(sentence, **values).split("\n")))
 
 
 @cache
@@ -64,6 +71,12 @@ def _shipped(name: str) -> str:
 def _written(settings: Any) -> str:
     """Return settings as a file of JSON has them."""
     return json.dumps(settings, indent=2, ensure_ascii=False)
+
+
+def _two_digits(value: float) -> str:
+    """Return a number rounded up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
 
 def _link(text: str, kind: str) -> str:

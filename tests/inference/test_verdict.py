@@ -10,9 +10,10 @@ import pytest
 from pipeline import GDP, describe, domain, open_dataset, private_mean
 from pipeline.arrays import ImageArray
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import Verdict, in_words, usual_difference, verdict_of
+from pipeline.inference import Verdict, usual_difference, verdict_of
 from pipeline.inference.released import NOISY, is_offered
 from pipeline.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
+from pipeline.report.templates import say_each
 
 MANIFOLD = "spd-log-euclidean"
 USUAL = usual_difference(MANIFOLDS[MANIFOLD](k=5), 5)
@@ -116,7 +117,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         verdict_of("ill", 1000, 0.1, 0.5 * NOISY, offered=True),
         verdict_of("rare", 2, None, None, offered=False),
     ]
-    lines = in_words(rows, unit="image", definition="gdp", budget=0.5)
+    lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
         "Usable for comparisons and classifiers: ill.",
         "With 1,000 images the noise is 10.0 % of a usual difference between classes.",
@@ -125,12 +126,16 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "For any use about 190 images a class, or μ = 3.2, are needed.",
         "No mean yet of rare.",
     )
-    opening = in_words(rows[2:], unit="person", definition="gdp", budget=1.0, first_mean=300)
+    opening = say_each(
+        "usable", found=rows[2:], unit="person", definition="gdp", budget=1.0, first_mean=300
+    )
     assert opening == ("No mean yet of rare.", "A class has its first mean at about 300 persons.")
-    likely = in_words(rows[:1], unit="person", definition="pure", budget=0.5, likely=True)
+    likely = say_each(
+        "usable", found=rows[:1], unit="person", definition="pure", budget=0.5, likely=True
+    )
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
     secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
     assert "With 17 ± 5.7 images the noise is 40 % of" in " ".join(
-        in_words([secret], unit="image", definition="zcdp", budget=0.125)
+        say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     )

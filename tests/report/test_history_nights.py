@@ -1,6 +1,5 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from pipeline.publish.history import (
 )
 from pipeline.publish.readings import CLIPPED, Mean, axes_of
 from pipeline.report import build_history
-from pipeline.report.release_page import lately, windows
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -188,23 +186,6 @@ def test_windows_are_compared(page: Path) -> None:
     shown = {row["nights"] for row in rows}
     assert shown == {"last night", "last 7 nights", "all nights so far"}  # longer ones are no other
     assert len({row["term"] for row in rows}) == 5
-
-
-def test_windows_of_noise_are_not_drawn(results: list[bytes], tmp_path: Path) -> None:
-    """Matrices are of windows whose noise is at most half of what a gain of 1.25 does."""
-    noisy = draw_nights(tmp_path, DAYS, np.random.default_rng(20260322), mu=11.0)
-    drawn = {}
-    for name, contents in (("noisy", noisy), ("all", results)):
-        ((found, *_), _) = read_history("ward", contents)
-        document = found.runs[-1].document
-        picture, table = lately(document), windows(document)
-        most = math.log(1.25**2) * math.sqrt(5.0) / 2.0
-        usable = [f"{row[0]}, {row[1]}" for row in table["lines"] if float(row[-1]) <= most]
-        drawn[name] = len(usable), len(table["lines"])
-        assert [one for one in usable if picture is None or one not in picture.alt] == []
-        assert (picture is None) == (usable == [])
-    assert drawn["noisy"][0] < drawn["noisy"][1]
-    assert drawn["all"][0] > 0
 
 
 def test_windows_are_tested_and_what_cannot_be_is_said(page: Path) -> None:

@@ -8,6 +8,7 @@ import html
 import json
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from pipeline.inference import covariance, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.readings import LEVEL, Reading, population_mean, read_differences
+from pipeline.publish.readings import LEVEL, population_mean, read_terms
 from pipeline.publish.release import observed_moments
 from pipeline.report.several_page import finite, probability
 from pipeline.schema import ReleasedEntry, as_json
@@ -206,21 +207,29 @@ def test_a_document_from_elsewhere_is_not_trusted(
     assert "has no region for <b>tissue" not in text
 
 
-def differences(*entries: dict[str, Any]) -> tuple[Reading, ...]:
-    """Return by what the population of a second release differs from that of the first."""
-    means = (population_mean(class_of(entry)) for entry in entries)
-    return read_differences(terms_of(DESCRIPTORS["oct5"]), *means, SPACE)
+def differences(*entries: dict[str, Any]) -> dict[str, tuple[float, float] | None]:
+    """Return by what two populations differ on the scale of each term, and half of the band."""
+    scales = [
+        replace(term, unscaled=np.asarray, limits=(-np.inf, np.inf))
+        for term in terms_of(DESCRIPTORS["oct5"])
+    ]
+    pair = [read_terms(scales, population_mean(class_of(entry)), SPACE) for entry in entries]
+    found = dict[str, tuple[float, float] | None]()
+    for one, other in zip(*pair, strict=True):
+        found[one.term.name] = None
+        if None not in (*one[1:], *other[1:]):
+            halves = (other.high - other.low) / 2.0, (one.high - one.low) / 2.0
+            found[one.term.name] = other.value - one.value, float(np.hypot(*halves))
+    return found
 
 
 def test_a_gain_is_found_as_such() -> None:
     """The same release of images 1.25 times as bright: contrast 1.25, all other terms alike."""
     release = releases("tissue")[0]
     found = differences(row_of("a", release), row_of("a", release, gain=1.25))
-    values = {reading.term.name: reading.value for reading in found}
-    assert values.pop("contrast") == pytest.approx(1.25, rel=1e-9)
-    assert values.pop("roughness") == pytest.approx(1.0, rel=1e-9)
-    assert values.pop("upright") == pytest.approx(1.0, rel=1e-9)
-    assert list(values.values()) == pytest.approx([0.0] * len(values), abs=1e-9)
+    values = {name: pair[0] for name, pair in found.items() if pair is not None}
+    assert values.pop("contrast") == pytest.approx(np.log(1.25), rel=1e-9)
+    assert list(values.values()) == pytest.approx([0.0] * 4, abs=1e-9)
 
 
 def test_the_error_of_a_population_has_its_noise_and_its_scatter() -> None:
@@ -245,12 +254,11 @@ def test_bands_of_differences_hold_as_often_as_they_say() -> None:
     for seed in range(40):
         order = rng.permutation(len(points))
         pair = (release_of(points[order[i : i + 300]], 2 * seed + (i > 0)) for i in (0, 300))
-        for place, reading in enumerate(differences(*(row_of("a", one) for one in pair))):
-            if reading.low is None:  # a release without a second moment: nothing is said
+        for place, found in enumerate(differences(*(row_of("a", one) for one in pair)).values()):
+            if found is None:  # a release without a second moment: nothing is said
                 continue
-            same = float(reading.term.unscaled(np.array(0.0)))
-            held[place] += reading.low <= same <= reading.high
-            widths.append(reading.high - reading.low)
+            held[place] += abs(found[0]) <= found[1]
+            widths.append(2.0 * found[1])
     said = len(widths) // 5
     assert said >= 36
     assert held.min() >= binom.ppf(1e-4, said, LEVEL)

@@ -99,7 +99,7 @@ def compare(
     Only released values are read, so it costs no privacy. It holds for releases of different
     people. Together the classes differ where the smallest p-value times their number is small.
     Of a night the mean of all so far is compared, or with `--window` that of the last nights.
-    With `--out` a page is written, ``OUT/compare.html``: the difference in words, with bands.
+    With `--out` a page is written, ``OUT/compare.html``: both in words, with bands.
 
     ```
     covdp compare hospital-a.json hospital-b.json
@@ -116,8 +116,7 @@ def compare(
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import bonferroni, two_sample
-    from pipeline.report import probability
-    from pipeline.report.several_page import compared
+    from pipeline.report import probability, table_of
 
     together, paths = _together(
         (first, second), lambda rows: two_sample(*rows), out, output, window=window
@@ -133,7 +132,7 @@ def compare(
         printed = probability(whole)
         sign = "" if printed[0] in "<>" else "= "
         lines.insert(0, f" all classes together: p {sign}{printed}")
-    table = page_table(compared(together))
+    table = page_table(table_of("compare", "tests", together))
     output.answer({"p_value": whole, "classes": rows}, table, *lines, paths=paths)
 
 
@@ -160,12 +159,12 @@ def combine(
         Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import combine as combined
-    from pipeline.report.several_page import combined as combined_classes
+    from pipeline.report import table_of
 
     together, paths = _together(documents, combined, out, output, distinct=True, window=window)
     found, reasons = together.results, together.refusals
     classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
-    table = page_table(combined_classes(together))
+    table = page_table(table_of("combine", "tests", together))
     output.answer({"classes": classes}, table, *_untested(reasons), paths=paths)
 
 
@@ -190,8 +189,7 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.document import computed
     from pipeline.publish.maps import write_maps
     from pipeline.publish.several import read_several
-    from pipeline.report import Together, write_together
-    from pipeline.report.several_page import scales
+    from pipeline.report import Together, table_of, write_together
 
     several = read_several(documents, distinct=True)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
@@ -207,7 +205,8 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
         {"site": name, **{key: getattr(one, key) for key in keys}}
         for name, one in found.sites.items()
     ]
-    output.answer({"sites": rows}, page_table(scales(together)), paths=paths)
+    table = page_table(table_of("harmonise", "sites", together))
+    output.answer({"sites": rows}, table, paths=paths)
 
 
 DIFFERS = 3
@@ -268,13 +267,14 @@ def match(
 def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
     """Show verdict, classes, the images that are farthest, and those that cannot be used."""
     from pipeline.publish.local_images import AS_PRIVATE
-    from pipeline.report.several_page import farthest, matched_classes, together_with
+    from pipeline.report import table_of
+    from pipeline.report.several_page import together_with
 
     together = together_with(matched)
     output.show(AS_PRIVATE)
     output.show(escape(verdict))
-    output.show(page_table(matched_classes(together)))
-    output.show(page_table(farthest(together)))
+    for block in ("tests", "farthest"):
+        output.show(page_table(table_of("match", block, together)))
     for fault in matched.faults:
         line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
         output.show(f" {escape(line)}")

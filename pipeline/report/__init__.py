@@ -21,6 +21,7 @@ from pipeline.report.claims import judge as judge
 from pipeline.report.claims import verdicts as verdicts
 from pipeline.report.history_page import build_history as build_history
 from pipeline.report.page import build_page as build_page
+from pipeline.report.page import table_of as table_of
 from pipeline.report.release_page import build_release_report as build_release_report
 from pipeline.report.release_page import verdict as verdict
 from pipeline.report.runs import FinishedRun as FinishedRun
@@ -29,6 +30,6 @@ from pipeline.report.runs import load_runs as load_runs
 from pipeline.report.several_page import Together as Together
 from pipeline.report.several_page import build_match as build_match
 from pipeline.report.several_page import match_verdict as match_verdict
-from pipeline.report.several_page import probability as probability
 from pipeline.report.several_page import write_together as write_together
 from pipeline.report.site import build_report as build_report
+from pipeline.report.templates import probability as probability

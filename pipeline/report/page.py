@@ -5,7 +5,7 @@ heads of its sections, its statement of privacy and its methods. Its blocks say 
 under which title and caption, and by which template a section shows what their `content`, a
 function too, makes of the section's subject, or of what the subject has by the name `of`. A block
 with nothing to show drops out. Without a `content` the template draws the subject itself; without a
-template the content is a list of blocks.
+template the content is a list of blocks. Of a block with `columns` the content is a list of rows.
 """
 
 import pkgutil
@@ -20,7 +20,7 @@ from pipeline.errors import ConfigError
 from pipeline.figures import listing
 from pipeline.files import atomic_path, make_folder, resource
 from pipeline.report.methods import Methods
-from pipeline.report.templates import draw
+from pipeline.report.templates import draw, expression
 
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: its frame, its blocks, and its own texts."""
@@ -202,16 +202,34 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     """Return the blocks of a section that have something to show, in the declared order."""
     blocks: list[Block] = []
     for item in declared:
-        subject = getattr(section.subject, item["of"]) if "of" in item else section.subject
-        content = subject
-        if subject is not None and "content" in item:
-            content = item["content"](subject, **item.get("options", {}))
+        content = _content(item, section.subject)
         if content and "template" in item:
             texts = (item["name"], item["title"], item.get("caption", ""), item["template"])
             blocks.append(Block(*texts, content))
         else:
             blocks += content or []
     return blocks
+
+
+def _content(item: Mapping[str, Any], subject: Any) -> Any:
+    """Return what the template of a block draws of a subject."""
+    subject = getattr(subject, item["of"]) if "of" in item else subject
+    if subject is None or "content" not in item:
+        return subject
+    content = item["content"](subject, **item.get("options", {}))
+    if "columns" not in item or not content:
+        return content
+    heads = [head.format_map(content[0]) for head, _ in item["columns"]]
+    cells = [expression(text) for _, text in item["columns"]]
+    lines = [[cell(**row) for cell in cells] for row in content]
+    return table(heads, lines, **item.get("shape", {}))
+
+
+def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
+    """Return the table that a block of a page of ``reports/report.toml`` shows of a subject."""
+    declared = {item["name"]: item for item in load_pages()[page]["block"]}
+    found: dict[str, Any] | None = _content(declared[block], subject) or None
+    return found
 
 
 def _parts(

@@ -18,7 +18,6 @@ from pipeline.figures import (
     Figure,
     class_titles,
     curves,
-    digits,
     letter,
     listing,
     matrices,
@@ -44,6 +43,8 @@ from pipeline.results import RunRecord, Table, summarise, unique
 
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
+MEDIANS = ("radius", "error")
+"""Of these the medians over regions are shown."""
 CLASSIFIED = ("auc", "auc_plain", "balanced", "balanced_plain")
 MEASURED = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
 """What the numbers of a run are called in the head of their table."""
@@ -324,74 +325,42 @@ def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
             "quantity": item["quantity"],
             "unit": item["unit"],
             "paper": item["value"],
-            "ours": our_value(item, run),
+            "ours": (ours := our_value(item, run)),
+            "ran": bool(np.isfinite(ours)),
         }
         for item in run.record.config.get("published", ())
     ]
 
 
-def published(run: FinishedRun) -> dict[str, Any] | None:
-    """Return the paper's printed numbers beside ours: quantity, theirs, ours, their ratio."""
-    lines = []
-    for line in printed_lines(run):
-        ours, unit = line["ours"], f" {line['unit']}" if line["unit"] else ""
-        lines.append(
-            [
-                line["quantity"],
-                number(line["paper"]) + unit,
-                digits(ours) + unit if np.isfinite(ours) else "not run",
-                digits(line["paper"] / ours) if ours > 0 else "–",
-            ]
-        )
-    return table(["Quantity", "Paper", "Ours", "Paper over ours"], lines)
-
-
-def times(run: FinishedRun) -> dict[str, Any] | None:
+def times(run: FinishedRun) -> list[dict[str, Any]]:
     """Return seconds a draw: median, mean and standard error of each class and series."""
     if run.rows is None or run.subject != "times":
-        return None
-    means = summarise(run.rows, value="seconds")
-    medians = median_times(run.rows)["mean"].tolist()
-    lines = [
-        [row["class_name"], row["series"], *map(number, (median, row["mean"], row["se"]))]
-        for row, median in zip(_lines(means), medians, strict=True)
-    ]
-    heads = ["Setting", "Series", "Median, s", "Mean, s", "± SE"]
-    return table(heads, lines, text=2, tall=True)
+        return []
+    medians = median_times(run.rows)["mean"]
+    return list(_lines({**summarise(run.rows, value="seconds"), "median": medians}))
 
 
-def passes(run: FinishedRun) -> dict[str, Any] | None:
+def passes(run: FinishedRun) -> list[dict[str, Any]]:
     """Return images a second, by the median pass, and the most memory, of each set and series."""
     if run.rows is None or run.subject != "passes":
-        return None
+        return []
     rows, lines = run.rows, []
     for name, series in dict.fromkeys(zip(rows["class_name"], rows["series"], strict=True)):
         cell = _rows(rows, class_name=name, series=series)
-        seconds = float(np.median(rows["seconds"][cell]))
-        memory = float(rows["memory"][cell].max())
-        rate = f"{rows['n'][cell][0] / seconds:,.0f}"
-        lines.append([name, series, number(seconds), rate, number(memory)])
-    heads = ["Set", "Series", "Median, s", "Images/s", "Memory, MB"]
-    return table(heads, lines, text=2, tall=True)
+        seconds, memory = float(np.median(rows["seconds"][cell])), float(rows["memory"][cell].max())
+        rate = rows["n"][cell][0] / seconds
+        lines.append(
+            {"set": name, "series": series, "seconds": seconds, "rate": rate, "memory": memory}
+        )
+    return lines
 
 
-def classified(run: FinishedRun) -> dict[str, Any] | None:
+def classified(run: FinishedRun) -> list[dict[str, Any]]:
     """Return what each classifier tells apart, with noise and without, by series and budget."""
     if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
-        return None
-    tables = [summarise(run.rows, value=name) for name in CLASSIFIED]
-    lines = [
-        [
-            row["series"],
-            f"{letter(row['definition'])} = {number(row['budget'])}",
-            f"{row['n']:,.0f}",
-            *(f"{mean:.3f}" if np.isfinite(mean) else "–" for mean in means),
-        ]
-        for row, *means in zip(_lines(tables[0]), *(one["mean"] for one in tables), strict=True)
-    ]
-    plain = "without noise"
-    heads = ["Series", "Budget", "n", "AUC", plain, "Balanced accuracy", plain]
-    return table(heads, lines, text=2, tall=True)
+        return []
+    means = {name: summarise(run.rows, value=name)["mean"] for name in CLASSIFIED}
+    return list(_lines({**summarise(run.rows, value="auc"), **means}))
 
 
 def totals(run: FinishedRun) -> dict[str, Any] | None:
@@ -425,39 +394,34 @@ def _rows(rows: Table, **values: Any) -> NDArray[np.bool_]:
     return np.asarray(np.logical_and.reduce(columns))
 
 
-def coverage(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Return a row per class, series and budget of rows on regions; None where none were made."""
+def coverage(run: FinishedRun) -> list[dict[str, Any]]:
+    """Return how often regions hold the true mean, how wide they are and when there are any.
+
+    A row per class, series and budget of rows on regions; none where none were made.
+    """
     rows = run.rows
     if rows is None or "reach" not in rows or not np.isfinite(rows["reach"]).any():
-        return None
-    return coverage_of(rows)
-
-
-def coverage_of(rows: Table) -> Mapping[str, Any] | None:
-    """Return how often regions hold the true mean, how wide they are and when there are any."""
+        return []
     every = ClaimConfig(says="all", place="everywhere", column="offered", factor=1.0).model_dump()
-    lines = [_coverage_line(cell) for _, cell in cells(every, rows)]
-    symbol = letter(str(rows["definition"][0]))
-    shares = [f"Hold it at {100 * level:g} %" for level in LEVELS]
-    heads = ["Class", "Series", symbol, "n·μ", "Available", *shares, "Radius", "Error"]
-    return table([*heads, "Radius / error"], lines, text=2, tall=True)
+    return [_coverage_row(cell) for _, cell in cells(every, rows)]
 
 
-def _coverage_line(cell: Table) -> list[str]:
+def _coverage_row(cell: Table) -> dict[str, Any]:
     """Return a cell: shares with what they are of, medians of the regions that are available."""
     offered = cell["offered"] > 0
-    count, budget = int(offered.sum()), float(cell["budget"][0])
-    line = [str(cell["class_name"][0]), str(cell["series"][0]), number(budget)]
-    line += [number(float(cell["n"][0]) * budget), _share(count, len(offered))]
-    if not count:
-        return [*line, *["–"] * (len(LEVELS) + 3)]
-    shares = [_share(int((cell["reach"][offered] <= level).sum()), count) for level in LEVELS]
-    radius, error = (float(np.median(cell[key][offered])) for key in ("radius", "error"))
-    return [*line, *shares, number(radius), number(error), number(radius / error)]
+    count, reach = int(offered.sum()), cell["reach"][offered]
+    medians = {x: float(np.median(cell[x][offered])) if count else np.nan for x in MEDIANS}
+    return {
+        **{name: cell[name][0] for name in ("class_name", "series", "n", "budget")},
+        **medians,
+        "letter": letter(str(cell["definition"][0])),
+        "available": _share(count, len(offered)),
+        "held": [_share(int((reach <= level).sum()), count) for level in LEVELS],
+    }
 
 
 def _share(count: int, total: int) -> str:
-    return f"{100 * count / total:.3g} % ({count} of {total})"
+    return f"{100 * count / total:.3g} % ({count} of {total})" if total else "–"
 
 
 def missing(run: FinishedRun, *, status: str) -> list[str]:

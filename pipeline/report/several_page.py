@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, comparison, listing, matrices, number
+from pipeline.figures import Figure, comparison, listing, matrices
 from pipeline.files import make_folder, owner_only
 from pipeline.geometry import frechet_mean, from_chart
 from pipeline.inference import (
@@ -42,16 +42,14 @@ from pipeline.report.page import (
     Finding,
     PageFrame,
     Section,
-    table,
     write_page,
 )
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
-from pipeline.report.templates import say, word
+from pipeline.report.templates import probability, say, word
 from pipeline.schema import ClassEntry
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
-NOT_TESTED = "not tested"
 FARTHEST = 20
 """Images that the page and the terminal name; the CSV file has all."""
 
@@ -265,25 +263,20 @@ def p_in_words(p: float, p_values: Mapping[str, float]) -> str:
     return f"(p {sign}{printed}, {_of_classes(p_values)})"
 
 
-def compared(together: Together) -> dict[str, Any] | None:
-    """Return a row per class: sizes, p-value, statistics, distance and how sure it is."""
-    lines = []
-    for name, result in together.results.items():
-        rows = together.several.classes[name]
-        test = [probability(result.p_value)]
-        numbers = (result.statistic, result.line, result.distance, result.radius)
-        test += [finite(value) for value in numbers]
-        lines.append(
-            [
-                name,
-                listing([size_in_words(row.n, row.n_sd) for row in rows]),
-                *([NOT_TESTED, *"––––"] if together.refusals[name] else test),
-                _least_contrast(rows, result.least),
-                "yes" if result.offered else "no",
-            ]
-        )
-    heads = ["Class", "n", "p-value", "χ²", "z of contrast", "Distance", "95 % radius"]
-    return table([*heads, "Least contrast", "Regions known"], lines)
+def tests(together: Together) -> list[dict[str, Any]]:
+    """Return a row per class: what was found, how large the class is, and whether it was tested."""
+    classes = together.several.classes
+    return [
+        {
+            "name": name,
+            "result": result,
+            "tested": not together.refusals[name],
+            "sizes": [size_in_words(row.n, row.n_sd) for row in classes[name]],
+            "size": size_together(classes[name]),
+            "contrast": _least_contrast(classes[name], getattr(result, "least", math.nan)),
+        }
+        for name, result in together.results.items()
+    ]
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
@@ -293,26 +286,6 @@ def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
     first = max(rows, key=lambda row: row.n)
     point = from_chart(first.manifold, first.place)
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
-
-
-def combined(together: Together) -> dict[str, Any] | None:
-    """Return a row per class: size, regions, and Cochran's Q with its degrees of freedom."""
-    lines = []
-    for name, result in together.results.items():
-        rows = together.several.classes[name]
-        test = [finite(result.statistic), str(result.freedom), probability(result.p_value)]
-        lines.append(
-            [
-                name,
-                size_together(rows),
-                finite(result.all.radius),
-                finite(result.common.radius),
-                *(["–", "–", NOT_TESTED] if together.refusals[name] else test),
-                "yes" if result.all.offered else "no",
-            ]
-        )
-    heads = ["Class", "n", "Radius, mean of all", "Radius, common mean", "Cochran's Q", "d.f."]
-    return table([*heads, "p of one population", "Regions known"], lines)
 
 
 def basis(together: Together) -> dict[str, Any]:
@@ -401,18 +374,6 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
     )
 
 
-def probability(p: float) -> str:
-    """Return a p-value as a paper prints it: one that many tests together raise to 1 as > 0.99."""
-    if p > 0.99:
-        return "> 0.99"
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
-
-
-def finite(value: float) -> str:
-    """Return a number with a true minus sign; a dash where there is none."""
-    return number(value).replace("-", "−")
-
-
 def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
     """Return the frame of the page."""
     numbers = [(str(len(sites.several.given)), "sites"), *size_numbers(sites)]
@@ -433,21 +394,17 @@ def harmonised_verdict(found: Harmonisation) -> Finding:
     return Finding(text, warning=bool(stay))
 
 
-def scales(sites: Together) -> dict[str, Any] | None:
+def scales(sites: Together) -> list[dict[str, Any]]:
     """Return a row per site: its shift with its standard error, how far apart before and after."""
-    lines = [
-        [
-            name,
-            size_together([rows[place] for rows in sites.several.classes.values()]),
-            f"{site.effect:.3g} ± {site.standard_error:.2g}",
-            finite(site.apart),
-            finite(site.left),
-            "as it is" if site.reason else "means, covariances" if site.spread else "means",
-        ]
+    return [
+        {
+            "name": name,
+            "size": size_together([rows[place] for rows in sites.several.classes.values()]),
+            "site": site,
+            "shift": f"{site.effect:.3g} ± {site.standard_error:.2g}",
+        }
         for place, (name, site) in enumerate(sites.results.sites.items())
     ]
-    heads = ["Site", "n", "Shift", "Apart before", "Expected after", "Mapped"]
-    return table(heads, lines)
 
 
 def remaining(sites: Together) -> dict[str, Any] | None:
@@ -517,23 +474,24 @@ def match_verdict(matched: MatchedImages) -> Finding:
     return Finding(text, warning=matched.differs or bool(missing or many))
 
 
-def matched_classes(together: Together) -> dict[str, Any] | None:
+def matched_classes(together: Together) -> list[dict[str, Any]]:
     """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
-    lines = []
-    for name, one in together.results.classes.items():
-        result = one.result
-        cells = ["–"] * 4
-        if result is not None:
-            test = NOT_TESTED if one.untested else probability(result.p_value)
-            cells = [test, finite(result.line), *outside_cells(result)]
-        lines.append([name, size_together([one.row]), f"{len(one.local.places):,}", *cells])
-    heads = ["Class", "n, release", "n, local", "p-value", "z of contrast", "Outside", "Expected"]
-    return table(heads, lines)
+    return [
+        {
+            "name": name,
+            "size": size_together([one.row]),
+            "local": f"{len(one.local.places):,}",
+            "tested": not one.untested,
+            "result": one.result,
+            "outside": outside_cells(one.result),
+        }
+        for name, one in together.results.classes.items()
+    ]
 
 
-def outside_cells(result: Match) -> tuple[str, str]:
+def outside_cells(result: Match | None) -> tuple[str, str]:
     """Return how many records are outside, and how many are expected."""
-    if not result.n:
+    if result is None or not result.n:
         return "–", "–"
     low, high = (100.0 * share for share in result.expected_range)
     count = np.count_nonzero(result.is_outside)
@@ -541,16 +499,13 @@ def outside_cells(result: Match) -> tuple[str, str]:
     return share, f"{100.0 * result.expected:.2g} % ({low:.2g} to {high:.2g})"
 
 
-def farthest(together: Together) -> dict[str, Any] | None:
+def farthest(together: Together) -> list[dict[str, Any]]:
     """Return a row per the images that are farthest away."""
-    lines = [
-        [file, name, f"{percentile:.2f}", "yes" if percentile > FLAGGED else "no"]
-        for name, file, percentile in together.results.images[:FARTHEST]
-    ]
-    return table(["Image", "Class", "Percentile", "Outside"], lines, text=2)
+    names = ("class_name", "file", "percentile")
+    images = together.results.images[:FARTHEST]
+    return [dict(zip(names, image, strict=True), flagged=FLAGGED) for image in images]
 
 
-def faults(together: Together) -> dict[str, Any] | None:
+def faults(together: Together) -> list[dict[str, Any]]:
     """Return a row per local file that cannot be used."""
-    lines = [[fault.file, fault.reason] for fault in together.results.faults]
-    return table(["File", "Why"], lines, text=2, long=1)
+    return [fault._asdict() for fault in together.results.faults]

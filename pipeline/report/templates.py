@@ -5,7 +5,7 @@ import json
 import math
 import pkgutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -36,13 +36,21 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (number, digits, listing, own_ids, letter, digits_up, digits_down, size_in_words)
-    environment.filters |= {one.__name__: one for one in known}
-    environment.filters |= {"link": _link, "two_digits": _two_digits, "written": _written}
+    known = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
+    own = (_decimals, _link, _two_digits, _written, digits_down, digits_up)
+    environment.filters |= {one.__name__.lstrip("_"): one for one in (*known, *own)}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {one.__name__: one for one in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
+
+
+@cache
+def expression(text: str) -> Callable[..., Any]:
+    """Return what an expression of ``reports/report.toml`` makes of a row, given by its names."""
+    environment = templates().overlay(autoescape=False)
+    found: Callable[..., Any] = environment.compile_expression(text, undefined_to_none=False)
+    return found
 
 
 def say(sentence: str, **values: Any) -> str:
@@ -71,6 +79,23 @@ def _shipped(name: str) -> str:
 def _written(settings: Any) -> str:
     """Return settings as a file of JSON has them."""
     return json.dumps(settings, indent=2, ensure_ascii=False)
+
+
+def probability(p: float) -> str:
+    """Return a p-value as a paper prints it: one that many tests together raise to 1 as > 0.99."""
+    if p > 0.99:
+        return "> 0.99"
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def finite(value: float) -> str:
+    """Return a number with a true minus sign; a dash where there is none."""
+    return number(value).replace("-", "−")
+
+
+def _decimals(value: float, count: int) -> str:
+    """Return a number with so many decimals; a dash where there is none."""
+    return f"{value:.{count}f}" if math.isfinite(value) else "–"
 
 
 def _two_digits(value: float) -> str:

@@ -20,8 +20,8 @@ from pipeline.experiments.kinds.classifiers import (
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
 from pipeline.mean import Ball, admit
-from pipeline.report import FinishedRun, judge, load_runs, verdicts
-from pipeline.report.run_page import classified, measured
+from pipeline.report import FinishedRun, judge, load_runs, table_of, verdicts
+from pipeline.report.run_page import measured
 from pipeline.results import Table, read_rows
 
 
@@ -70,7 +70,7 @@ def test_the_experiment_says_what_classifiers_tell_apart(
     words = {verdict.says: verdict.word for verdict in verdicts(found)}
     key = "linear discriminants are never more than 0.02 below the nearest mean"
     assert words[key] == "Agrees"
-    lines = classified(found)
+    lines = table_of("run", "classified", found)
     assert lines is not None
     assert len(lines["lines"]) == 2 * len(run.config.mechanisms)
     figure = measured(found, shown="auc")

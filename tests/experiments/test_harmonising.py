@@ -10,8 +10,7 @@ from pipeline.experiments import EXPERIMENTS, load_experiments
 from pipeline.experiments.images import Run
 from pipeline.experiments.kinds.harmonising import SCANNERS, discriminants, score
 from pipeline.experiments.steps import run_experiment
-from pipeline.report import load_runs, verdicts
-from pipeline.report.run_page import classified
+from pipeline.report import load_runs, table_of, verdicts
 from pipeline.results import read_rows
 
 
@@ -46,7 +45,7 @@ def test_maps_of_releases_put_sites_on_one_scale(tmp_path: Path) -> None:
         assert mean("auc", series) > mean("auc", "As they are") - 0.01
         assert mean("balanced_plain", series) == plain  # the same divisions
     (found,) = load_runs(tmp_path / "out")
-    table = classified(found)
+    table = table_of("run", "classified", found)
     assert table is not None
     assert len(table["lines"]) == 3
     assert all(one.word for one in verdicts(found))

@@ -1,6 +1,7 @@
 """The experiment on regions: its rows, and how what is claimed of them is judged."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from scipy.stats import chi2
 from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.report import judge, load_runs, verdicts
-from pipeline.report.run_page import coverage_of
+from pipeline.report import judge, load_runs, table_of, verdicts
 from pipeline.results import Table, read_rows
 
 
@@ -146,15 +146,22 @@ def test_claims_on_regions_are_judged(
     assert words in text
 
 
+def coverage_of(rows: Table) -> Any:
+    """Return the lines of the table of coverage."""
+    shown = table_of("run", "coverage", SimpleNamespace(rows=rows))
+    assert shown is not None
+    return shown["lines"]
+
+
 def test_the_table_counts_regions_that_are_offered() -> None:
     """Shares are of what is offered, with how many that is; radius and error are medians of it."""
     reach = [0.5] * 6 + [0.92] * 2 + [0.99] * 2 + [0.5] * 10
     rows = rows_of(reach) | {"offered": np.repeat([1.0, 0.0], 10)}
     rows["radius"] = np.where(rows["offered"] > 0, 0.2, 9.0)
-    (line,) = coverage_of(rows)["lines"]
+    (line,) = coverage_of(rows)
     assert line[:5] == ["well", "Sample", "0.5", "500", "50 % (10 of 20)"]
     assert line[5:] == ["80 % (8 of 10)", "60 % (6 of 10)", "0.2", "0.1", "2"]
-    (none,) = coverage_of(rows_of(reach, offered=0.0))["lines"]
+    (none,) = coverage_of(rows_of(reach, offered=0.0))
     assert none[4:] == ["0 % (0 of 20)", *["–"] * 5]
 
 

@@ -28,9 +28,9 @@ from pipeline.experiments.registry import QUICK
 from pipeline.experiments.steps import perform
 from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
-from pipeline.report import build_report, load_run
+from pipeline.report import build_report, load_run, table_of
 from pipeline.report.claims import JUDGED, claims, verdict
-from pipeline.report.run_page import published, totals
+from pipeline.report.run_page import totals
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
 
@@ -383,7 +383,7 @@ def test_timing_rows_hold_seconds_and_the_paper_stands_beside(tmp_path: Path) ->
     run = load_run(
         tmp_path / "runs" / config.run_name, tmp_path / "results" / f"{config.run_name}.parquet"
     )
-    numbers = published(run)
+    numbers = table_of("run", "published", run)
     assert numbers is not None
     assert numbers["heads"][1:3] == ["Paper", "Ours"]
     lines = {line[0]: line[1:] for line in numbers["lines"]}

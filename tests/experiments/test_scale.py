@@ -12,8 +12,7 @@ from pipeline.errors import CovdpError, OutputError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.registry import check
-from pipeline.report import FinishedRun, build_report, load_run, verdicts
-from pipeline.report.run_page import passes
+from pipeline.report import FinishedRun, build_report, load_run, table_of, verdicts
 from pipeline.report.templates import templates
 from pipeline.results import read_rows
 
@@ -57,7 +56,7 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     np.testing.assert_array_equal(read_rows(run_experiment(run))["seconds"], rows["seconds"])
     found = finished(run)
     assert [item.word for item in verdicts(found)] == ["Agrees"]
-    lines = passes(found)
+    lines = table_of("run", "passes", found)
     assert lines is not None
     (line,) = (dict(zip(lines["heads"], line, strict=True)) for line in lines["lines"])
     assert line["Images/s"] == f"{40 / np.median(rows['seconds']):,.0f}"

@@ -29,7 +29,7 @@ from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.readings import LEVEL, population_mean, read_terms
 from pipeline.publish.release import observed_moments
-from pipeline.report.several_page import finite, probability
+from pipeline.report.templates import finite, probability
 from pipeline.schema import ReleasedEntry, as_json
 from tests.inference.test_inference import cells, tissue
 from tests.report.test_browser import (  # noqa: F401  (fixtures)

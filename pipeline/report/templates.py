@@ -59,7 +59,7 @@ def say(sentence: str, **values: Any) -> str:
 
 
 def say_each(sentence: str, **values: Any) -> tuple[str, ...]:
-    """Return the lines that such a macro says, each of a sentence or two."""
+    """Return the same as the macro breaks it: a sentence or two each."""
     return tuple(filter(None, say(sentence, **values).split("\n")))
 
 

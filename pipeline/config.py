@@ -1,8 +1,7 @@
 """Settings of a run, as frozen records read from TOML: every choice here is public.
 
-What is printed, or claimed, of the results of an experiment: beside its settings, in one file.
-
-`pipeline.report` judges it by the rows.
+What a paper printed of the results of an experiment, or what is claimed of them, stands beside its
+settings, in one file. `pipeline.report` judges it by the rows.
 """
 
 from dataclasses import fields

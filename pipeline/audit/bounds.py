@@ -1,8 +1,8 @@
-"""From two sets of scores to what the mechanism leaks at least; what a budget claims about it.
+"""What a mechanism leaks at least, from scores or transcripts, and what a budget claims about it.
 
-In: scores of independent outputs under P and under Q, the laws on two neighbouring data sets.
-Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand, and what
-a budget claims that they are at most.
+**Scores.** In: scores of independent outputs under P and under Q, the laws on two neighbouring data
+sets. Out: numbers that the true ε(δ) and μ exceed, except with a probability stated beforehand, and
+what a budget claims that they are at most.
 
 For any event S, (ε, δ)-DP says P(S) ≤ e^ε·Q(S) + δ, and μ-GDP says Φ⁻¹(P(S)) − Φ⁻¹(Q(S)) ≤ μ. So
 one event whose two probabilities are known within limits bounds both from below:
@@ -20,9 +20,8 @@ of the binomial" (1934). Jagielski, Ullman and Oprea, "Auditing differentially p
 learning" (2020). Nasr and others, "Tight auditing of differentially private machine learning"
 (2023), for the bound on μ.
 
-Transcripts of Gaussian steps, replayed on both data sets: what they leak, exactly.
-
-In: the vectors that one private mean released, in order. Out: their log-likelihood ratio, and μ².
+**Transcripts** of Gaussian steps are replayed on both data sets: what they leak is exact. In: the
+vectors that one private mean released, in order. Out: their log-likelihood ratio, and μ².
 Given what was released before, the vector that a step adds noise to is a function of the data set.
 So the law of step i is N(a_i, σ_i²·Id) on one data set and N(b_i, σ_i²·Id) on the other, and all
 steps together are μ-GDP if Σ‖a_i − b_i‖²/σ_i² ≤ μ² in every transcript. A transcript with a larger

@@ -1,14 +1,12 @@
 """What is audited: every mechanism, on every manifold, under every definition it is proven for.
 
-In: the registry of mechanisms. Out: `Case` records.
+In: the registry of mechanisms. Out: `Case` records. The manifolds are small on purpose. In d
+dimensions the loss of spherical noise comes close to its bound only on outputs that are beyond the
+statistic in one direction, and their share falls quickly with d: in 15 dimensions no number of
+draws that fits in memory would come near the claim, and a wrong scale would not be detected. The
+code is the same for every size.
 
-The manifolds are small on purpose. In d dimensions the loss of spherical noise comes close to its
-bound only on outputs that are beyond the statistic in one direction, and their share falls quickly
-with d: in 15 dimensions no number of draws that fits in memory would come near the claim, and a
-wrong scale would not be detected. The code is the same for every size.
-
-Mechanisms broken on purpose: an audit that does not catch them is worth nothing.
-
+**Controls** are mechanisms broken on purpose: an audit that does not catch them is worth nothing.
 Each entry of `CONTROLS` is a case whose claim is that of the sound mechanism, and whose draws are
 not. Neighbours and score are those of the sound mechanism, too, or of an attacker who knows the
 fault.

@@ -3,9 +3,8 @@
 Nothing outside the data root is read, and nothing but regular files. Files that cannot be used are
 left out and added to a list of faults; a card may leave files out by a list of its own.
 
-Patterns: where the files of a class are, and what of a path names the person and the date.
-
-A pattern is a path that goes down from the dataset's folder. ``*`` is any run of characters in one
+**Patterns** say where the files of a class are, and what of a path names the person and the date. A
+pattern is a path that goes down from the dataset's folder. ``*`` is any run of characters in one
 name, ``?`` one character, ``[ab]`` one of these, ``**`` any number of folders. ``{class}`` and
 ``{split}`` stand for the names of the card, ``{person}`` and ``{date}`` for what a path says:
 

@@ -1,9 +1,8 @@
 """Pictures in files of their own, decoded in eight bits, square where asked; folders of them.
 
-Intensities: what a file stores becomes 0..255, by a constant or by one image alone.
-
-A window computed over a data set would let one record move all others, and no sensitivity would
-hold; so each rule here looks at one image and at what its card and its file say.
+**Intensities.** What a file stores becomes 0..255, by a constant or by one image alone. A window
+computed over a data set would let one record move all others, and no sensitivity would hold; so
+each rule here looks at one image and at what its card and its file say.
 """
 
 import math

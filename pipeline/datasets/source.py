@@ -3,10 +3,9 @@
 Shapes, sizes and labels are checked here for all kinds. Persons are keyed digests, so that no
 identifier goes further than this file.
 
-Where images come from: readers of rows, from memory, from one file, or from many files.
-
-A reader is what a pass over images is shared out by: it can be cut down to some rows, which a
-worker elsewhere then reads without looking at the rest.
+**Readers** read rows of images from memory, from one file, or from many files. A pass over images
+is shared out by its reader: it can be cut down to some rows, which a worker elsewhere then reads
+without looking at the rest.
 """
 
 import hashlib

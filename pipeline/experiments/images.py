@@ -1,12 +1,13 @@
-"""The steps of a run on images, before noise: from a data root to descriptors in a proven domain.
+"""A run on images, before noise: from a data root to descriptors in a proven domain.
 
-fetch ─► describe ─► verify
+    fetch ─► describe ─► verify
+
+A run (`Run`) is an experiment on one dataset, its images, which are opened and described once, and
+its results.
 
 What may happen to all images of a device (`CHANGES`) are functions of an image alone, but for
 grain, so that whoever has the images can do the same. Rare images (`RARE`), which may be among
 those of a class, are patterns of a broken device, empty ones, and crops of a photograph.
-
-One run: an experiment on a dataset, its images, opened and described once, and its results.
 """
 
 import hashlib

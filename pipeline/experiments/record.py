@@ -1,12 +1,11 @@
 """The record of a run, ``runs/<run>/run.json``: what was run, on what, how long it took.
 
-And what came of a reproduction: which runs there are now, which had no data, and how to get them.
+The record of a reproduction says which runs there are, which had no data, and how to get these.
 
-What each series of an experiment guarantees, in words: the statement of privacy of a run.
-
-A guarantee is printed only for a series that has one: drawn exactly, with the noise that its
-calibration asks for, from a sensitivity that is proven, in a definition that can be certified. All
-others are printed with the reason why they have none.
+**The statement of privacy** of a run says in words what each series guarantees. A guarantee is
+printed only for a series that has one: drawn exactly, with the noise that its calibration asks for,
+from a sensitivity that is proven, in a definition that can be certified. All others are printed
+with the reason why they have none.
 """
 
 import shlex

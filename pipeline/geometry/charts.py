@@ -10,11 +10,10 @@ logarithms are ordinary numbers. Wrapped mechanisms with footpoint Id need the c
 distances come from factors X = F·Fᵀ, F = Q·e^{Λ/2}: the singular values of C^{−1/2}·F, a matrix
 with scaled columns, which Jacobi rotations find to full relative accuracy.
 
-Affine maps of coordinates: what puts descriptors of one scanner on the scale of others.
-
-In coordinates u = log(base, X) a map takes u to target + A·(u − centre). On a flat manifold, whose
-coordinates at any two bases differ by a constant, that is one affine map of its chart; elsewhere it
-is affine in the tangent space at the base.
+**Affine maps** of coordinates put descriptors of one scanner on the scale of others. In coordinates
+u = log(base, X) a map takes u to target + A·(u − centre). On a flat manifold, whose coordinates at
+any two bases differ by a constant, that is one affine map of its chart; elsewhere it is affine in
+the tangent space at the base.
 """
 
 import hashlib

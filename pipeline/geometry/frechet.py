@@ -7,14 +7,14 @@ For points x_i and weights w_i ≥ 0 with sum 1 the mean x̄ is the least point 
 On a Hadamard manifold F is 1-strongly convex along geodesics, so dist(x, x̄) ≤ ‖grad F(x)‖ at every
 x: the norm of the gradient is a proof of how close the mean is.
 
-How it gets there. Let the curvature be at least −κ² and h(s) = √(1 + s²), which is 1-Lipschitz and
+**Steps.** Let the curvature be at least −κ² and h(s) = √(1 + s²), which is 1-Lipschitz and
 at least s coth s, the largest eigenvalue of the Hessian of ½ dist² at distance s/κ. On the segment
 from x to exp(x, −t grad F(x)), t ≤ 1, the eigenvalues of the Hessian of F are in [1, L] with
 L = Σ_i w_i h(κ dist(x, x_i)) + κ‖grad F(x)‖, so the plain step t = 2/(1 + L) shrinks the gradient
 by the factor (L − 1)/(L + 1) or better. Steps are accelerated (Anderson); one that does not shrink
 the gradient by that factor is undone and the plain step taken: the rate holds whatever the data.
 
-The manifolds by name.
+`MANIFOLDS` has the manifolds by name.
 """
 
 import math

@@ -13,10 +13,8 @@ References
 J. Demmel and K. Veselić, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal. Appl.
 13(4), 1992, Algorithm 4.4.
 
-Compiled Cholesky factors of stacks of small matrices, refined in twice the working precision.
-
-In: contiguous float64 stacks ``(n, k, k)``; each matrix is worked on by one thread, in one fixed
-order of operations.
+**Compiled factors.** Kernels take contiguous float64 stacks ``(n, k, k)``; each matrix is worked on
+by one thread, in one fixed order of operations.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The ledger itself: make, open, digest, set a budget, reserve, commit, show, look back.
 
-The ledger in one transaction: what it says, and the way to write more.
+Each of these is one transaction, which reads what the ledger says and may write more.
 """
 
 import hashlib

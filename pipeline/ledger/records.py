@@ -1,14 +1,13 @@
 """What the ledger takes and gives, as frozen records, and how they are written as JSON and text.
 
-The account of one population: what was spent, what is left, what may be changed.
+**An account** of a population says what was spent, what is left, and what may be changed.
 
-Names of populations and runs: what is easily taken for another name is refused.
-
-Rule: a name is one line of ASCII characters, and of letters with their marks that compatibility
-forms (NFKC) leave as they are; its letters are of one alphabet, beside which East Asian scripts may
-stand. So zero-width and directional characters, blanks and dashes that are not the ASCII ones,
-full-width letters, and a Cyrillic а among Latin letters are refused. Blanks around a name are
-dropped, and the rest is composed (NFC).
+**Names** of populations and runs: what is easily taken for another name is refused. A name is one
+line of ASCII characters, and of letters with their marks that compatibility forms (NFKC) leave as
+they are; its letters are of one alphabet, beside which East Asian scripts may stand. So zero-width
+and directional characters, blanks and dashes that are not the ASCII ones, full-width letters, and a
+Cyrillic а among Latin letters are refused. Blanks around a name are dropped, and the rest is
+composed (NFC).
 """
 
 import re

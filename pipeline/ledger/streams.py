@@ -11,9 +11,8 @@ nights. A stream that `follows` another shares its claims: a privacy unit enters
 both together cost the larger (parallel composition), which has been paid. Streams that do not, as
 of other descriptors, may hold the same privacy units, and each is charged.
 
-**Nights.** Privacy units are claimed, noise is drawn, a result is stored; in order.
-
-A night is known by the date it was planned for, never by a clock.
+**Nights.** Privacy units are claimed, noise is drawn, a result is stored; in order. A night is
+known by the date it was planned for, never by a clock.
 
 =============================  =================================================================
 asked for                      answer
@@ -39,15 +38,13 @@ commit no other night of the stream can come between, since nights are finished 
 
 But for the stored nights, all that may be asked of nights is as private as the images.
 
-Claims: on which night a privacy unit entered a stream, once, by a uniqueness that the database
-enforces.
-
-A row is a privacy unit, by its digest under the ledger's key, the night on which it entered, its
-class, and the mac of all these. The journal's row of a night holds the mac of all its claims
-together. Before it claims anything, a new night verifies that of the night before it and of others,
-from one on that each night draws anew, until it has verified `CHECKED` claims; all of them where
-there are no more. Of a longer night each draws whether it verifies that. So a night costs the same
-however many there were.
+**Claims** say on which night a privacy unit entered a stream: once, as the database enforces that
+they are unique. A row is a privacy unit, by its digest under the ledger's key, the night on which
+it entered, its class, and the mac of all these. The journal's row of a night holds the mac of all
+its claims together. Before it claims anything, a new night verifies that of the night before it and
+of others, from one on that each night draws anew, until it has verified `CHECKED` claims; all of
+them where there are no more. Of a longer night each draws whether it verifies that. So a night
+costs the same however many there were.
 
 ===================================  ===========================================================
 changed from outside                 noticed

@@ -1,6 +1,7 @@
-"""How far to clip: an interval on the contrast axis, then a radius, of least predicted error.
+"""Clipping: what each step maps a record to, and the clip of least predicted error.
 
-Counting and clipping: what each step maps a record to, a vector of a set of diameter 1.
+A step maps a record to a vector of a set of diameter 1. Where it clips follows from noisy
+histograms: first an interval on the contrast axis, then a radius.
 
 *Histograms.* A record's indicator of its bin is a corner of a simplex; two corners are √2 apart, so
 indicators over √2 form a set of diameter 1. One histogram may have bins of different kinds, as long
@@ -27,9 +28,8 @@ mean of diameter 1. On a flat manifold that is the clipped mean of a ball of rad
 of the region, scaled by D; where the region is narrower in some directions than in others,
 with a scale for each coordinate (`region_units`).
 
-How clipped records spread, as the noisy histograms say: a second moment is shrunk towards it.
-
-Records of a bin are taken as uniform in it. Post-processing.
+*Spread.* How clipped records spread follows from the same histograms, with the records of a bin
+taken as uniform in it; a second moment is shrunk towards it. It is post-processing.
 """
 
 import math

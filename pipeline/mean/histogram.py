@@ -1,25 +1,23 @@
-"""The fixed public bins: along the contrast axis, off it, and what clipping there would cost.
+"""Histograms of records in fixed public bins, and what their noisy counts say.
 
-A record falls into one bin of each histogram. ``over`` tables say by how much the records of a bin
-reach beyond each possible cut on average. The constants were set by hand: ``python -m
-tests.tools.tuning`` tries others on public images.
+**Bins** lie along the contrast axis and off it. A record falls into one bin of each histogram.
+``over`` tables say by how much the records of a bin reach beyond each possible cut on average. The
+constants were set by hand: ``python -m tests.tools.tuning`` tries others on public images.
 
-What a noisy histogram says: the posterior mean of each bin's share of the records.
+**Posterior.** A noisy histogram gives the posterior mean of each bin's share of the records. The
+prior is a chain along the bins (`HmmPrior`). A bin is empty or holds a share on a geometric ladder
+of levels. At first bins are empty; each fills the next with probability `p_fill`. From a filled one
+the next is empty with probability `p_empty`, else filled, with levels that are the more likely the
+nearer: so a tail that thins out is thought to go on where noise covers it, and one that ends
+abruptly to have ended. Once they are empty again they stay so, except with a small probability
+`p_refill`: records of one class are close together. The noise is Gaussian of known scale, so the
+posterior is exact (forward and backward sums), and so is the joint error of shares: a tail that is
+masked is masked in several bins. At last the shares are made to sum to 1, as they must, by moving
+each by its covariance with the sum. All of it is post-processing. The constants were set by hand:
+``python -m tests.tools.tuning`` tries others on public images.
 
-The prior is a chain along the bins. A bin is empty or holds a share on a geometric ladder of
-levels. At first bins are empty; each fills the next with probability `rise`. From a filled one the
-next is empty with probability `drop`, else filled, with levels that are the more likely the nearer:
-so a tail that thins out is thought to go on where noise covers it, and one that ends at a stroke to
-have ended. Once they are empty again they stay so, except with a small probability `again`: records
-of one class are close together. The noise is Gaussian of known scale, so the posterior is exact
-(forward and backward sums), and so is the joint error of shares: a tail that is masked is masked in
-several bins. At last the shares are made to sum to 1, as they must, by moving each by its
-covariance with the sum. All of it is post-processing. The constants were set by hand: ``python -m
-tests.tools.tuning`` tries others on public images.
-
-What the survey says of the records, and what is left of it when the centre has moved.
-
-Post-processing throughout.
+**The survey** is the first histogram. What it says is merged with those of later rounds as far as
+it still holds when the centre has moved (`merge`).
 """
 
 import math

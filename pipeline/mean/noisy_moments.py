@@ -1,21 +1,20 @@
-"""What the last round saw, before it was shrunk: all that regions, tests and classifiers read.
+"""Noisy moments: what a round released of the mean and the spread of the records, before shrinking.
 
-The axes of the next round: as wide as the second moment found the records in each direction.
+Those of the last round are all that regions, tests and classifiers read. All of this file is
+post-processing of released values.
 
-The second moment of a round costs nothing (``sums.py``), so the axes that the next one
+**Axes of the next round** are as long as the second moment found the records in each direction. The
+second moment of a round costs nothing (``sums.py``), so the axes that the next one
 clips in may follow it. They are a function of released values.
 
-Putting a noisy observation together with what was known before it.
+**Shrinking** puts a noisy observation together with what was known before it. The observation u = θ
++ N(0, S) of the offset θ of the mean from the present centre meets the belief θ ~ N(0, τP), with P
+known and τ ≥ 1 found from u itself: the least τ for which u is no larger than expected, u'(τP +
+S)⁻¹u ≤ d. So a belief that was too sure is widened until it agrees with the data, as in the
+empirical Bayes form of the James-Stein estimator: an observation far beyond its noise is retained
+as it is, one that drowns in it hardly moves the centre.
 
-The observation u = θ + N(0, S) of the offset θ of the mean from the present centre meets the belief
-θ ~ N(0, τP), with P known and τ ≥ 1 found from u itself: the least τ for which u is no larger than
-expected, u'(τP + S)⁻¹u ≤ d. So a belief that was too sure is widened until it agrees with the data,
-as in the empirical Bayes form of the James-Stein estimator: an observation far beyond its noise is
-retained as it is, one that drowns in it hardly moves the centre. Post-processing throughout.
-
-Means of several parts put together by precision.
-
-Post-processing of released values. A stream puts its opening and its epochs together so, and
+**Pooling** puts means of several parts together by precision: a stream its opening and its epochs,
 `pipeline.inference` the releases of several hospitals.
 """
 

@@ -1,14 +1,11 @@
-"""What is publicly known of the records of a class.
+"""What is publicly known of the records of a class: their region, and what is expected of them.
 
-The public region that holds every record, and the map that puts a point back into it.
+**The region** holds every record, and a map puts a point back into it. Each region here is convex
+for its manifold (in coordinates if flat, along geodesics if not), so it holds the Fréchet mean of
+records in it, and the metric projection onto it moves no point farther from any point of the
+region: a private mean that is projected is never worse for it, and it costs no privacy.
 
-Each region here is convex for its manifold (in coordinates if flat, along geodesics if not), so it
-holds the Fréchet mean of records in it, and the metric projection onto it moves no point farther
-from any point of the region: a private mean that is projected is never worse for it, and it costs
-no privacy.
-
-What is publicly expected of the records: where, and how wide in which direction.
-
+**The prior** is what is publicly expected of the records: where, and how wide in which direction.
 None of it is read from the records, and none of it is assumed: a wrong prior costs accuracy at
 small n·μ, never privacy. The figures for images, here and in a descriptor's `typical` and
 `correlations`, were set by hand after looking at public ones: photographs and `tiles` of

@@ -1,10 +1,10 @@
-"""The door: the records of one class, checked and put into their public region.
+"""The records of one class: checked, put into their public region, and put into axes.
 
-Records come in one array or in chunks (`Batches`), which are read, checked and put into the region
-again in every pass: an adaptive mean, and a single one around the barycentre, hold one chunk at a
-time, and give the same bits for any chunks and any order. What looks at all records at once refuses
-chunks: K-norm gradients, footpoints from a subsample, outlines that are not aligned. Everything
-here is computed without noise: none of it may leave.
+**The door.** Records come in one array or in chunks (`Batches`), which are read, checked and put
+into the region again in every pass: an adaptive mean, and a single one around the barycentre, hold
+one chunk at a time, and give the same bits for any chunks and any order. What looks at all records
+at once refuses chunks: K-norm gradients, footpoints from a subsample, outlines that are not
+aligned. Everything here is computed without noise: none of it may leave.
 
 **Nothing between reading and noise fails by one record's values**: an event that has probability 1
 for a data set and 0 for its neighbour is no differential privacy, whatever the noise. Let λ be the
@@ -28,24 +28,23 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
 
 What is left to fail follows from settings, n and released values, the same for neighbours.
 
-The records as the adaptive rounds see them: in the axes of the prior, counted in public bins.
+**Adaptive rounds** see the records in the axes of the prior, and count them in public bins
+(`SurveyedRecords`).
 
-Nothing in here is private or may leave.
+**A person** has one record: the mean of the images that the person has in a class
+(`person_records`). It is a function of that person's images alone, rounding included, so that
+however many images there are, replacing all of them replaces one record.
 
-One record a person: the mean of the images that a person has in a class.
+**The barycentre** is the Fréchet mean of a release on a curved Hadamard manifold, computed in steps
+that cannot fail.
 
-A person's record is a function of that person's images alone, rounding included, so that however
-many images there are, replacing all of them replaces one record.
-
-The Fréchet mean of a release on a curved Hadamard manifold, in steps that cannot fail.
-
-**Sensitivity.** The Fréchet mean x̄ is 1-Lipschitz for the Wasserstein-1 distance of the records'
+*Sensitivity.* The Fréchet mean x̄ is 1-Lipschitz for the Wasserstein-1 distance of the records'
 empirical laws (Sturm 2003, Theorem 6.3). These laws know no order, so replacing one of n records
 moves x̄ by at most D/n, wherever the file of the new record is sorted to: the places of all other
 records may shift. An inductive mean, which walks through the records in an order, has no such
 bound: shifted by one place, records of rank 1 move it by 18·D/n at n = 6,000.
 
-**What is computed.** From a public centre on, x ← exp(x, t·g), g = (1/n) Σ log(x, x_i), −g the
+*What is computed.* From a public centre on, x ← exp(x, t·g), g = (1/n) Σ log(x, x_i), −g the
 gradient of F (``geometry/mean.py``), t = 2/(1 + L), L = (1/n) Σ h_i + κ‖g‖, −κ² the least curvature
 and h_i = √(1 + κ²·dist(x, x_i)²). A step shrinks ‖g‖ by (L − 1)/(L + 1) or better, whatever the
 records are (there). As dist(x, x̄) ≤ ‖g‖ ≤ D at each x, L is at most √(1 + 4κ²D²) + κD, a public
@@ -54,7 +53,7 @@ test that could fail: it ends at τ, or after as many steps. As descriptors are 
 bound, t = 1 is taken as long as it shrinks ‖g‖ by as much; the first that does not is taken back,
 and from then on t is 2/(1 + L).
 
-**Numerics.** Each log(x, x_i)/(2D), of norm at most 1, and h_i over its bound are rounded to the
+*Numerics.* Each log(x, x_i)/(2D), of norm at most 1, and h_i over its bound are rounded to the
 lattice of ``sums.py``, and whole numbers are added: x is the same to the last bit for any order and
 any chunks. That rounding moves g by at most √d·D·2⁻⁴⁰, 5e-10 for the descriptors here; a computed
 logarithm has an error below 1e-10 where matrices, known by their factors, have condition numbers up

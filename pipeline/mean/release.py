@@ -1,6 +1,7 @@
-"""What a private mean comes out as: what may leave, and what may not.
+"""What a private mean comes out as: what may leave, what may not, and whether labels are secret.
 
-Labels, public or secret: what neighbours are, and the count that is released of a class.
+**Labels** are public or secret. That decides what neighbours are, and whether the count of a class
+is released with noise.
 
 *Public labels.* Neighbours differ in one record of one class. Its size n is public, and each step
 releases a mean, which moves by at most Δ/n (``sensitivity.py``). Classes are disjoint, so all of

@@ -1,11 +1,13 @@
-"""The one private operation of the adaptive mean: the noisy mean of vectors of diameter 1.
+"""How far a statistic moves when one of n records is replaced, rounding included.
 
-**Privacy.** Replace-one, n public. Each record is mapped, by itself, to a vector of a set of
+**The adaptive mean** has one private operation: the noisy mean of vectors of diameter 1.
+
+*Privacy.* Replace-one, n public. Each record is mapped, by itself, to a vector of a set of
 diameter at most 1: replacing one of n records moves their mean by at most Δ = 1/n. The map may
 depend on what was released before (adaptive composition). Gaussian noise of scale σ(budget, Δ) on
 the mean costs its share of the budget, and the shares compose to the whole.
 
-**Numerics.** Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
+*Numerics.* Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
 each of which moves it by at most u times its norm, which is at most 1: the computed vectors form a
 set of diameter at most 1 + 2e-12 + 2du, with intervals that rounding carries beyond their ball, by
 at most 4e-13 of it (`clip.clipping`), and with products and overshoots, which move by at most
@@ -21,10 +23,8 @@ What a record is mapped to is a function of that record and of released values a
 bit, so nothing else needs a margin. With the lattice's noise the account holds for the floats as
 they are; with NumPy's it is idealised.
 
-How far the statistic that a mechanism protects can move when one of n records is replaced.
-
-Which rule holds follows from what the mechanism's Δ bounds (`Family.moves`), from the manifold's
-curvature, and from which mean is taken.
+**A mechanism** protects a statistic of its own. Which rule holds follows from what the mechanism's
+Δ bounds (`Family.moves`), from the manifold's curvature, and from which mean is taken.
 """
 
 import math

@@ -2,7 +2,7 @@
 
     records ─► statistic, Δ ─► footpoint ─► calibrate ─► sample ─► project
 
-What is published spends a budget in this way, or in two such draws.
+Published mechanisms spend a budget in one such draw, or in two.
 """
 
 import time

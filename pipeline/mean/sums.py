@@ -1,13 +1,13 @@
-"""Records that are read in parts, anew in every pass, so that they need not fit in memory.
+"""Sums of clipped records: the same to the last bit for any order, any chunks and any workers.
 
-Sums that are the same to the last bit for any order, any chunks and any number of workers.
+Records are read in parts, anew in every pass, so that they need not fit in memory.
 
-Floating-point addition is not associative, that of integers is. So each coordinate of a record's
-clipped vector v is rounded to the lattice 2⁻⁴⁰·Z, and the integers v·2⁴⁰ are added: in 64 bits in
-blocks of at most 2²⁰ records, the blocks in Python's integers, which have no end. No block
-overflows: a coordinate is at most 1 + 1e-9 in size, so 2²⁰ of them sum up to less than 2⁶¹. The
-mean is the quotient of two whole numbers, rounded once. What all this does to the sensitivity is
-stated in ``sensitivity.py``.
+**Exact sums.** Floating-point addition is not associative, that of integers is. So each coordinate
+of a record's clipped vector v is rounded to the lattice 2⁻⁴⁰·Z, and the integers v·2⁴⁰ are added:
+in 64 bits in blocks of at most 2²⁰ records, the blocks in Python's integers, which have no end. No
+block overflows: a coordinate is at most 1 + 1e-9 in size, so 2²⁰ of them sum up to less than 2⁶¹.
+The mean is the quotient of two whole numbers, rounded once. What all this does to the sensitivity
+is stated in ``sensitivity.py``.
 
 Sums of the products v·vᵀ, of the very same lattice vectors, are as exact. A product has twice the
 digits of a coordinate, so each coordinate is split, v·2⁴⁰ = 2²⁰·upper + lower, of at most 2²⁰ and
@@ -19,9 +19,8 @@ n are taken in pairs of doubles and then rounded: to less than u·(1 + 2⁻⁴�
 Overshoots, by how far a record is beyond its clip, are rounded down to the same lattice and added
 in the same way. What they are, and why a record with one has a shorter vector, comes next.
 
-Second moment and overshoots come with the mean free: the same Δ, the same noise.
-
-Each record's vector v, ‖v‖ ≤ ½ (``clip.py``), is released as the pair (v, √2·v·vᵀ), symmetric
+**The second moment costs nothing**, and overshoots neither: the same Δ, the same noise. Each
+record's vector v, ‖v‖ ≤ ½ (``clip.py``), is released as the pair (v, √2·v·vᵀ), symmetric
 matrices in the isometric coordinates of `vecd`. **Two pairs are at most 1 apart**, as two vectors
 alone may be. For ‖v‖, ‖w‖ ≤ ½ put x = 2v, y = 2w, a = ‖x‖², b = ‖y‖², s = a + b ≤ 2 and
 P = ‖x − y‖² ≤ 2s. As v·vᵀ − w·wᵀ = ⅛·((x − y)(x + y)ᵀ + (x + y)(x − y)ᵀ), with

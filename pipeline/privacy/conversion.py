@@ -1,18 +1,17 @@
-"""From one definition, or from a scale of noise, to another definition, where a proof exists.
+"""From a budget to the scale of the noise, and from one definition to another where a proof exists.
 
-`convert` takes a guarantee and nothing else. The costs, inverse to the scales, know the
-noise, which allows more: Rao DP and mean concentrated DP, and the rows of the table of total
+**Conversion.** `convert` takes a guarantee and nothing else. The costs, inverse to the scales, know
+the noise, which allows more: Rao DP and mean concentrated DP, and the rows of the table of total
 budgets after m queries (``repeat`` of a cost). Every figure is rounded up.
 
 **Amplification by subsampling**: a release from a secret random sample costs less. For the
 footpoint only, and as an option: a release from all the data costs the same and is more
 accurate (its sensitivity is D/n, that of the sample D/m).
 
-From a budget to the scale of the noise. Next on the path: the mechanisms, which call this.
-
-Sensitivity is the L2 distance by which replacing one record moves the statistic, in orthonormal
-coordinates. Every scale is rounded to the private side: closed forms exactly (``rounding.py``), the
-analytic Gaussian after adding the evaluation error to δ (`GUARD`).
+**Calibration.** Sensitivity is the L2 distance by which replacing one record moves the statistic,
+in orthonormal coordinates. Every scale is rounded to the private side: closed forms exactly
+(``rounding.py``), the analytic Gaussian after adding the evaluation error to δ (`GUARD`). Next on
+the path: the mechanisms, which call this.
 """
 
 import math

@@ -5,8 +5,7 @@ who it is. Of equal images the first counts, in the card's order of classes, and
 them that is changes no record. The label of a person has a digest of their images too, as the
 record is made of these: nothing is drawn again with another record of somebody who entered.
 
-What need not be read again: files whose images entered, or were left out, on a night before.
-
+**Files known from a night before** need not be read again: their images entered, or were left out.
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
 decoded and described on a night depends on what is new, not on what is there. What is known is
 looked at before the file is read, so one that changes meanwhile is read again. What is read is

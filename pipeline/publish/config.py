@@ -1,6 +1,6 @@
 """Settings of a release, read from TOML: every choice is public and made before data are read.
 
-Where the ledger is: what COVDP_LEDGER says, else a file that cleaning up never removes.
+The ledger is where COVDP_LEDGER says, else in a file that cleaning up never removes.
 """
 
 import hashlib

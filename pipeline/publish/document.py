@@ -1,4 +1,4 @@
-"""What committed documents say: of a stream's nights, of other hospitals', and their file.
+"""What committed documents say: of a stream's nights, and of releases of other hospitals.
 
 Their schema is `pipeline.schema`.
 

@@ -9,7 +9,8 @@ carry meaning and unit of measurement:
                                no private data: an audit draws from pairs of made-up data sets
     release/*.parquet          one row a class, private values and public facts only
 
-From rows to the numbers that are drawn and judged: means and standard errors per group.
+`summarise` makes the numbers of rows that are drawn and judged: means and standard errors per
+group.
 """
 
 import hashlib

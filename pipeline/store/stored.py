@@ -1,14 +1,12 @@
-"""What is stored, read back in chunks: by class, as often as wanted.
+"""What is stored: shards of descriptors, read back in chunks, by class, as often as wanted.
 
-What cannot be used, and why: every file is read, and those at fault are listed.
-
-For the terminal of whoever keeps the images: it names files, so a release never calls it.
-
-One shard as a file: Parquet, a group of rows for each class, its digest in its name.
-
-Stored are, for each image, the lower triangle of its descriptor in doubles, exact, its privacy
+**A shard** is a Parquet file with a group of rows for each class and its digest in its name. It
+holds, for each image, the lower triangle of its descriptor in doubles, exact, its privacy
 unit, and a digest of its pixels. These are d = k(k + 1)/2 numbers, as many as coordinates in a
 chart, and good for every manifold: a logarithm is taken when it is read.
+
+**Faults.** `check` reads every file and lists those that cannot be used, and why. It names files on
+the terminal of whoever keeps the images, so a release never calls it.
 """
 
 import hashlib

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.figures import letter, number
+from pipeline.figures import letter
 from pipeline.report.claims import verdict
 from pipeline.report.evidence import (
     NOMINAL,
@@ -105,14 +105,11 @@ def _range(table: Table) -> Finding:
     if not good.any():
         return Finding("")
     symbol = " or ".join(dict.fromkeys(letter(str(x)) for x in table["definition"][good]))
-    ends = []
+    ends = {}
     for budget in (table["budget"][good].min(), table["budget"][good].max()):
         means = table["mean"][good & (table["budget"] == budget)]
-        ends.append(
-            f"{number(means.min())} to {number(means.max())} at {symbol} = {number(budget)}"
-        )
-    text = f"Mean distance to the true mean: {', and '.join(dict.fromkeys(ends))}."
-    return Finding(text, told=True)
+        ends[budget] = means.min(), means.max()
+    return Finding(say("ranges", symbol=symbol, ends=ends), told=True)
 
 
 def _theory(checked: Checked) -> list[Finding]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pipeline.descriptors import Term
 from pipeline.figures import Figure, Scale, comparison, letter, timeline
 from pipeline.files import make_folder
-from pipeline.inference import ALPHA, WindowTest, holm, size_in_words
+from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import write_document
 from pipeline.publish.history import (
@@ -24,7 +24,6 @@ from pipeline.report.page import (
     PageFrame,
     Section,
     statement_of,
-    table,
     write_page,
 )
 from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
@@ -252,31 +251,26 @@ def _size(row: ClassRun | WindowReadings) -> dict[str, float]:
     return {"n": row.n, "n_sd": float(f"{row.n_sd:.3g}")}
 
 
-def changes(series: Series) -> dict[str, Any] | None:
+def changes(series: Series) -> list[dict[str, Any]]:
     """Return a row per class and window: whether it differs from those of nights before it."""
     tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    lines = [
-        [row.name, last(test.nights), *_changed(test, together.get(id(test)))]
-        for row, test in tests
-    ]
-    heads = ["Class", "Nights", "In words", _units(series), "Before", "p", "Holm's"]
-    return table(heads, lines, text=3, long=2) if p_values else None
+    records = f"{series.settings.unit.capitalize()}s"
+    lines = []
+    for row, test in tests:
+        both = together.get(id(test))
+        found = {"words": _change(test, both), "test": test, "together": both}
+        lines.append({"name": row.name, "nights": last(test.nights), "records": records, **found})
+    return lines if p_values else []
 
 
-def _changed(test: WindowTest, together: float | None) -> list[str]:
-    if test.p_value is None or together is None:
-        return [f"Not tested: {test.reason}.", "–", "–", "–", "–"]
-    differs = f"Unlike those from night {test.since} on"
-    words = differs if together <= ALPHA else "Noise and chance may explain all differences"
-    p_values = [f"{digits_up(p, 2)}" for p in (test.p_value, together)]
-    sizes = size_in_words(test.n, test.n_sd), size_in_words(test.before, test.before_sd)
-    return [f"{words}.", *sizes, *p_values]
-
-
-def _units(series: Series) -> str:
-    return f"{series.settings.unit.capitalize()}s"
+def _change(test: WindowTest, together: float | None) -> str:
+    if together is None:
+        return f"Not tested: {test.reason}."
+    if together <= ALPHA:
+        return f"Unlike those from night {test.since} on."
+    return "Noise and chance may explain all differences."
 
 
 def shared_statement(series: Series) -> dict[str, str]:

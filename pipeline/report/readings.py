@@ -131,10 +131,6 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     return table(heads, lines, text=2, long=1)
 
 
-ERRORS = ("Error, predicted", "As a gain", "Of a usual difference", "Of the nearest class")
-"""Heads of the columns of `errors_in_words`."""
-
-
 def errors_in_words(row: ClassEntry, found: Verdict, rows: Sequence[ClassEntry]) -> list[str]:
     """Return how far the true mean may be: as a distance, a gain, and shares of distances.
 

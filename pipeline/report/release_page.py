@@ -40,7 +40,6 @@ from pipeline.report.page import (
     write_page,
 )
 from pipeline.report.readings import (
-    ERRORS,
     errors_in_words,
     has_region,
     last,
@@ -56,7 +55,6 @@ from pipeline.schema import (
     NightClassPart,
     NightDocument,
     SettingsPart,
-    WindowPart,
     as_json,
 )
 
@@ -254,21 +252,26 @@ def terms(document: Document) -> dict[str, Any] | None:
     return readings(read_alone(document), formulas=True)
 
 
-def errors(document: Document) -> dict[str, Any] | None:
+def errors(document: Document) -> list[dict[str, Any]]:
     """Return a row per class: how many images or persons, and how far the true mean may be.
 
     Of a night it is how many came, and how many so far.
     """
     rows: Sequence[ClassEntry] = document.classes
-    unit, settings = document.settings.unit.capitalize(), document.settings
-    heads = [f"{unit}s, {'with noise' if settings.secret else 'exact'}"]
-    if isinstance(document, NightDocument):
-        heads = [f"{unit}s tonight", "So far"]
-    lines = [
-        [row.class_name, *sizes_of(row), *errors_in_words(row, found, rows)]
+    settings = document.settings
+    heads = {
+        "records": f"{settings.unit.capitalize()}s",
+        "counted": "with noise" if settings.secret else "exact",
+    }
+    return [
+        {
+            "name": row.class_name,
+            "sizes": sizes_of(row),
+            "errors": errors_in_words(row, found, rows),
+            **heads,
+        }
         for row, found in zip(rows, verdicts(rows), strict=True)
     ]
-    return table(["Class", *heads, *ERRORS], lines)
 
 
 def sizes_of(row: ClassEntry) -> Sequence[str]:
@@ -315,29 +318,20 @@ def joined(document: NightDocument) -> Figure | None:
     return _squares(points, document.settings)
 
 
-def windows(document: NightDocument) -> dict[str, Any] | None:
-    """Return a row per class and window: its nights, its records, and the size of its noise."""
-    lines = [
-        [
-            name,
-            last(window.nights),
-            f"{window.first} to {window.last}",
-            size_in_words(window.n, window.n_sd),
-            rounded(_noise_of(window, document), 3),
-        ]
-        for name, window in _windows(document)
-    ]
-    unit = document.settings.unit.capitalize()
-    return table(["Class", "Window", "Nights", f"{unit}s", "Noise, exactly"], lines, text=2)
+def windows(document: NightDocument) -> list[dict[str, Any]]:
+    """Return a row per class and window: its nights, its records, and the size of its noise.
 
-
-def _windows(document: NightDocument) -> list[tuple[str, WindowPart]]:
-    """Return the windows of all classes that reach further back than those before them."""
+    Only windows that reach further back than those before them.
+    """
+    records = f"{document.settings.unit.capitalize()}s"
     return [
-        (row.class_name, window) for row in document.classes for window in reaching(row.windows)
+        {
+            "name": row.class_name,
+            "title": last(window.nights),
+            "window": window,
+            "noise": math.sqrt(window.noise(document.axes).trace()),
+            "records": records,
+        }
+        for row in document.classes
+        for window in reaching(row.windows)
     ]
-
-
-def _noise_of(window: WindowPart, document: NightDocument) -> float:
-    """Return the root mean square distance by which noise moves the mean of a window."""
-    return math.sqrt(window.noise(document.axes).trace())

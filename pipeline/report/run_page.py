@@ -39,6 +39,7 @@ from pipeline.report.methods import (
 from pipeline.report.page import Declaration, PageFrame, Section, statement_of, table
 from pipeline.report.readings import signed
 from pipeline.report.runs import FinishedRun, where
+from pipeline.report.templates import say_each
 from pipeline.results import RunRecord, Table, summarise, unique
 
 LEVELS = (0.95, 0.9)
@@ -438,37 +439,26 @@ def missing_results(rows: Table, status: str) -> list[str]:
     """
     means = summarise(rows)
     lost = (means["count"] == 0) & (means["status"] == status)
-    if lost.any() and lost.all():
-        return [f"No result of any series: {listing(unique(means['series'])[0], '; ')}."]
-    return [
-        f"{series} has no result {'; '.join(_places(means, series, lost))}."
-        for series in unique(means["series"][lost])[0]
-    ]
+    places = {name: _places(means, name, lost) for name in unique(means["series"][lost])[0]}
+    return list(say_each("missing", places=places, every=lost.all()))
 
 
-def _places(means: Table, series: str, lost: NDArray[np.bool_]) -> Iterator[str]:
-    """Yield where a series has no result: budgets or nights, and the classes that share them."""
+def _places(means: Table, series: str, lost: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """Return where a series has no result: budgets or nights, and the classes that share them."""
     nights = bool(np.any(means.get("night", 0)))
-    axis = means["night" if nights else "budget"]
-    drawn = means["series"] == series
-    symbol = "" if nights else letter(str(means["definition"][drawn][0]))
+    axis, drawn = means["night" if nights else "budget"], means["series"] == series
     names = dict(zip(means["label"].tolist(), means["class_name"].tolist(), strict=True))
     classes: dict[tuple[float, ...], list[str]] = {}
     for label in unique(means["label"][drawn])[0]:
         values = sorted(set(axis[drawn & lost & (means["label"] == label)].tolist()))
         classes.setdefault(tuple(values), []).append(names[label])
-    for places, alike in classes.items():
-        if places:
-            everywhere = len(places) == len(set(axis[drawn].tolist())) > 1
-            yield f"{_at(symbol, places, everywhere)} ({listing(alike, '; ')})"
-
-
-def _at(symbol: str, values: Sequence[float], everywhere: bool) -> str:
-    """Return budgets, or nights where there is no `symbol`, in words; or that there is no other."""
-    if everywhere:
-        return "at any budget" if symbol else "on any night"
-    shown = listing(map(number, values))
-    return f"at {symbol} = {shown}" if symbol else f"on night{'s' * (len(values) > 1)} {shown}"
+    count = len(set(axis[drawn].tolist()))
+    symbol = "" if nights else letter(str(means["definition"][drawn][0]))
+    return [
+        {"at": at, "symbol": symbol, "anywhere": len(at) == count > 1, "classes": alike}
+        for at, alike in classes.items()
+        if at
+    ]
 
 
 def beside_distances(run: FinishedRun) -> Mapping[str, Any] | None:

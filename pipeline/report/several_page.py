@@ -383,14 +383,10 @@ def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
 
 def harmonised_verdict(found: Harmonisation) -> Finding:
     """Say which sites are mapped, and which stay as they are."""
-    mapped = [name for name, site in found.sites.items() if not site.reason]
     stay = [name for name, site in found.sites.items() if site.reason]
-    farthest = max(mapped, key=lambda name: found.sites[name].apart)
-    site = found.sites[farthest]
-    text = f"{len(mapped)} of {len(found.sites)} sites are mapped to the common scale. Farthest is "
-    text += f"{farthest}, {site.apart:.2g} standard deviations of single images from the common "
-    text += f"mean; after its map {site.left:.2g} are expected."
-    text += f" Left as they are: {listing(stay)}, whose maps would be noise." if stay else ""
+    mapped = {name: site for name, site in found.sites.items() if not site.reason}
+    farthest = max(mapped, key=lambda name: mapped[name].apart)
+    text = say("sites", mapped=mapped, stay=stay, farthest=farthest)
     return Finding(text, warning=bool(stay))
 
 

@@ -1,6 +1,6 @@
 """Histograms of records in fixed public bins, and what their noisy counts say.
 
-**Bins** lie along the contrast axis and off it. A record falls into one bin of each histogram.
+**Bins** are along the contrast axis and off it. A record falls into one bin of each histogram.
 ``over`` tables say by how much the records of a bin reach beyond each possible cut on average. The
 constants were set by hand: ``python -m tests.tools.tuning`` tries others on public images.
 

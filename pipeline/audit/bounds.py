@@ -298,11 +298,6 @@ class Law:
         return np.asarray((products / (2.0 * self.sigmas[0] ** 2)).sum(axis=1))
 
 
-def log_ratio(steps: Steps) -> float:
-    """Return the log-likelihood ratio of a transcript, left against right."""
-    return float(Law.of([steps]).log_ratios[0])
-
-
 def squared_mu(steps: Steps) -> FloatArray:
     """Return `Law.costs` of each step of one transcript, shape (steps,)."""
     return np.asarray(Law.of([steps]).costs[0])

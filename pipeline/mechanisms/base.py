@@ -91,11 +91,7 @@ class Mechanism(Protocol):
 
     @property
     def sigma(self) -> float:
-        """Scale of the noise in `law`."""
-
-    @property
-    def law(self) -> str:
-        """The law of the output, for statistic c and footpoint p0."""
+        """Scale of the noise in the law of the output, which the class states."""
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -44,9 +44,10 @@ from pipeline.privacy import Budget, gaussian_cost, laplace_cost, laplace_sigma,
 
 @dataclass(frozen=True)
 class EmbeddedMechanism(CalibratedMechanism):
-    """Noise on the embedded point, which leaves the manifold; a matrix may become indefinite.
+    """Noise x on the embedded point c, which leaves the manifold; a matrix may become indefinite.
 
-    If `projected`, it is put back: the output is the nearest point of the manifold.
+    The output is c + x. If `projected`, it is put back: it is (c + x)/‖c + x‖, the nearest point of
+    the manifold.
 
     Notes
     -----
@@ -67,11 +68,6 @@ class EmbeddedMechanism(CalibratedMechanism):
 
     noise: VectorNoise
     projected: bool = False
-
-    @property
-    def law(self) -> str:
-        """What an output is."""
-        return f"{'(c + x)/‖c + x‖' if self.projected else 'c + x'}, {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -193,7 +189,7 @@ PROJECTED_LAPLACE = replace(
 
 @dataclass(frozen=True)
 class LandmarkLaplace(CalibratedMechanism):
-    """Noise of density ∝ exp(−|x|/σ) on each landmark; then all are centred and scaled to norm 1.
+    """Noise of density ∝ exp(−|x|/σ) on C on each landmark; then all are centred, of norm 1.
 
     Notes
     -----
@@ -205,8 +201,6 @@ class LandmarkLaplace(CalibratedMechanism):
     ----------
     Soto, Bharath, Reimherr and Slavković (2022), section 4.3.
     """
-
-    law: ClassVar[str] = "z_j + x_j, density of x_j ∝ exp(−|x_j|/σ) on C; centred, norm 1"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

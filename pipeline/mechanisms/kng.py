@@ -26,7 +26,6 @@ experiments, not for releases.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -81,7 +80,6 @@ class KNormGradient(CalibratedMechanism):
     radius: float = math.inf
     sampler: str = "exact"
     chain: ChainSettings = USUAL_CHAIN
-    law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -18,7 +18,6 @@ Next on the path: ``kng.py``, whose exact sampler starts from these draws.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -104,7 +103,6 @@ class RiemannianLaplace(CalibratedMechanism):
 
     sampler: str = "exact"
     chain: ChainSettings = USUAL_CHAIN
-    law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

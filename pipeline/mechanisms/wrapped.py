@@ -20,7 +20,7 @@ them in the space around a manifold).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -74,8 +74,6 @@ class LaplaceNoise:
     "Exponential-wrapped mechanisms …", Theorem 3.1 and Algorithm 1.
     """
 
-    law: ClassVar[str] = "density of x ∝ exp(−‖x‖/σ)"
-
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return σ = Δ/ε, ε the largest pure budget that implies `budget`."""
         return laplace_sigma(budget, sensitivity)
@@ -109,7 +107,6 @@ class GaussianNoise:
     """
 
     analytic: bool = True
-    law: ClassVar[str] = "x ~ N(0, σ²·Id)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return the standard deviation σ per coordinate; `PrivacyError` for pure DP."""
@@ -145,7 +142,6 @@ class GeneralizedGaussianNoise:
     """
 
     degree: float = 4.0
-    law: ClassVar[str] = "independent coordinates of density ∝ exp(−|x_i/σ|^N)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP."""
@@ -179,18 +175,15 @@ def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manif
 
 @dataclass(frozen=True)
 class WrappedMechanism(CalibratedMechanism):
-    """Noise in the tangent space at a footpoint; its privacy is that of the noise, as shown above.
+    """Noise x in the tangent space at a footpoint: an output is exp(p0, log(p0, c) + x).
+
+    Its privacy is that of the noise, as shown above.
 
     The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
     the name and with the two calibrations of its paper: analytic, or classical for ε < 1.
     """
 
     noise: VectorNoise
-
-    @property
-    def law(self) -> str:
-        """What an output is."""
-        return f"exp(p0, log(p0, c) + x), {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -31,7 +31,6 @@ from pipeline.audit.bounds import (
     Steps,
     cost,
     epsilon_shown,
-    log_ratio,
     lower_bounds,
     lower_limit,
     mu_shown,
@@ -399,7 +398,7 @@ def test_a_log_ratio_of_steps_is_that_of_normal_laws() -> None:
         float(np.sum(stats.norm.logpdf(y, a, 2.0) - stats.norm.logpdf(y, b, 2.0)))
         for y, a, b in zip(steps.released, steps.left, steps.right, strict=True)
     )
-    assert log_ratio(steps) == pytest.approx(expected, rel=1e-12)
+    assert Law.of([steps]).log_ratios[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_transcripts_cost_the_largest_sum_exactly() -> None:

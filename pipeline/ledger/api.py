@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -127,34 +127,6 @@ class Transaction:
         """Return result, digest and times of what is committed, as `Stored` has them."""
         assert row.committed is not None
         return self.result(row), str(row.digest), row.reserved, row.committed
-
-
-@contextmanager
-def transaction(database: Database, key: bytes, *, write: bool = True) -> Iterator[Transaction]:
-    """Open a transaction, verify the whole journal in it, and give what it adds up to.
-
-    Its marker is compared before anything is decided, and moved once all that was written is
-    committed.
-    """
-    path = path_beside(database, key)
-    marker = read_marker(path)  # before the transaction: it may only be behind what that sees
-    with connect(database, write=write) as connection:
-        before, _ = known = _KNOWN.get((database, key), (Journal(), State()))
-        journal = read_journal(connection, key, before)
-        if fault := restored_fault(database, path, marker, journal):
-            raise LedgerError(
-                f"{database.place} {fault}; if it was restored from a backup, what was spent since "
-                "is not in it: `covdp ledger confirm-restored` accepts that, in writing"
-            )
-        state = _added_up(journal, *known)
-        _check_results(connection, state)
-        _KNOWN.clear()
-        _KNOWN[database, key] = journal, copied(state)
-        yield Transaction(connection, database, key, journal, state)
-        end = Marker(*last_row(connection))
-    if marker != end:
-        with suppress(*(() if write else (LedgerError,))):  # who may only read need not write it
-            move_marker(path, end)
 
 
 def _added_up(journal: Journal, before: Journal, state: State) -> State:
@@ -401,11 +373,36 @@ class Ledger:
         """Return changes of budgets and charges, of one population or of all, oldest first."""
         name = None if population is None else clean_name("population", population)
         with self.transaction(write=False) as tx:
-            return tx.state.history(name)
+            lines = tx.state.entries.values()
+            return tuple(line for line in lines if name in (None, line.population))
 
-    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """Open a transaction in which the journal is verified; see `transaction`."""
-        return transaction(self.database, self.key, write=write)
+    @contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[Transaction]:
+        """Open a transaction, verify the whole journal in it, and give what it adds up to.
+
+        Its marker is compared before anything is decided, and moved once all that was written is
+        committed.
+        """
+        database, key = self.database, self.key
+        path = path_beside(database, key)
+        marker = read_marker(path)  # before the transaction: it may only be behind what that sees
+        with connect(database, write=write) as connection:
+            before, _ = known = _KNOWN.get((database, key), (Journal(), State()))
+            journal = read_journal(connection, key, before)
+            if fault := restored_fault(database, path, marker, journal):
+                raise LedgerError(
+                    f"{database.place} {fault}; if it was restored from a backup, what was spent "
+                    "since is not in it: `covdp ledger confirm-restored` accepts that, in writing"
+                )
+            state = _added_up(journal, *known)
+            _check_results(connection, state)
+            _KNOWN.clear()
+            _KNOWN[database, key] = journal, copied(state)
+            yield Transaction(connection, database, key, journal, state)
+            end = Marker(*last_row(connection))
+        if marker != end:
+            with suppress(*(() if write else (LedgerError,))):  # who only reads need not write it
+                move_marker(path, end)
 
 
 FORMAT = "2"

@@ -46,11 +46,6 @@ class State:
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
-    def history(self, population: str | None) -> tuple[HistoryLine, ...]:
-        """Return all that was written about one population, or about all, oldest first."""
-        lines = self.entries.values()
-        return tuple(line for line in lines if population in (None, line.population))
-
     def settled(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((one, one) for one in self.releases.values() if one.committed)

@@ -70,7 +70,6 @@ from datetime import date
 from itertools import accumulate, chain
 from operator import attrgetter
 from random import Random
-from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, select
 
@@ -103,13 +102,6 @@ CHECKED = 4096
 """Claims that a new night verifies at least, as far as there are so many."""
 
 
-class UnitClaim(NamedTuple):
-    """What is known of a privacy unit that entered: the journal's row of its night, its class."""
-
-    night: int
-    label: str
-
-
 def unit_digest(key: bytes, unit: bytes) -> bytes:
     """Return the keyed digest under which a privacy unit is claimed."""
     return hmac.digest(key, b"unit\0" + unit, "sha256")[:BYTES]
@@ -117,22 +109,22 @@ def unit_digest(key: bytes, unit: bytes) -> bytes:
 
 def find_claims(
     connection: Connection, key: bytes, scope: int, units: Sequence[bytes]
-) -> dict[bytes, UnitClaim]:
-    """Return the claim of each digest that was claimed.
+) -> dict[bytes, tuple[int, str]]:
+    """Return of each digest that was claimed the journal's row of its night, and its class.
 
     Raises
     ------
     LedgerError
         A row was changed.
     """
-    claims: dict[bytes, UnitClaim] = {}
+    claims: dict[bytes, tuple[int, str]] = {}
     for start in range(0, len(units), AT_ONCE):
         asked = CLAIMS.c.unit.in_(units[start : start + AT_ONCE])
         query = select(CLAIMS).where(CLAIMS.c.scope == scope, asked)
         for _, unit, night, label, mac in connection.execute(query).tuples():
             if claim_mac(key, scope, unit, night, label) != mac:
                 raise claims_changed()
-            claims[unit] = UnitClaim(night, label)
+            claims[unit] = night, label
     return claims
 
 
@@ -531,7 +523,7 @@ def _again(
     opened: StreamAccount,
     night: NightState,
     offered: Mapping[bytes, str],
-    entered: Mapping[bytes, UnitClaim],
+    entered: Mapping[bytes, tuple[int, str]],
 ) -> NightReservation:
     """Return a night that was reserved before, for the units that it claimed and no others."""
     (claimed,) = claims_of(tx, opened.scope, [night])
@@ -540,7 +532,7 @@ def _again(
             f"the night of {night.run_key} was reserved for other images or classes, and may be "
             "drawn again for the same alone; give what was there when it was reserved"
         )
-    if opened.unit == "image" and any(claim.night != night.number for claim in entered.values()):
+    if opened.unit == "image" and any(number != night.number for number, _ in entered.values()):
         raise _refused()
     mask = tuple(unit in claimed for unit in offered)
     return NightReservation(**vars(night), mask=mask)
@@ -585,9 +577,7 @@ def entered_on(
         opened = opened_stream(tx, stream)
         number = {night.number: night.night for night in opened.rows}
         claims = find_claims(tx.connection, ledger.key, opened.scope, digests)
-        return tuple(
-            number.get(claims[unit].night, 0) if unit in claims else None for unit in digests
-        )
+        return tuple(number.get(claims[unit][0], 0) if unit in claims else None for unit in digests)
 
 
 def none_missing(
@@ -602,19 +592,15 @@ def none_missing(
     with ledger.transaction(write=False) as tx:
         opened = opened_stream(tx, stream)
         claims = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
-        many = Counter(
-            claim.night for unit, claim in claims.items() if claim.label == offered[unit]
-        )
+        many = Counter(number for unit, (number, label) in claims.items() if label == offered[unit])
         return all(many[night.number] == night.units for night in opened.rows if night.committed)
 
 
-def stored_nights(
-    ledger: Ledger, stream: StreamAccount, *, after: int = 0
-) -> tuple[StoredNight, ...]:
-    """Return the nights of a stream that are committed, in order, from number `after` + 1 on."""
+def stored_nights(ledger: Ledger, stream: StreamAccount) -> tuple[StoredNight, ...]:
+    """Return the nights of a stream that are committed, in order."""
     with ledger.transaction(write=False) as tx:
         opened = opened_stream(tx, stream)
-        settled = (night for night in opened.rows[after:] if night.committed)
+        settled = (night for night in opened.rows if night.committed)
         return tuple(stored_night(tx, opened, night) for night in settled)
 
 

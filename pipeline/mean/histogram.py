@@ -115,15 +115,13 @@ def _reach(ends: FloatArray, cuts: FloatArray) -> FloatArray:
     return np.asarray(np.diff(beyond, axis=0) / np.diff(ends)[:, None])
 
 
-def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins:
+def line_bins(prior: Prior, start: float) -> LineBins:
     """Return the bins of the part of the contrast axis that the region can reach.
 
     Parameters
     ----------
     prior : Prior
         With a contrast axis.
-    span : (float, float)
-        Its ends.
     start : float
         Place of the prior's centre on it.
 
@@ -132,7 +130,7 @@ def line_bins(prior: Prior, span: tuple[float, float], start: float) -> LineBins
     Within a bin records are taken as uniform; in the wide bins outside of the expected part they
     are taken to be at its outer end, so that no cut is thought to hold them all unless it does.
     """
-    step = prior.step
+    step, span = prior.step, prior.span
     middle = start + step * np.arange(-tuning.STEPS_BELOW, tuning.STEPS_ABOVE + 1)
     growing = step * np.cumsum(tuning.LINE_RATIO ** np.arange(1, 60))
     lower, upper = middle[0] - growing[::-1], middle[-1] + growing

@@ -263,7 +263,7 @@ def _axes(domain: Domain, space: Manifold) -> tuple[Frame, Bins]:
     region, prior, centre = _expected(domain, space)
     frame = build_frame(prior.line, prior.shape)
     start = float(line_coordinate(space, frame, centre))
-    line = line_bins(prior, prior.span, start) if frame.lines else None
+    line = line_bins(prior, start) if frame.lines else None
     return frame, (line, shell_bins(prior, frame, region.diameter))
 
 
@@ -631,15 +631,10 @@ def survey_records(records: Records) -> SurveyedRecords:
         )
     if not records.labels.secret:  # the whole region may be covered
         records.check_rounding()
-    see = partial(to_frame, space, records.frame, records.centre)
-    return _surveyed(records, records.parts.map(see))
-
-
-def _surveyed(records: Records, parts: Parts[FloatArray]) -> SurveyedRecords:
-    """Return records that are seen in the axes of their prior, counted."""
+    parts = records.parts.map(partial(to_frame, space, records.frame, records.centre))
     counts = [survey_counts(part, *records.bins) for part in parts]
     if not counts:  # chunks of a class may have no record
-        counts = [survey_counts(np.empty((0, records.space.dim)), *records.bins)]
+        counts = [survey_counts(np.empty((0, space.dim)), *records.bins)]
     return SurveyedRecords(records, records.frame, records.bins, parts, np.sum(counts, axis=0))
 
 

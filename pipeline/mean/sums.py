@@ -507,20 +507,13 @@ def weights(dim: int, overshoots: int) -> list[int]:
     return [PER_UNIT * PER_WEIGHT] * overshoots + products
 
 
-def paired_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
-    """Return the mean of the triples of n records that come in parts, (d + e + d(d + 1)/2,).
-
-    Its first d numbers are those of `clipped_mean`, to the last bit; e is `Clipping.overshoots`.
-    """
-    return clipped_means(parts, n, to.as_repetition(), paired=True)[0]
-
-
 def clipped_means(
     parts: Iterable[Sized], n: int, to: Clipping, *, paired: bool
 ) -> list[FloatArray]:
     """Return the means of several repetitions, in one pass over the parts of the records.
 
-    Each is (Σ v, and if `paired` Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner.
+    Each is (Σ v, and if `paired` Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
+    the last bit, `paired` or not; Σ h is `Clipping.overshoots` long.
     """
     whole, digits = clipped_totals(parts, to, paired=paired)
     means = (whole / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once

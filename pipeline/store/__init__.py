@@ -13,9 +13,7 @@ pass), ``stored`` (a shard and all of them, read back; what cannot be used).
 """
 
 from pipeline.store.fill import PassReport as PassReport
-from pipeline.store.fill import ShardReport as ShardReport
 from pipeline.store.fill import fill as fill
-from pipeline.store.fill import make_shards as make_shards
 from pipeline.store.place import Place as Place
 from pipeline.store.place import find_place as find_place
 from pipeline.store.place import lease as lease
@@ -25,7 +23,6 @@ from pipeline.store.plan import make_plan as make_plan
 from pipeline.store.stored import FileFault as FileFault
 from pipeline.store.stored import Form as Form
 from pipeline.store.stored import StoredImages as StoredImages
-from pipeline.store.stored import StoredRecords as StoredRecords
 from pipeline.store.stored import check as check
 from pipeline.store.stored import digests_of_units as digests_of_units
 from pipeline.store.stored import exclusion_list as exclusion_list

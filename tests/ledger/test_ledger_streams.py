@@ -31,7 +31,6 @@ from pipeline.ledger import (
     stream_status,
     streams,
 )
-from pipeline.ledger.api import transaction
 from pipeline.ledger.streams import add_claims, night_mac, unit_digest, version_of
 from pipeline.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
@@ -417,7 +416,7 @@ def test_uniqueness_is_the_databases(ledger: Ledger) -> None:
     key = unit_digest(ledger.key, b"unit 1")
 
     def claim() -> None:
-        with transaction(ledger.database, ledger.key) as book:
+        with ledger.transaction() as book:
             scope = book.state.streams[stream.identity].scope
             add_claims(book.connection, ledger.key, scope, 99, {key: "0"})
 
@@ -577,7 +576,7 @@ def test_a_night_costs_no_more_after_many_claims(lite: Ledger) -> None:
 def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
     """Let many units enter on the first night."""
     many = {unit_digest(ledger.key, unit): "0" for unit in some(range(-count, 0))}
-    with transaction(ledger.database, ledger.key) as book:
+    with ledger.transaction() as book:
         scope = book.state.streams[stream.identity].scope
         row = len(book.journal.events) + 1
         known = {"units": count, "claims": night_mac(ledger.key, scope, row, many)}

@@ -695,7 +695,7 @@ def bins_of(name: str) -> tuple[Prior, Frame, LineBins | None, ShellBins, float]
     prior = default_prior(facts, space)
     frame = frame_of(prior)
     start = float(prior.centre @ frame.to_axes[:, 0])
-    line = line_bins(prior, prior.span, start) if frame.lines else None
+    line = line_bins(prior, start) if frame.lines else None
     return prior, frame, line, shell_bins(prior, frame, area.diameter), start
 
 

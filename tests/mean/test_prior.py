@@ -35,7 +35,7 @@ def expected(name: str) -> tuple[Prior, Frame, LineBins, ShellBins, float]:
     prior = default_prior(facts, space)
     frame = build_frame(prior.line, prior.shape)
     start = float(prior.centre @ frame.to_axes[:, 0])
-    line = line_bins(prior, prior.span, start)
+    line = line_bins(prior, start)
     return prior, frame, line, shell_bins(prior, frame, facts.diameter), start
 
 

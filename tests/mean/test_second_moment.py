@@ -54,7 +54,7 @@ from pipeline.mean.sums import (
     Clipping,
     as_repetition,
     clipped_mean,
-    paired_mean,
+    clipped_means,
     second_moment,
     sizes,
     weights,
@@ -197,7 +197,7 @@ def test_overshoots_are_the_mean_lengths_outside_of_the_clip(lines: int) -> None
     lengths = [outside, np.maximum(-1.0 - x, 0.0), np.maximum(x - 1.0, 0.0)][: 1 + 2 * lines]
     shares = np.array(lengths) / to.reach[: len(lengths), None]
     assert (np.sum(shares**2, axis=0) < 1.0).all()
-    mean = paired_mean([as_repetition(seen, size)], n, to)
+    mean = clipped_means([as_repetition(seen, size)], n, to.as_repetition(), paired=True)[0]
     expected = math.sqrt(NORM) * shares.mean(axis=1)
     np.testing.assert_allclose(mean[dim : dim + len(lengths)], expected, atol=1e-11)
     plain = to._replace(reach=None)
@@ -272,7 +272,7 @@ def test_sums_of_products_are_exact_in_any_order_and_chunks(data: st.DataObject)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "PRODUCTS", data.draw(st.integers(1, 9)))
         assert exact_sums(parts, to) == (vectors.sum(axis=0).tolist(), expected)
-        mean = paired_mean(parts, n, to)
+        mean = clipped_means(parts, n, to.as_repetition(), paired=True)[0]
     assert np.array_equal(mean[:dim], clipped_mean(parts, n, to))
     weighed = zip(expected, weights(dim, 0), strict=True)
     exact = [float(Fraction(a * b, n * PER_UNIT**2 * PER_WEIGHT)) for a, b in weighed]
@@ -397,7 +397,7 @@ def bins_of(name: str) -> tuple[Any, LineBins | None, Any, Any]:
     paired, _, _, _ = sample(name)
     prior = paired.records.prior
     frame = build_frame(prior.line, prior.shape)
-    return prior, line_bins(prior, prior.span, 0.0), shell_bins(prior, frame, 60.0), frame
+    return prior, line_bins(prior, 0.0), shell_bins(prior, frame, 60.0), frame
 
 
 def test_widths_are_those_of_records_uniform_in_their_bins() -> None:
@@ -497,7 +497,9 @@ def test_weights_are_those_of_vecd() -> None:
     """The last numbers of a pair are λ·vecd(v·vᵀ), and are read back as v·vᵀ, to 1e-8."""
     v = np.array([0.1, -0.3, 0.2])
     to = Clipping(np.zeros(3), np.ones(3), 0, 0.0, 0.0, 0.0, 1.0)
-    mean = paired_mean([as_repetition(v[None], sizes(v[None], np.zeros(3), 0))], 1, to)
+    mean = clipped_means(
+        [as_repetition(v[None], sizes(v[None], np.zeros(3), 0))], 1, to.as_repetition(), paired=True
+    )[0]
     np.testing.assert_allclose(mean[3:], math.sqrt(2.0) * vecd(np.outer(v, v)), rtol=1e-8)
     np.testing.assert_allclose(second_moment(mean[3:]), np.outer(v, v), rtol=1e-11)
     np.testing.assert_allclose(unvecd(mean[3:]) / FACTOR, np.outer(v, v), rtol=1e-11)

@@ -37,7 +37,6 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, check_opening, least_opening
 from pipeline.jobs import ReleaseJob
 from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
-from pipeline.ledger import api as ledger_api
 from pipeline.ledger.api import Transaction
 from pipeline.mean import NoisyMoments
 from pipeline.mechanisms import FloatNoise
@@ -424,9 +423,9 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
         results.append("")
         return look(*rest)
 
-    real, begin, look = settling.fill, ledger_api.transaction, Transaction.result
+    real, begin, look = settling.fill, Ledger.transaction, Transaction.result
     monkeypatch.setattr(settling, "fill", counted)
-    monkeypatch.setattr(ledger_api, "transaction", transaction)
+    monkeypatch.setattr(Ledger, "transaction", transaction)
     monkeypatch.setattr(Transaction, "result", result)
     config = ward.folder / "night.toml"
     work = []

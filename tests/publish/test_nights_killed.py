@@ -17,7 +17,6 @@ from sample_documents import documents_of
 from sample_nights import Ward
 
 from pipeline.ledger import stored_nights
-from pipeline.ledger.api import transaction
 from pipeline.privacy import GDP
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
@@ -105,7 +104,7 @@ def test_thirty_nights_killed_at_random_moments(tmp_path: Path) -> None:
 
     assert [row["n_so_far"] for row in last["classes"]] == images
     stored = {night.run_key: night.result for night in stored_nights(ward.ledger, ward.stream)}
-    with transaction(ward.ledger.database, ward.ledger.key, write=False) as book:
+    with ward.ledger.transaction(write=False) as book:
         rows = book.connection.exec_driver_sql("SELECT unit FROM covdp_claims").all()
         assert len(rows) == len(set(rows)) == sum(images)
     given = {path.name: path.read_bytes() for path in out.iterdir() if not path.suffix}

@@ -19,7 +19,6 @@ from PIL import Image
 from sqlalchemy import insert
 
 from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
-from pipeline.ledger.api import transaction
 from pipeline.ledger.database import RESULTS
 from pipeline.ledger.journal import Marker, append, move_marker, path_beside
 from pipeline.ledger.streams import add_claims, name_of, night_mac
@@ -147,7 +146,7 @@ def write_nights(
     ledger: Ledger, stream: StreamAccount, known: int, nights: int, rng: np.random.Generator
 ) -> None:
     """Write nights after `known`, their claims and results, in one transaction."""
-    with transaction(ledger.database, ledger.key) as book:
+    with ledger.transaction() as book:
         opened = book.state.streams[stream.identity]
         scope, rows = opened.scope, len(book.journal.events)
         last = book.connection.execute(

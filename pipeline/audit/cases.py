@@ -47,8 +47,8 @@ from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.base import RECORDS, CalibratedMechanism, Neighbours, Points, small
+from pipeline.mechanisms.exponential import gradient_sensitivity
 from pipeline.mechanisms.noise import FloatNoise, Noised
-from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 from pipeline.stream import column_norm
 from pipeline.stream.history import begin_epoch

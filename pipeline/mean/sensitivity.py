@@ -43,7 +43,7 @@ from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.release import Labels
 from pipeline.mean.sums import PER_UNIT, UNIT
 from pipeline.mechanisms import Family
-from pipeline.mechanisms.riemannian_laplace import (
+from pipeline.mechanisms.exponential import (
     chord,
     convexity,
     gradient_sensitivity,

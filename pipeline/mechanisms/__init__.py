@@ -4,8 +4,8 @@
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
-release), ``wrapped.py``, ``riemannian_laplace.py`` with its exact laws ``radial.py``, ``kng.py``.
-``embedded.py`` holds the baselines of the papers, ``chains.py`` their Markov chains.
+release), ``wrapped.py``, ``exponential.py`` with its exact laws ``radial.py``. ``embedded.py``
+holds the baselines of the papers, ``chains.py`` their Markov chains.
 """
 
 from pipeline.mechanisms.base import Diagnostics as Diagnostics
@@ -19,14 +19,13 @@ from pipeline.mechanisms.embedded import (
     LANDMARK_LAPLACE,
     PROJECTED_LAPLACE,
 )
-from pipeline.mechanisms.kng import KNG
+from pipeline.mechanisms.exponential import KNG, RL
+from pipeline.mechanisms.exponential import largest_sigma as largest_sigma
 from pipeline.mechanisms.noise import LATTICE as LATTICE
 from pipeline.mechanisms.noise import NOISES as NOISES
 from pipeline.mechanisms.noise import FloatNoise as FloatNoise
 from pipeline.mechanisms.noise import Noise as Noise
 from pipeline.mechanisms.noise import Noised as Noised
-from pipeline.mechanisms.riemannian_laplace import RL
-from pipeline.mechanisms.riemannian_laplace import largest_sigma as largest_sigma
 from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
 MECHANISMS: dict[str, Family] = {

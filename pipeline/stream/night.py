@@ -20,6 +20,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import draw, prepare
+from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
 from pipeline.mean.release import COUNT_UNIT
@@ -298,7 +299,8 @@ def _add_row(
 @repeatable
 def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs, Limbs]:
     """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
-    frame, seen = stream.frame, stream.seen(placed)
+    frame = stream.frame
+    seen = to_frame(stream.space, frame, stream.centre, placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
     part = as_repetition(seen, sizes(seen, to.centre, frame.lines))
     (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1])

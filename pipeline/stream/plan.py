@@ -13,7 +13,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import AdaptivePlan, Domain, admit
-from pipeline.mean.axes import line_coordinate, to_frame
+from pipeline.mean.axes import line_coordinate
 from pipeline.mean.clip import Clip
 from pipeline.mean.plan import Shares
 from pipeline.mean.public_model import check_domain
@@ -178,7 +178,7 @@ class StreamPlan:
         rounding = math.sqrt(self.horizon) * (8.0 if self.secret else 4.0) * UNIT * MOST_UNITS
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
-    def steps(self, dim: int) -> tuple[Step, Step, Step]:
+    def steps(self, dim: int) -> tuple[Step, ...]:
         """Return survey, shells and mean, for a mean of length `dim`: σ is that of every night.
 
         Raises
@@ -186,10 +186,7 @@ class StreamPlan:
         PrivacyError
             For pure DP, which Gaussian noise never satisfies.
         """
-        survey, shells, mean = gaussian_steps(
-            self.budget, SERIES_NAMES, SERIES_SHARES, self.sensitivity(dim)
-        )
-        return survey, shells, mean
+        return gaussian_steps(self.budget, SERIES_NAMES, SERIES_SHARES, self.sensitivity(dim))
 
     def count_steps(self, dim: int) -> tuple[Step, ...]:
         """Return the count of a class until it opens, where labels are secret; none otherwise."""
@@ -262,7 +259,7 @@ class StreamMechanism(PublicModel):
         _ = self.steps  # their own checks
 
     @cached_property
-    def steps(self) -> tuple[Step, Step, Step]:
+    def steps(self) -> tuple[Step, ...]:
         """Survey, shells and mean of every night: share of the budget, Δ over all nights, σ."""
         return self.plan.steps(self.manifold.dim)
 
@@ -299,10 +296,6 @@ class StreamMechanism(PublicModel):
         return Records(
             self.manifold, self.domain, InMemory(len(placed), placed), self.plan.labels(units)
         )
-
-    def seen(self, placed: FloatArray) -> FloatArray:
-        """Return coordinates in the axes, (m, d), along the contrast axis from the origin."""
-        return to_frame(self.space, self.frame, self.centre, placed)
 
     def in_axes(self, point: Point) -> FloatArray:
         """Return a centre in the axes, from where they start."""

@@ -24,7 +24,7 @@ from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
 from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.riemannian_laplace import gradient_sensitivity, laplace_sensitivity
+from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
 from pipeline.results import RowWriter, Table, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]

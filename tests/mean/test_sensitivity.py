@@ -15,7 +15,7 @@ from pipeline.mean import Ball, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.base import Points
-from pipeline.mechanisms.riemannian_laplace import (
+from pipeline.mechanisms.exponential import (
     chord,
     convexity,
     gradient_sensitivity,

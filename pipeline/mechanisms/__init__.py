@@ -4,21 +4,25 @@
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
-release), ``wrapped.py``, ``exponential.py`` with its exact laws ``radial.py``. ``embedded.py``
-holds the baselines of the papers, ``chains.py`` their Markov chains.
+release), ``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its
+exact laws ``radial.py``. ``chains.py`` holds the Markov chains of the papers.
 """
 
+from pipeline.mechanisms.additive import (
+    EUCLIDEAN_LAPLACE,
+    EWG,
+    EWL,
+    EXTRINSIC_GAUSSIAN,
+    GENERALIZED_GAUSSIAN,
+    LANDMARK_LAPLACE,
+    PROJECTED_LAPLACE,
+    TANGENT_GAUSSIAN,
+)
 from pipeline.mechanisms.base import Diagnostics as Diagnostics
 from pipeline.mechanisms.base import Draws as Draws
 from pipeline.mechanisms.base import Family as Family
 from pipeline.mechanisms.base import Mechanism as Mechanism
 from pipeline.mechanisms.chains import ChainSettings as ChainSettings
-from pipeline.mechanisms.embedded import (
-    EUCLIDEAN_LAPLACE,
-    EXTRINSIC_GAUSSIAN,
-    LANDMARK_LAPLACE,
-    PROJECTED_LAPLACE,
-)
 from pipeline.mechanisms.exponential import KNG, RL
 from pipeline.mechanisms.exponential import largest_sigma as largest_sigma
 from pipeline.mechanisms.noise import LATTICE as LATTICE
@@ -26,7 +30,6 @@ from pipeline.mechanisms.noise import NOISES as NOISES
 from pipeline.mechanisms.noise import FloatNoise as FloatNoise
 from pipeline.mechanisms.noise import Noise as Noise
 from pipeline.mechanisms.noise import Noised as Noised
-from pipeline.mechanisms.wrapped import EWG, EWL, GENERALIZED_GAUSSIAN, TANGENT_GAUSSIAN
 
 MECHANISMS: dict[str, Family] = {
     family.name: family

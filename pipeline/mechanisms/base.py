@@ -1,7 +1,7 @@
 """What a mechanism is: the draw it returns, the object that draws, and the record in the registry.
 
 A family (`Family`) calibrates a budget to a frozen mechanism (`Mechanism`), which draws (`Draws`).
-Next on the path: ``wrapped.py``, the simplest families.
+Next on the path: ``additive.py``, the simplest families.
 
 Adjacency is the same for all of them: *replace one*. One image is replaced by any other image of
 the domain; the number of images and all labels are public.

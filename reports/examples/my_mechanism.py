@@ -16,9 +16,9 @@ from pipeline.audit import audit
 from pipeline.audit.cases import Case
 from pipeline.figures import bars
 from pipeline.mechanisms import Family
+from pipeline.mechanisms.additive import wrap
 from pipeline.mechanisms.base import Neighbours, hadamard, opposite
 from pipeline.mechanisms.radial import directions
-from pipeline.mechanisms.wrapped import wrap
 from pipeline.privacy import laplace_cost, laplace_sigma
 
 # %% [markdown]
@@ -48,7 +48,6 @@ class Sech:
     sensitivity: float
     manifold: object
     sigma: float
-    law = "exp(p0, log(p0, c) + x), density of x ∝ 1/cosh(‖x‖/σ)"
 
     def sample(self, center, *, base=None, size, rng):
         """Return `size` outputs around `center`."""

@@ -49,7 +49,7 @@ from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
 from pipeline.mechanisms import MECHANISMS, FloatNoise, Noised
-from pipeline.mechanisms.embedded import projected_profile
+from pipeline.mechanisms.additive import projected_profile
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from pipeline.results import read_metadata
 from pipeline.results.tables import AUDIT_SCHEMA, read_table

@@ -56,7 +56,7 @@ PROMISES = {
         "experiments": "**/*",
         "figures": "curves pictures",
         "geometry": "kendall space_forms",
-        "mechanisms": "chains embedded exponential radial wrapped",
+        "mechanisms": "additive chains exponential radial",
         "report": "claims evidence findings runs site run_*",
         "results": "record",
         "cli": "experiments",

@@ -12,6 +12,7 @@ from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
+from pipeline.mechanisms.additive import wrap
 from pipeline.mechanisms.base import (
     Draws,
     Family,
@@ -23,7 +24,6 @@ from pipeline.mechanisms.base import (
     opposite,
 )
 from pipeline.mechanisms.radial import directions
-from pipeline.mechanisms.wrapped import wrap
 from pipeline.privacy import Budget, laplace_cost, laplace_sigma
 
 

@@ -470,9 +470,9 @@ class ExperimentConfig(Record):
 
     def loaded_by(self, *words: str) -> Self:
         """Return this config with the `words` that loaded it."""
-        told = self.model_copy()
-        told._words = words
-        return told
+        copy = self.model_copy()
+        copy._words = words
+        return copy
 
     @property
     def dataset_name(self) -> str:

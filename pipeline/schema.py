@@ -583,8 +583,8 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
     ]
     yield from faults
     if certainty.parts and not faults and len(certainty.sample) == d:
-        seen, shares = zip(*((one.observed, one.share) for one in certainty.parts), strict=True)
-        if np.linalg.eigvalsh(certainty.sample - pooled_clipping(seen, shares))[0] <= 0.0:
+        moments, shares = zip(*((one.observed, one.share) for one in certainty.parts), strict=True)
+        if np.linalg.eigvalsh(certainty.sample - pooled_clipping(moments, shares))[0] <= 0.0:
             yield "certainty.sample is no more than what clipping may do, and holds no noise"
     for part in row.windows:
         yield from _misfits_window(part, d)

@@ -262,9 +262,9 @@ def charge_json(charge: Charge) -> dict[str, Any]:
 
 def stream_json(stream: StreamAccount) -> dict[str, Any]:
     """Return a stream under the names that programs may rely on."""
-    told = {name: getattr(stream, name) for name in ("population", "name", "unit", "cost")}
+    account = {name: getattr(stream, name) for name in ("population", "name", "unit", "cost")}
     nights = {"nights": stream.nights, "horizon": stream.horizon, "latest": stream.latest}
-    return {**told, **nights, "nights_left": stream.horizon - stream.nights}
+    return {**account, **nights, "nights_left": stream.horizon - stream.nights}
 
 
 def nights_line(stream: StreamAccount) -> str:

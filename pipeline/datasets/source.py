@@ -108,29 +108,29 @@ class StreamReader:
         ``read(rows, size)``, for ascending rows.
     files : tuple of Path
         What is read.
-    kept : (m,) integers, optional
+    subset : (m,) integers, optional
         The rows that are left of all.
     """
 
     read: Callable[[Rows, int], Iterator[ImageArray]]
     files: tuple[Path, ...]
-    kept: Rows | None = None
+    subset: Rows | None = None
     sequential = True
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`."""
-        return self.read(rows if self.kept is None else self.kept[rows], size)
+        return self.read(rows if self.subset is None else self.subset[rows], size)
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
         digest = hashlib.sha256(b"".join(map(file_state, self.files)))
-        chosen = rows if self.kept is None else self.kept[rows]
+        chosen = rows if self.subset is None else self.subset[rows]
         digest.update(chosen.astype(np.int64).tobytes())
         return digest.digest()
 
     def only(self, rows: Rows) -> "StreamReader":
         """See `Reader`."""
-        chosen = rows if self.kept is None else self.kept[rows]
+        chosen = rows if self.subset is None else self.subset[rows]
         return StreamReader(self.read, self.files, chosen)
 
 

@@ -128,13 +128,13 @@ def _parquet(
     file = pq.ParquetFile(stream)
     names, count, size = file.schema_arrow.names, file.metadata.num_rows, path.stat().st_size
     check_count(count, size, f"{path}: {count:,} rows", "a real table")
-    kept = [name for name in names if wanted is None or name in wanted]
+    columns = [name for name in names if wanted is None or name in wanted]
 
     def rows() -> Iterator[Sequence[Any]]:
-        for batch in file.iter_batches(BATCH, columns=kept):
+        for batch in file.iter_batches(BATCH, columns=columns):
             read = iter(batch.columns)
             yield from zip(
-                *(next(read).to_pylist() if name in kept else repeat(None) for name in names),
+                *(next(read).to_pylist() if name in columns else repeat(None) for name in names),
                 strict=False,
             )
 

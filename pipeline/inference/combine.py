@@ -143,6 +143,6 @@ def _weighed(
         for gain, one in zip(gains, hospitals, strict=True)
         for share, moments in one.parts
     ]
-    clipping = pooled_clipping([seen for _, seen in parts], [share for share, _ in parts])
+    clipping = pooled_clipping([moments for _, moments in parts], [share for share, _ in parts])
     first = next(one for one in hospitals if one.single is not None)
     return mean, error + first.there(clipping)

@@ -333,8 +333,8 @@ def region(
         moments, scatter = entry.noisy_moments, None
         if of == "population" and moments.moment is not None:
             scatter = covariance(moments) / moments.n
-        seen = space.log(moments.base, entry.place)
-        jacobian = chart_jacobian(space, moments.base, seen, entry.place)
+        offset = space.log(moments.base, entry.place)
+        jacobian = chart_jacobian(space, moments.base, offset, entry.place)
         shape, law = ellipsoid(moments, scatter, level)
         shape = jacobian.T @ shape @ jacobian
         offered, clipping = is_offered(moments), clipping_bound(moments)

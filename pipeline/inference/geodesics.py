@@ -62,12 +62,12 @@ def principal_geodesics(released: Released) -> PrincipalGeodesics:
         When it was released without a second moment.
     """
     found = read_released(released)
-    seen, space = found.noisy_moments, found.space
-    _ = noisy_covariance(seen)  # its own check
-    turned = chart_jacobian(space, seen.base, space.log(seen.base, found.place), found.place)
-    values, vectors = np.linalg.eigh(turned.T @ raw_covariance(seen) @ turned)
+    moments, space = found.noisy_moments, found.space
+    _ = noisy_covariance(moments)  # its own check
+    turned = chart_jacobian(space, moments.base, space.log(moments.base, found.place), found.place)
+    values, vectors = np.linalg.eigh(turned.T @ raw_covariance(moments) @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
-    error = noise_norm(seen, seen.axes @ turned)
+    error = noise_norm(moments, moments.axes @ turned)
     gaps = values[:-1] - values[1:] - error
     sure = np.flatnonzero((gaps > 0.0) & (error <= LEAN * gaps))
     trusted = int(sure[-1]) + 1 if len(sure) else 0
@@ -86,9 +86,9 @@ def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:
     moment = np.zeros((DRAWS, d, d))
     moment[:, rows, columns] = upper * np.where(rows == columns, 1.0, np.sqrt(0.5))
     moment += np.triu(moment, 1).swapaxes(1, 2)
-    drawn = observed.sigma * rng.standard_normal((DRAWS, d))
-    seen = observed.vector + drawn
-    moment -= seen[:, :, None] * seen[:, None, :]
+    noise = observed.sigma * rng.standard_normal((DRAWS, d))
+    vectors = observed.vector + noise
+    moment -= vectors[:, :, None] * vectors[:, None, :]
     moment += np.outer(observed.vector, observed.vector) + observed.sigma**2 * np.eye(d)
     norms = np.linalg.norm(axes.T @ moment @ axes, ord=2, axis=(1, 2))
     return float(np.quantile(norms, QUANTILE))

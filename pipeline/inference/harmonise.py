@@ -171,11 +171,11 @@ def harmonise(released: Mapping[str, Sequence[Released]]) -> Harmonisation:
     classes = np.einsum("s,sci->ci", shares, means)[:, keep]
     between = np.einsum("s,si,sj->sij", shares, shifts, shifts)
     rest = np.tensordot(shares, left, 1)
-    kept = (
+    distances = (
         _least_distance(classes, inner + rest + part)
         for part in (between.sum(axis=0), between[stays].sum(axis=0))
     )
-    return Harmonisation(manifold, base, common, weights, results, *kept)
+    return Harmonisation(manifold, base, common, weights, results, *distances)
 
 
 def _site(

@@ -173,7 +173,7 @@ def match(released: Released, points: Point) -> Match:
     if not _is_window(entry):
         centre = _vectors(moments, space.log(moments.base, entry.place))
     weights = _weights(moments)
-    squares, seen = (((part - centre) ** 2) @ weights for part in (free, clipped))
+    squares, clipped_squares = (((part - centre) ** 2) @ weights for part in (free, clipped))
     if not np.isfinite(squares).all() or (math.isnan(p_value) and not untested):
         raise ConfigError(
             "local records cannot be matched with this release, whose numbers are none of a "
@@ -181,7 +181,7 @@ def match(released: Released, points: Point) -> Match:
         )
     percentile, outside, limits = np.empty(0), math.nan, (0.0, 1.0)
     if len(free):
-        laws = _laws(moments, weights, squares, seen)
+        laws = _laws(moments, weights, squares, clipped_squares)
         percentile = 100.0 * laws[0].cdf(squares)
         outside = float(np.mean(percentile > FLAGGED))
         limits = _expected_range(laws, len(free))
@@ -358,26 +358,26 @@ def _mean_square(moments: NoisyMoments, weights: FloatArray) -> float:
     return float(weights @ np.diagonal(noisy_covariance(moments)))
 
 
-def _largest_mean(moments: NoisyMoments, weights: FloatArray, seen: FloatArray) -> float:
+def _largest_mean(moments: NoisyMoments, weights: FloatArray, clipped_squares: FloatArray) -> float:
     """Return what the mean of d² is at most: q, more by its noise, and as samples of n differ.
 
     Parameters
     ----------
-    seen : array, shape (m,)
+    clipped_squares : array, shape (m,)
         d² of the local records, clipped, whose variance is at hand.
     """
     mean = _mean_square(moments, weights)
     noise = (moments.sigma / FACTOR) ** 2 * float(weights @ weights)
     noise += (mean * moments.n_sd / moments.n) ** 2
-    return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(seen)) / moments.n)
+    return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(clipped_squares)) / moments.n)
 
 
 def _laws(
-    moments: NoisyMoments, weights: FloatArray, squares: FloatArray, seen: FloatArray
+    moments: NoisyMoments, weights: FloatArray, squares: FloatArray, clipped_squares: FloatArray
 ) -> list[Any]:
     """Return the law of d² that percentiles are of, then those that give the range."""
     freedom, mean = _freedom(moments, weights), _mean_square(moments, weights)
-    most = _largest_mean(moments, weights, seen)
+    most = _largest_mean(moments, weights, clipped_squares)
     return [
         _law(squares, freedom, mean, most, *shape)
         for shape in zip((TOP, *OTHER_TOPS), (TAIL, *OTHER_TAILS), strict=True)

@@ -206,8 +206,8 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     assert certainty is not None
     population = certainty.population
     parts = [(part.share, part.observed) for part in certainty.parts]
-    shares, seen = zip(*parts, strict=True)
-    bias, first = pooled_clipping(seen, shares), seen[0]
+    shares, moments = zip(*parts, strict=True)
+    bias, first = pooled_clipping(moments, shares), moments[0]
     noise = certainty.sample - bias
     along = sum(share * part.bias_line for share, part in parts) / first.length
     off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
@@ -265,8 +265,8 @@ def covariance(observed: NoisyMoments) -> FloatArray:
     """
     rough = np.diag(observed.rough)
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
-    kept = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
-    found = _nearest_semidefinite(rough + (vectors * kept) @ vectors.T)
+    signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
+    found = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
     clipped = in_coordinates(found, observed)
     return np.asarray(clipped + observed.added * observed.line)
 

@@ -158,9 +158,11 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     """
     entries = {name: read_released(one) for name, one in released.items()}
     nights = {name: one for name, one in entries.items() if isinstance(one, StreamEntry)}
-    seen = {name: one.noisy_moments for name, one in entries.items() if name not in nights}
-    none = [name for name, one in seen.items() if one.moment is None]
-    wide = {name: one.sigma for name, one in seen.items() if one.sigma > NOISY and name not in none}
+    moments = {name: one.noisy_moments for name, one in entries.items() if name not in nights}
+    none = [name for name, one in moments.items() if one.moment is None]
+    wide = {
+        name: one.sigma for name, one in moments.items() if one.sigma > NOISY and name not in none
+    }
     early = {name: reason for name, one in nights.items() if (reason := night_refusal(one))}
     if len(entries) - len(none) - len(wide) - len(early) >= 2:
         return ""
@@ -273,8 +275,8 @@ def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tup
         # by how much more the first moves the mean up than the second: below, above
         below, above = (
             np.sign(gap)
-            * _between_clips(seen, place, abs(gap), float(seen.limits[place]) * seen.length)
-            for place, gap, seen in (
+            * _between_clips(clip, place, abs(gap), float(clip.limits[place]) * clip.length)
+            for place, gap, clip in (
                 (1, float(ends[0]), first if ends[0] > 0.0 else second),
                 (2, float(ends[1]), first if ends[1] < 0.0 else second),
             )
@@ -349,10 +351,10 @@ def window_test(
                 "that clip"
             )
         return WindowTest(last, since, *sizes, None, reason)
-    seen = epoch_moments(stream, past, segment)
+    moments = epoch_moments(stream, past, segment)
     both = covariance_of(stream, nights, late, early)
     whole = late.covariance + early.covariance - both - both.T
-    whole = whole + covariance(seen) * (1.0 / late.n + 1.0 / early.n)
+    whole = whole + covariance(moments) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
     along = stream.frame.from_axes[0] if stream.frame.lines else None
     directions = _directions(along, stream.manifold, stream.centre)

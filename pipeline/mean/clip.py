@@ -380,20 +380,20 @@ ROUNDED = 4e-13
 
 def sizes_within(part: Sized, to: Interval | Clip, frame: Frame) -> FloatArray:
     """Return ρ of each record, (r, n): its ‖z‖, and what the interval leaves of x."""
-    (seen, size), many = part, np.size(to.low)
+    (records, size), many = part, np.size(to.low)
     if not frame.lines:
         return size
-    return _with_line(seen, size, *(np.full(many, end) for end in (to.low, to.high, to.weight)))
+    return _with_line(records, size, *(np.full(many, end) for end in (to.low, to.high, to.weight)))
 
 
 @compiled
 def _with_line(
-    seen: FloatArray, size: FloatArray, low: FloatArray, high: FloatArray, weight: FloatArray
+    records: FloatArray, size: FloatArray, low: FloatArray, high: FloatArray, weight: FloatArray
 ) -> FloatArray:
     """Return √(size² + (weight·t)²) of each record, t the way from the middle to the clipped x."""
     out = np.empty((len(low), size.shape[1]))
     for r in range(len(low)):
-        x, own = seen[r % len(seen), 0], size[r % len(size)]
+        x, own = records[r % len(records), 0], size[r % len(size)]
         middle = (low[r] + high[r]) / 2.0
         for n in range(len(x)):
             place = min(max(x[n], low[r]), high[r]) - middle

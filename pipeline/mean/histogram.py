@@ -313,7 +313,7 @@ def pairwise_covariances(
     step by step back, given each state.
     """
     repetitions, bins, states = aways.shape
-    chances, later, seen = np.empty((bins, states)), np.empty(states), np.empty(states)
+    chances, later, product = np.empty((bins, states)), np.empty(states), np.empty(states)
     for r in range(repetitions):
         away, onward = aways[r], onwards[r]
         for i in range(bins - 1):
@@ -322,8 +322,8 @@ def pairwise_covariances(
             later[:] = away[j]
             for i in range(j - 1, -1, -1):
                 for s in range(states):
-                    seen[s] = later[s] * onward[i + 1, s]
-                _times(seen, turned, later)
+                    product[s] = later[s] * onward[i + 1, s]
+                _times(product, turned, later)
                 total = 0.0
                 for s in range(states):
                     later[s] /= max(chances[i, s], 1e-300)
@@ -429,14 +429,14 @@ def merge(
     return smooth(merged, noise, tuning.SHELL_PRIOR, slack)[0]
 
 
-def survey_counts(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
+def survey_counts(rows: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
     """Return the number of records in each bin of the survey, (b,); see `survey_bins`."""
     inner = 0 if line is None else len(line.edges)
     total = inner + 1 + len(shells.edges) + 1 - shells.far
-    return np.bincount(survey_bins(seen, line, shells), minlength=total)
+    return np.bincount(survey_bins(rows, line, shells), minlength=total)
 
 
-def survey_bins(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
+def survey_bins(rows: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:
     """Return the number of each record's bin, (n,): of the contrast axis, or an outer shell.
 
     The shell of an outlier tells how far it is both off the contrast axis and along it, by the
@@ -444,16 +444,16 @@ def survey_bins(seen: FloatArray, line: LineBins | None, shells: ShellBins) -> N
 
     Parameters
     ----------
-    seen : array, shape (n, d)
+    rows : array, shape (n, d)
         Records in the axes of the frame, seen from the prior's centre; the contrast axis is
         absolute.
     """
-    lines, edges, ahead = 0, np.empty(0), np.zeros(len(seen))
+    lines, edges, ahead = 0, np.empty(0), np.zeros(len(rows))
     if line is not None:
         lines, edges = 1, line.edges
-        ahead = np.abs(seen[:, 0] - line.start) / tuning.LINE_WEIGHT
-    spot = np.searchsorted(edges, seen[:, 0])
-    size = sizes(seen, np.zeros(seen.shape[1]), lines)
+        ahead = np.abs(rows[:, 0] - line.start) / tuning.LINE_WEIGHT
+    spot = np.searchsorted(edges, rows[:, 0])
+    size = sizes(rows, np.zeros(rows.shape[1]), lines)
     shell = np.searchsorted(shells.edges, np.maximum(size, ahead))
     off_line = np.searchsorted(shells.edges, size) >= shells.far
     return np.where(off_line, len(edges) + 1 + shell - shells.far, spot)

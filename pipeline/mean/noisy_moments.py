@@ -421,28 +421,28 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     if observed.moment is None:
         return frame
     lines, edge = frame.lines, column(noise_edge(observed))
-    seen = noisy_covariance(observed)[..., lines:, lines:]
-    if seen.ndim == 2:
-        seen = seen[None]
-    trace, rest = np.trace(seen, axis1=-2, axis2=-1), frame.from_axes[..., lines:, :]
+    noisy = noisy_covariance(observed)[..., lines:, lines:]
+    if noisy.ndim == 2:
+        noisy = noisy[None]
+    trace, rest = np.trace(noisy, axis1=-2, axis2=-1), frame.from_axes[..., lines:, :]
     squares = (rest**2).reshape(*rest.shape[:-2], -1).sum(axis=-1)
     usual = rest @ rest.swapaxes(-1, -2) * (trace / squares)[:, None, None]
-    values, vectors = np.linalg.eigh(seen - usual)
+    values, vectors = np.linalg.eigh(noisy - usual)
     rows = np.flatnonzero((trace > 0.0) & (np.abs(values) > edge).any(axis=-1))
-    kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    wanted = usual + (vectors * kept[..., None, :]) @ vectors.swapaxes(-1, -2)
-    rest = np.broadcast_to(rest, (len(seen), *rest.shape[-2:]))
+    signal = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+    target = usual + (vectors * signal[..., None, :]) @ vectors.swapaxes(-1, -2)
+    rest = np.broadcast_to(rest, (len(noisy), *rest.shape[-2:]))
     if not len(rows):
         return frame
     root = np.linalg.cholesky(usual[rows])
     inverse = np.linalg.inv(root)
-    ratios, axes = np.linalg.eigh(inverse @ wanted[rows] @ inverse.swapaxes(-1, -2))
+    ratios, axes = np.linalg.eigh(inverse @ target[rows] @ inverse.swapaxes(-1, -2))
     ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
     turned = rest[rows].swapaxes(-1, -2) @ root @ axes
     squares, directions = np.linalg.eigh((turned * ratios[:, None]) @ turned.swapaxes(-1, -2))
     lengths = np.maximum(squares[:, lines:], 0.0) ** 0.25
     shapes = scaled(frame.basis, lines, lengths, directions[..., lines:])
-    return shapes.at(0) if observed.vector.ndim == 1 else frame.put(rows, shapes, len(seen))
+    return shapes.at(0) if observed.vector.ndim == 1 else frame.put(rows, shapes, len(noisy))
 
 
 EXCESS = 1e-12

@@ -566,8 +566,8 @@ class SurveyedRecords:
             centres[usual] = vectors_times(moved, self.frame.to_axes)
         log, known = records.logarithms
 
-        def sized(seen: FloatArray) -> Sized:
-            return seen, sizes_around(seen, centres, frame.lines)
+        def sized(coordinates: FloatArray) -> Sized:
+            return coordinates, sizes_around(coordinates, centres, frame.lines)
 
         def see(held: Sequence[Any], views: Sequence[Any]) -> Sized:
             ends = [len(part) for part in held]
@@ -579,10 +579,10 @@ class SurveyedRecords:
                 else:
                     logs = log(points[r], held[r % len(held)])
                     in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
-            seen, size = sized(out)
+            coordinates, size = sized(out)
             for r, end in enumerate(ends if len(ends) == many else ()):
                 size[r, end:] = np.nan
-            return seen, size
+            return coordinates, size
 
         def see_part(part: Point) -> Sized:
             shared = to_frame(space, self.frame, records.centre, part) if usual.any() else part
@@ -597,16 +597,16 @@ class SurveyedRecords:
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""
-        records, (seen, places) = self.records.sample(rows), self._held
+        records, (coordinates, places) = self.records.sample(rows), self._held
         counts = np.bincount(places[rows], minlength=len(self.counts))
-        parts = InMemory(len(rows), np.take(seen, rows, axis=1).T)
+        parts = InMemory(len(rows), np.take(coordinates, rows, axis=1).T)
         return replace(self, records=records, parts=parts, counts=counts)
 
     @cached_property
     def _held(self) -> tuple[FloatArray, NDArray[np.int64]]:
         """The records in the axes, (d, n), and the bin of each, of those in memory."""
-        seen = np.concatenate(list(self.parts))
-        return np.ascontiguousarray(seen.T), survey_bins(seen, *self.bins)
+        coordinates = np.concatenate(list(self.parts))
+        return np.ascontiguousarray(coordinates.T), survey_bins(coordinates, *self.bins)
 
     def steady(self, points: Point) -> NDArray[np.bool_]:
         """Tell which outer shells of the survey, around the prior's centre, hold around points."""

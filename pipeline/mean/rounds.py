@@ -443,7 +443,7 @@ def _clipped_vectors(
     def own(each: FloatArray) -> FloatArray:
         return each if len(each) <= len(rows) else each[rows]
 
-    sized = ((own(seen), own(size)) for seen, size in parts)
+    sized = ((own(records), own(size)) for records, size in parts)
     means = clipped_means(sized, source.divisor, to, paired=paired)
     found = zip(rows.tolist(), means, strict=True)
     return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in found}

@@ -176,26 +176,26 @@ Sized: TypeAlias = tuple[FloatArray, FloatArray]
 is 1 long where all have the same. The latter is no number where a repetition has fewer records."""
 
 
-def as_repetition(seen: FloatArray, size: FloatArray) -> Sized:
+def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
     """Return records in some axes, (m, d), and their ‖z − centre‖, (m,), of one repetition."""
-    return np.ascontiguousarray(seen.T)[None], size[None]
+    return np.ascontiguousarray(records.T)[None], size[None]
 
 
-def sizes(seen: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
+def sizes(records: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
     """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
-    coordinates = np.ascontiguousarray(seen.T)[None]
+    coordinates = np.ascontiguousarray(records.T)[None]
     found: FloatArray = sizes_around(coordinates, np.array([centre]), lines)[0]
     return found
 
 
 @compiled
-def sizes_around(seen: FloatArray, centres: FloatArray, lines: int) -> FloatArray:
+def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatArray:
     """Return the same around the centres of r repetitions, (r, n), of records as in `Sized`."""
-    repetitions, many = len(centres), seen.shape[2]
+    repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
     for r in range(repetitions):
-        own, found = seen[r % len(seen)], out[r]
-        for i in range(lines, seen.shape[1]):
+        own, found = records[r % len(records)], out[r]
+        for i in range(lines, records.shape[1]):
             for n in range(many):
                 found[n] += (own[i, n] - centres[r, i]) ** 2
         for n in range(many):
@@ -205,7 +205,7 @@ def sizes_around(seen: FloatArray, centres: FloatArray, lines: int) -> FloatArra
 
 @compiled
 def _write_halves(
-    seen: FloatArray,
+    records: FloatArray,
     size: FloatArray,
     start: int,
     many: int,
@@ -226,11 +226,11 @@ def _write_halves(
     ones: (2d, many). No number counts as 0. Where overshoots have a place in `beyond`, vectors of
     records that overshoot are shortened, see `_shortened`, and 2⁴⁰ times their sums are added.
     """
-    d = len(seen)
+    d = len(records)
     places, scales = np.zeros(many), np.zeros(many)
     middle = 0.5 * (low + high)
     for n in range(many):
-        whole, x = size[start + n], seen[0, start + n]
+        whole, x = size[start + n], records[0, start + n]
         if whole != whole:
             continue
         if lines:
@@ -242,13 +242,13 @@ def _write_halves(
             scales[n] = 1.0 if outside <= 0.0 else room / whole
         if len(beyond) and (outside > 0.0 or (lines and not low <= x <= high)):
             along = (places[n] / units[0]) ** 2 if lines else 0.0
-            square = _square(seen[:, start + n], centre, units, lines, scales[n], along)
+            square = _square(records[:, start + n], centre, units, lines, scales[n], along)
             short = _shortened(x, outside, square, lines, low, high, reach, beyond)
             places[n] *= short
             scales[n] *= short
     for i in range(d):
         per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
-        own = seen[i, start : start + many]
+        own = records[i, start : start + many]
         for n in range(many):
             term = np.rint(scales[n] * (own[n] - centre[i]) * per) if scales[n] > 0.0 else 0.0
             if i < lines:
@@ -257,12 +257,12 @@ def _write_halves(
             lower[n] = term - upper[n] * 2.0**HALF
 
 
-def clipped_halves(seen: FloatArray, to: "Clipping") -> FloatArray:
+def clipped_halves(records: FloatArray, to: "Clipping") -> FloatArray:
     """Return the halves of 2⁴⁰ times the vectors of records, (2d, n)."""
-    own, size = as_repetition(seen, sizes(seen, to.centre, to.lines))
-    halves, beyond = np.empty((2 * len(to.units), len(seen))), np.zeros(to.overshoots, np.int64)
+    own, size = as_repetition(records, sizes(records, to.centre, to.lines))
+    halves, beyond = np.empty((2 * len(to.units), len(records))), np.zeros(to.overshoots, np.int64)
     reach = np.ones(3) if to.reach is None else to.reach
-    _write_halves(own[0], size[0], 0, len(seen), *to[:-1], reach, beyond, halves)
+    _write_halves(own[0], size[0], 0, len(records), *to[:-1], reach, beyond, halves)
     return halves
 
 
@@ -376,7 +376,7 @@ class Clipping(NamedTuple):
 
 @compiled
 def _add_each(
-    seen: FloatArray,
+    records: FloatArray,
     size: FloatArray,
     start: int,
     stop: int,
@@ -397,10 +397,10 @@ def _add_each(
 
     Of each repetition, the first axis of all arrays but the `Sized` ones.
     """
-    d = seen.shape[1]
+    d = records.shape[1]
     halves = np.empty((2 * d, min(block, stop - start)))
     for r in range(len(units)):
-        own, beyond = (seen[r % len(seen)], size[r % len(size)]), sums[r, d:]
+        own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
         for begin in range(start, stop, block):
             many = min(block, stop - begin)
             to = (low[r], high[r], weight[r], radius[r], reach[r])
@@ -426,10 +426,10 @@ def clipped_totals(
     own: Any = np.array(to.centre), to.units, to.lines, *(np.array(one, float) for one in to[3:7])
     whole = np.zeros((many, d + to.overshoots), object)
     digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
-    for seen, size in parts:
+    for records, size in parts:
         for start in range(0, size.shape[1], BLOCK):
             stop, sums = min(start + BLOCK, size.shape[1]), np.zeros(whole.shape, np.int64)
-            _add_each(seen, size, start, stop, PRODUCTS, paired, sums, digits, reach, *own)
+            _add_each(records, size, start, stop, PRODUCTS, paired, sums, digits, reach, *own)
             whole += sums
     return whole, digits
 

@@ -139,7 +139,7 @@ def _radius_kernel(
         np.random.seed(seeds[c])
         scale = step * sigmas[c]
         radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
-        moves = kept = 0
+        moves = entries = 0
         for t in range(burn_in):
             across = 0.0
             if dim > 1:
@@ -156,9 +156,9 @@ def _radius_kernel(
             if np.random.standard_exponential() >= (proposal - radius) / sigmas[c]:
                 radius = proposal
                 moves += 1
-            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
-                trace[c, kept] = radius / sigmas[c]
-                kept += 1
+            if (t + 1 - half) * keep >= (entries + 1) * (burn_in - half):
+                trace[c, entries] = radius / sigmas[c]
+                entries += 1
         last[c, 0], accepted[c] = radius, moves / burn_in
     return True
 
@@ -200,7 +200,7 @@ def _spd_kernel(
         for i in range(len(current)):
             current[i] = scale * np.random.standard_normal()
         density = _spd_log_density(current, sigmas[c])
-        moves = kept = 0
+        moves = entries = 0
         for t in range(burn_in):
             for i in range(len(current)):
                 proposal[i] = current[i] + scale * np.random.standard_normal()
@@ -209,9 +209,9 @@ def _spd_kernel(
                 current[:] = proposal
                 density = proposed
                 moves += 1
-            if (t + 1 - half) * keep >= (kept + 1) * (burn_in - half):
-                trace[c, kept] = math.sqrt((current * current).sum()) / sigmas[c]
-                kept += 1
+            if (t + 1 - half) * keep >= (entries + 1) * (burn_in - half):
+                trace[c, entries] = math.sqrt((current * current).sum()) / sigmas[c]
+                entries += 1
         accepted[c] = moves / burn_in
     return True
 
@@ -252,7 +252,7 @@ def geodesic_chains(
     state = np.broadcast_to(center, (chains, *manifold.point_shape)).copy()
     density = log_density(state)
     accepted, trace = np.zeros(chains), np.empty((chains, settings.keep))
-    half, kept = settings.burn_in - settings.burn_in // 2, 0
+    half, entries = settings.burn_in - settings.burn_in // 2, 0
     for t in range(-1, settings.burn_in):
         proposal = manifold.exp(state, scale * rng.standard_normal((chains, manifold.dim)))
         proposed = log_density(proposal)
@@ -262,9 +262,9 @@ def geodesic_chains(
             move = rng.standard_exponential(chains) >= density - proposed
             accepted += move
         state[move], density[move] = proposal[move], proposed[move]
-        if (t + 1 - half) * settings.keep >= (kept + 1) * (settings.burn_in - half):
-            trace[:, kept] = manifold.dist(center, state) / sigmas
-            kept += 1
+        if (t + 1 - half) * settings.keep >= (entries + 1) * (settings.burn_in - half):
+            trace[:, entries] = manifold.dist(center, state) / sigmas
+            entries += 1
     return ChainRun(manifold.log(center, state), accepted / settings.burn_in, trace)
 
 

@@ -286,7 +286,7 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
         When fewer than one in `LIMIT` candidates is accepted, or an acceptance probability is
         above 1 by more than rounding.
     """
-    kept: list[FloatArray] = []
+    batches: list[FloatArray] = []
     accepted = tried = 0
     while accepted < size:
         share = max(accepted, 1) / tried if tried else 1.0
@@ -298,14 +298,14 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
                 "; the bound under the proposal does not hold for this input"
             )
         chosen = candidates[np.log(1.0 - rng.random(count)) <= log_probability]
-        kept.append(chosen)
+        batches.append(chosen)
         accepted, tried = accepted + len(chosen), tried + count
         if tried > LIMIT * (accepted + 1):
             raise ConvergenceError(
                 f"rejection gave {accepted} of {size} draws after {tried} candidates; "
                 "choose a larger budget or more records"
             )
-    return Accepted(np.concatenate(kept)[:size], accepted / tried)
+    return Accepted(np.concatenate(batches)[:size], accepted / tried)
 
 
 def growth(k: int) -> float:

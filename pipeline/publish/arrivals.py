@@ -59,16 +59,16 @@ class Arrivals:
         """Show no value."""
         return "Arrivals(…)"
 
-    def only(self, kept: Sequence[bool]) -> "Arrivals":
+    def only(self, keep: Sequence[bool]) -> "Arrivals":
         """Return the privacy units that are retained."""
-        mask = np.array(kept, dtype=bool)
+        mask = np.array(keep, dtype=bool)
         place = np.cumsum(mask) - 1
-        mine = [mask[owner] for owner in self.owners]
+        entries = [mask[owner] for owner in self.owners]
         return Arrivals(
-            tuple(unit for unit, is_in in zip(self.units, kept, strict=True) if is_in),
-            tuple(label for label, is_in in zip(self.labels, kept, strict=True) if is_in),
-            tuple(points[rows] for points, rows in zip(self.points, mine, strict=True)),
-            tuple(place[owner[rows]] for owner, rows in zip(self.owners, mine, strict=True)),
+            tuple(unit for unit, is_in in zip(self.units, keep, strict=True) if is_in),
+            tuple(label for label, is_in in zip(self.labels, keep, strict=True) if is_in),
+            tuple(points[rows] for points, rows in zip(self.points, entries, strict=True)),
+            tuple(place[owner[rows]] for owner, rows in zip(self.owners, entries, strict=True)),
             self.images,
         )
 
@@ -79,10 +79,10 @@ class Arrivals:
         may then have too few of. Which are left out depends on how many each class has, and on no
         record.
         """
-        kept = np.ones(len(self.units), dtype=bool)
-        while few := [own for own in self.owners if 0 < np.count_nonzero(kept[own]) < fewest]:
-            kept[np.concatenate(few)] = False
-        return self.only(kept.tolist())
+        keep = np.ones(len(self.units), dtype=bool)
+        while few := [own for own in self.owners if 0 < np.count_nonzero(keep[own]) < fewest]:
+            keep[np.concatenate(few)] = False
+        return self.only(keep.tolist())
 
     def together(self, fewest: int) -> "Arrivals":
         """Return the privacy units, or none where there are fewer than `fewest` of all classes."""
@@ -124,15 +124,15 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
             records = list(dict.fromkeys(units))  # the images of one follow each other
         for row, unit in zip(rows.tolist(), units, strict=True):
             images[row] = unit
-        kept = []
+        first = []
         for record, (unit, digest) in enumerate(zip(records, made_of, strict=True)):
             if source.people is not None or unit not in classes:
-                kept.append(record)
+                first.append(record)
                 own = f"{label} {name}" + f" {digest.hex()}" * (source.people is not None)
                 classes.setdefault(unit, []).append(own)
         parts = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
-        points.append(np.concatenate(parts)[kept])
-        owners.append([records[record] for record in kept])
+        points.append(np.concatenate(parts)[first])
+        owners.append([records[record] for record in first])
     place = {unit: index for index, unit in enumerate(classes)}
     return Arrivals(
         tuple(classes),
@@ -179,8 +179,8 @@ def find_unread(
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
     is_new = [stamp not in known for stamp in stamps]
-    kept, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
-    return Unread(source.only(kept) if len(kept) else None, new, known.intersection(stamps))
+    unread, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
+    return Unread(source.only(unread) if len(unread) else None, new, known.intersection(stamps))
 
 
 def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:

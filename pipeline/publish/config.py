@@ -230,11 +230,11 @@ class ReleaseConfig(Record):
     @property
     def nights(self) -> StreamPlan | None:
         """How it is spread over nights, of a stream."""
-        told = self.stream
-        if told is None:
+        stream = self.stream
+        if stream is None:
             return None
-        again = later_openings(told.opening)
-        return StreamPlan(self.cost, told.horizon, told.opening, self.secret, again)
+        again = later_openings(stream.opening)
+        return StreamPlan(self.cost, stream.horizon, stream.opening, self.secret, again)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -199,9 +199,9 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
     """Return the stream of a class that the settings of a document say."""
     assert settings.stream is not None
     budget, known = budget_from(settings.definition, settings.budget), settings.domain
-    told = settings.stream
-    again = later_openings(told.opening)
-    plan = StreamPlan(budget, told.horizon, told.opening, settings.secret, again)
+    stream = settings.stream
+    again = later_openings(stream.opening)
+    plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
     return StreamMechanism(plan, known, MANIFOLDS[settings.manifold](k=known.k))
 
 

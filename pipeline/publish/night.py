@@ -419,13 +419,13 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     found = rendering_settings(find_card(config.dataset))
     for key in sorted(found.keys() | then.keys()):
         if found.get(key) != then.get(key):
-            told = [
+            settings = [
                 f"{key} = {json.dumps(one[key])}" if key in one else f"no {key}"
                 for one in (then, found)
             ]
             raise MismatchError(
                 "all nights of a stream add up images that were made of files in one way: the card "
-                f"of {config.name!r} had {told[0]} when it was opened, found {told[1]} in "
+                f"of {config.name!r} had {settings[0]} when it was opened, found {settings[1]} in "
                 f"{config.dataset}; set it back, or give the config another name: that is another "
                 "stream, and is charged"
             )
@@ -684,21 +684,21 @@ def _window(found: ClassHistory, nights: int) -> WindowPart | None:
     With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A. Where
     labels are secret it is not, by the noise of the counts, and is stated besides.
     """
-    seen = window_mean(found.stream, found.nights, nights)
-    if seen is None:
+    window = window_mean(found.stream, found.nights, nights)
+    if window is None:
         return None
     into = found.stream.frame.to_axes
     secret = found.stream.plan.secret
-    noise: dict[str, Any] = {"n_sd": seen.n_sd, "covariance": seen.covariance} if secret else {}
+    noise: dict[str, Any] = {"n_sd": window.n_sd, "covariance": window.covariance} if secret else {}
     return WindowPart.model_construct(
         nights=nights,
-        first=seen.first,
-        last=seen.last,
-        n=seen.n,
+        first=window.first,
+        last=window.last,
+        n=window.n,
         **noise,
-        point=seen.point,
-        coordinates=seen.offset,
-        variances=(into.T @ seen.covariance @ into).diagonal(),
+        point=window.point,
+        coordinates=window.offset,
+        variances=(into.T @ window.covariance @ into).diagonal(),
     )
 
 
@@ -710,7 +710,7 @@ def _statement(
     last = {found.name: found.nights[-1] for found in classes}
     horizon, left = account.horizon, account.horizon - held.night
     follows = None if config.stream is None else config.stream.follows
-    told = privacy_statement(
+    statement = privacy_statement(
         config.promise,
         n_by_class={} if config.secret else {name: night.n_so_far for name, night in last.items()},
         total=classes[0].nights[-1].n_so_far if config.secret else None,
@@ -733,7 +733,7 @@ def _statement(
     if config.secret:
         entered = f"{classes[0].nights[-1].units}, of all classes together"
     return [
-        *told.items(),
+        *statement.items(),
         (f"{unit.capitalize()}s of this night (exact)", entered),
         ("Horizon", f"night {held.night} of {horizon}; {left} left"),
         (

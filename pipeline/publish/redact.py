@@ -110,9 +110,9 @@ def _put_off() -> ExitStack:
 def _descriptor_into_nothing() -> Iterator[None]:
     """Point file descriptor 2 to the null device; one that is closed is closed again."""
     _flush()
-    kept: int | None = None
+    original: int | None = None
     with suppress(OSError):  # a service may run without
-        kept = os.dup(STDERR)
+        original = os.dup(STDERR)
     nothing = os.open(os.devnull, os.O_WRONLY)
     if nothing != STDERR:
         os.dup2(nothing, STDERR)
@@ -121,11 +121,11 @@ def _descriptor_into_nothing() -> Iterator[None]:
         yield
     finally:
         _flush()  # what is still held back was said inside
-        if kept is None:
+        if original is None:
             os.close(STDERR)
         else:
-            os.dup2(kept, STDERR)
-            os.close(kept)
+            os.dup2(original, STDERR)
+            os.close(original)
 
 
 def _flush() -> None:

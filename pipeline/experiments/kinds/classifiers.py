@@ -43,14 +43,14 @@ class Classes(NamedTuple):
     ----------
     name : str
         Of all of them together.
-    seen : tuple of Population
+    populations : tuple of Population
         What is released of each class.
     unseen : tuple of array, optional
-        What is classified; None where that is a half of `seen`.
+        What is classified; None where that is a half of `populations`.
     """
 
     name: str
-    seen: tuple[Population, ...]
+    populations: tuple[Population, ...]
     unseen: tuple[Point, ...] | None
 
     def split(
@@ -58,9 +58,11 @@ class Classes(NamedTuple):
     ) -> tuple[Sequence[NDArray[np.int64]], Sequence[Point]]:
         """Return rows of what is released in one repetition, and what is classified."""
         if self.unseen is not None:
-            return [np.arange(one.own) for one in self.seen], self.unseen
-        halves = [np.array_split(rng.permutation(one.own), 2) for one in self.seen]
-        unseen = [one.records.placed[half[1]] for one, half in zip(self.seen, halves, strict=True)]
+            return [np.arange(one.own) for one in self.populations], self.unseen
+        halves = [np.array_split(rng.permutation(one.own), 2) for one in self.populations]
+        unseen = [
+            one.records.placed[half[1]] for one, half in zip(self.populations, halves, strict=True)
+        ]
         return [half[0] for half in halves], unseen
 
 
@@ -71,7 +73,7 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
     def records(*splits: str) -> tuple[Point, ...]:
         return tuple(placed_images(run, mine, splits or run.config.splits) for mine in run.labels)
 
-    def seen(*splits: str) -> tuple[Population, ...]:
+    def populations(*splits: str) -> tuple[Population, ...]:
         return tuple(population(points, setting) for points in records(*splits))
 
     others = tuple(name for name in ("train", "val") if any(source.counts(name)))
@@ -79,8 +81,8 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
         source.counts(TEST)[mine] and source.counts(others)[mine] for mine in run.labels
     )
     if known:
-        return Classes("all classes", seen(*others), records(TEST)), setting
-    return Classes("all classes", seen(), None), setting
+        return Classes("all classes", populations(*others), records(TEST)), setting
+    return Classes("all classes", populations(), None), setting
 
 
 class Draw(NamedTuple):
@@ -88,7 +90,7 @@ class Draw(NamedTuple):
 
     setting: Setting
     released: Sequence[Release]
-    seen: Sequence[Records]
+    samples: Sequence[Records]
 
 
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
@@ -100,14 +102,14 @@ def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
 
 
 def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
-    seen = [moments for one in draw.released for moments in one.moments]
-    if all(one.moment is None for one in seen):
+    moments = [each for one in draw.released for each in one.moments]
+    if all(one.moment is None for one in moments):
         return None
     return lda(draw.released, **({} if series.ridge is None else {"ridge": series.ridge}))
 
 
 def _means(draw: Draw) -> Point:
-    return np.stack([one.frechet.point for one in draw.seen])
+    return np.stack([one.frechet.point for one in draw.samples])
 
 
 def _plain_nearest(draw: Draw) -> Discriminants:
@@ -116,7 +118,7 @@ def _plain_nearest(draw: Draw) -> Discriminants:
 
 def _plain_lda(draw: Draw) -> Discriminants:
     space, means = space_of(draw.setting), _means(draw)
-    places = [space.log(means[0], one.placed) for one in draw.seen]
+    places = [space.log(means[0], one.placed) for one in draw.samples]
     spreads = [np.cov(one, rowvar=False, bias=True) for one in places]
     within = np.average(spreads, axis=0, weights=[len(one) for one in places])
     return discriminants_of_means(space, means, within)
@@ -161,16 +163,17 @@ def columns(
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
     errors, n = list[float](), 0
     times = max(setting.repetitions(cell.series) for cell in cells)
-    for batch in batches(times, sum(one.own for one in classes.seen)):
+    for batch in batches(times, sum(one.own for one in classes.populations)):
         splits = [classes.split(rng) for _ in batch]
-        samples = [[rng.permutation(rows)[: series.n] for rows in seen] for seen, _ in splits]
+        samples = [[rng.permutation(rows)[: series.n] for rows in each] for each, _ in splits]
         each = [
             one.release_each(own, budget, series.plan, rng)
-            for one, own in zip(classes.seen, zip(*samples, strict=True), strict=True)
+            for one, own in zip(classes.populations, zip(*samples, strict=True), strict=True)
         ]
         for (_, unseen), rows_drawn, *released in zip(splits, samples, *each, strict=True):
             drawn = [
-                one.records.sample(own) for one, own in zip(classes.seen, rows_drawn, strict=True)
+                one.records.sample(own)
+                for one, own in zip(classes.populations, rows_drawn, strict=True)
             ]
             n = min(one.n for one in drawn)
             draw = Draw(setting, released, drawn)

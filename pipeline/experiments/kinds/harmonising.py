@@ -47,27 +47,27 @@ class Sites(NamedTuple):
     ----------
     name : str
         Of all classes together.
-    seen : tuple of Population
+    populations : tuple of Population
         By scanner, the images in one order.
     truth : array, shape (n,)
         Class of each.
     """
 
     name: str
-    seen: tuple[Population, ...]
+    populations: tuple[Population, ...]
     truth: NDArray[np.int64]
 
 
 def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
     """Return the images of all classes of a run; `label` is that of the first."""
-    setting, splits, seen = image_setting(run), run.config.splits, []
+    setting, splits, populations = image_setting(run), run.config.splits, []
     for number, (name, amount) in enumerate(SCANNERS):
         rng = np.random.default_rng(stream_seed(run.config, f"scanner {number}"))
         change = partial(CHANGES[name], amount=amount, rng=rng) if name in CHANGES else None
         places = [placed_images(run, mine, splits, change) for mine in run.labels]
-        seen.append(population(np.concatenate(places), setting))
+        populations.append(population(np.concatenate(places), setting))
     truth = np.repeat(np.arange(len(places)), [len(part) for part in places])
-    return Sites("all classes", tuple(seen), truth), setting
+    return Sites("all classes", tuple(populations), truth), setting
 
 
 class Division(NamedTuple):
@@ -82,8 +82,8 @@ class Division(NamedTuple):
     @property
     def coordinates(self) -> FloatArray:
         """The images of all sites in coordinates at the origin, (s, n, d)."""
-        space = self.sites.seen[0].records.space
-        every = zip(self.sites.seen, self.rows, strict=True)
+        space = self.sites.populations[0].records.space
+        every = zip(self.sites.populations, self.rows, strict=True)
         return np.stack([space.log(space.origin, one.records.placed[rows]) for one, rows in every])
 
     def released(self, series: SeriesConfig, parts: Sequence[Sequence[NDArray[np.int64]]]) -> Any:
@@ -91,7 +91,7 @@ class Division(NamedTuple):
         budget = self.setting.config.budget(self.budget)
         return {
             str(site): [one.release_each([part], budget, series.plan, self.rng)[0] for part in own]
-            for site, (one, own) in enumerate(zip(self.sites.seen, parts, strict=True))
+            for site, (one, own) in enumerate(zip(self.sites.populations, parts, strict=True))
         }
 
 
@@ -104,7 +104,7 @@ def _released(
         found = harmonise(division.released(series, parts))
     except ConfigError:  # all maps would be noise: they stay as they are
         return places
-    space = division.sites.seen[0].records.space
+    space = division.sites.populations[0].records.space
     origin = space.log(space.origin, found.base)
     maps = [found.map_of(str(site)) for site in range(len(places))]
     return np.stack(
@@ -144,7 +144,7 @@ def harmonise_sites(
     sites: Sites, setting: Setting, cell: Cell, noise: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: one division between sites a repetition, as in all cells."""
-    many, whole, found = len(sites.seen), len(sites.truth), []
+    many, whole, found = len(sites.populations), len(sites.truth), []
     n = min(cell.series.n or whole // many, whole // many)
     for repetition in range(setting.repetitions(cell.series)):
         rng = np.random.default_rng([stream_seed(setting.config, "sites"), repetition])
@@ -169,7 +169,7 @@ def score(
     many, n, d = places.shape
     flat, label = places.reshape(-1, d), truth.ravel()
     site, (first, second) = np.repeat(np.arange(many), n), np.array_split(order, 2)
-    told = discriminants(flat[first], site[first], flat[second]).argmax(axis=1) == site[second]
+    right = discriminants(flat[first], site[first], flat[second]).argmax(axis=1) == site[second]
     areas = []
     for one in range(many):
         here = site == one
@@ -180,7 +180,7 @@ def score(
         areas += [area(odds[c], label[here] == c) for c in chosen]
     away = places.mean(axis=1) - flat.mean(axis=0)
     apart = float(np.sqrt(np.mean(np.sum(away**2, axis=1))))
-    return float(np.mean(told)), float(np.mean(areas)), apart
+    return float(np.mean(right)), float(np.mean(areas)), apart
 
 
 def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatArray) -> FloatArray:

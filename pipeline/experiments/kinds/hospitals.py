@@ -71,11 +71,11 @@ def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
     One release is taken as it is, and has no p-value; nor have several without a second moment,
     whose means are averaged by size.
     """
-    seen = [one.noisy_moments for one in released]
-    sizes = [one.n for one in seen]
+    moments = [one.noisy_moments for one in released]
+    sizes = [one.n for one in moments]
     if len(released) == 1:
         return released[0].point, np.nan, True
-    if all(one.moment is None for one in seen):
+    if all(one.moment is None for one in moments):
         space = released[0].space
         places = space.log(space.origin, np.stack([one.outputs[0] for one in released]))
         mean = space.exp(space.origin, np.average(places, axis=0, weights=sizes))
@@ -90,9 +90,9 @@ def noise_of(released: Sequence[Release]) -> float:
 
     It is that of the mean of all by size before anything is shrunk, exactly; nothing else.
     """
-    seen = [one.noisy_moments for one in released]
-    whole = sum(one.n for one in seen)
-    parts: list[FloatArray] = [(one.n / whole) ** 2 * one.noise for one in seen]
+    moments = [one.noisy_moments for one in released]
+    whole = sum(one.n for one in moments)
+    parts: list[FloatArray] = [(one.n / whole) ** 2 * one.noise for one in moments]
     return float(np.sqrt(sum(np.trace(part) for part in parts) / len(parts[0])))
 
 

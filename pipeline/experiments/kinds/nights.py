@@ -49,7 +49,7 @@ from pipeline.stream import (
 class Nights(NamedTuple):
     """One repetition: each night's records, and the nights that are looked at."""
 
-    told: NightsConfig
+    settings: NightsConfig
     stream: StreamMechanism
     budget: Budget
     batches: tuple[FloatArray, ...]
@@ -79,8 +79,8 @@ class Nights(NamedTuple):
 
     def all_so_far(self, budget: Budget) -> list[FloatArray]:
         """Return the adaptive mean of all records up to each night that is looked at."""
-        means = self.means({night: self.until(night) for night in self.told.shown}, budget)
-        return [means[night] for night in self.told.shown]
+        means = self.means({night: self.until(night) for night in self.settings.shown}, budget)
+        return [means[night] for night in self.settings.shown]
 
 
 class Found(NamedTuple):
@@ -103,7 +103,7 @@ def _stream(nights: Nights) -> Means:
         private = add_placed(stream, history, private, batch)
         night = draw_night(stream, history, private, units, noise=nights.noise(number))
         history.append(night)
-        if night.night in nights.told.shown:
+        if night.night in nights.settings.shown:
             found = cumulative_mean(stream, history)
             yield None if found is None else Found(found.offset, _region(nights, history, found))
 
@@ -123,7 +123,7 @@ def _one(nights: Nights) -> Means:
 
 
 def _anew(nights: Nights) -> Means:
-    share = 1.0 / nights.told.horizon
+    share = 1.0 / nights.settings.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
     yield from map(Found, nights.all_so_far(budget))
 
@@ -134,7 +134,7 @@ def _average(nights: Nights) -> Means:
     for night, batch in enumerate(nights.batches, start=1):
         total += len(batch) * means[night]
         n += len(batch)
-        if night in nights.told.shown:
+        if night in nights.settings.shown:
             yield Found(total / n)
 
 
@@ -152,19 +152,19 @@ def release_nights(
     records: Callable[[str], Records], setting: Setting, cell: Cell, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: each night that is looked at, in each repetition."""
-    config, told, series = setting.config, setting.config.nights, cell.series
-    assert told is not None  # as the kind is nights
+    config, settings, series = setting.config, setting.config.nights, cell.series
+    assert settings is not None  # as the kind is nights
     placed, seed = records(series.records).placed, stream_seed(config, f"{cell.label}/nights")
-    budget, opening = config.budget(cell.value, series), series.opening or told.opening
+    budget, opening = config.budget(cell.value, series), series.opening or settings.opening
     secret, again = series.nights == "stream of secret labels", later_openings(opening)
-    plan = StreamPlan(budget, told.horizon, opening, secret, again)
+    plan = StreamPlan(budget, settings.horizon, opening, secret, again)
     # the records are in the chart already
     stream = StreamMechanism(plan, setting.domain, FlatChart(setting.manifold))
     rows: list[tuple[Any, ...]] = []
     for repetition in range(setting.repetitions(series)):
-        come = arrivals(placed, told, np.random.default_rng((seed, repetition)))
-        nights = Nights(told, stream, budget, come, seed, repetition)
-        for night, found in zip(told.shown, SERIES[series.nights](nights), strict=True):
+        come = arrivals(placed, settings, np.random.default_rng((seed, repetition)))
+        nights = Nights(settings, stream, budget, come, seed, repetition)
+        for night, found in zip(settings.shown, SERIES[series.nights](nights), strict=True):
             units = nights.until(night)
             numbers = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
             status = "held back" if found is None else "ok"
@@ -184,10 +184,10 @@ def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float
 
 
 def arrivals(
-    placed: FloatArray, told: NightsConfig, rng: np.random.Generator
+    placed: FloatArray, settings: NightsConfig, rng: np.random.Generator
 ) -> tuple[FloatArray, ...]:
     """Return the records of each night, up to the last that is looked at."""
-    sizes = rng.integers(told.units[0], told.units[1], size=told.shown[-1], endpoint=True)
+    sizes = rng.integers(*settings.units, size=settings.shown[-1], endpoint=True)
     rounds = range(-(-int(sizes.sum()) // len(placed)))
     order = np.concatenate([rng.permutation(len(placed)) for _ in rounds])[: sizes.sum()]
     return tuple(placed[rows] for rows in np.split(order, np.cumsum(sizes)[:-1]))

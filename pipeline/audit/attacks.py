@@ -284,6 +284,7 @@ class AdaptiveTranscripts:
     together: ClassVar[int] = 8
     ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / RECORDS
+    law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
     @property
     def class_budget(self) -> Budget:
@@ -398,6 +399,7 @@ class LabelTranscripts(AdaptiveTranscripts):
     labels: Callable[[int], Labels] = Labels
     ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
     sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "for each class as of the adaptive mean, sums in place of means"
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records of both classes; one at `end` is in the first, or in the second."""
@@ -443,6 +445,7 @@ class PersonTranscripts(AdaptiveTranscripts):
 
     classes_per_person: int = 1
     whole: bool = True
+    law: ClassVar[str] = "for each class as of the adaptive mean, a person being one record"
 
     @property
     def class_budget(self) -> Budget:
@@ -585,6 +588,7 @@ class StreamTranscripts(AdaptiveTranscripts):
     together: ClassVar[int] = 1
     secret: ClassVar[bool] = False
     sensitivity: ClassVar[float] = 1.0
+    law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
     @cached_property
     def stream(self) -> StreamMechanism:
@@ -679,6 +683,7 @@ class LabelStreamTranscripts(StreamTranscripts):
 
     secret: ClassVar[bool] = True
     ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
+    law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
 
 
 @repeatable

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -380,6 +380,8 @@ class ProductLaplace(CalibratedMechanism):
     Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
     large; the noise is ε√d-DP.
     """
+
+    law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i|/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

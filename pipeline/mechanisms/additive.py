@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class LaplaceNoise:
     "Exponential-wrapped mechanisms …", Theorem 3.1 and Algorithm 1.
     """
 
+    law: ClassVar[str] = "density of x ∝ exp(−‖x‖/σ)"
+
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return σ = Δ/ε, ε the largest pure budget that implies `budget`."""
         return laplace_sigma(budget, sensitivity)
@@ -125,6 +127,7 @@ class GaussianNoise:
     """
 
     analytic: bool = True
+    law: ClassVar[str] = "x ~ N(0, σ²·Id)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return the standard deviation σ per coordinate; `PrivacyError` for pure DP."""
@@ -160,6 +163,7 @@ class GeneralizedGaussianNoise:
     """
 
     degree: float = 4.0
+    law: ClassVar[str] = "independent coordinates of density ∝ exp(−|x_i/σ|^N)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
         """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP."""
@@ -202,6 +206,11 @@ class WrappedMechanism(CalibratedMechanism):
     """
 
     noise: VectorNoise
+
+    @property
+    def law(self) -> str:
+        """What an output is."""
+        return f"exp(p0, log(p0, c) + x), {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -355,6 +364,11 @@ class EmbeddedMechanism(CalibratedMechanism):
     noise: VectorNoise
     projected: bool = False
 
+    @property
+    def law(self) -> str:
+        """What an output is."""
+        return f"{'(c + x)/‖c + x‖' if self.projected else 'c + x'}, {self.noise.law}"
+
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
@@ -487,6 +501,8 @@ class LandmarkLaplace(CalibratedMechanism):
     ----------
     Soto, Bharath, Reimherr and Slavković (2022), section 4.3.
     """
+
+    law: ClassVar[str] = "z_j + x_j, density of x_j ∝ exp(−|x_j|/σ) on C; centred, norm 1"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -91,7 +91,11 @@ class Mechanism(Protocol):
 
     @property
     def sigma(self) -> float:
-        """Scale of the noise in the law of the output, which the class states."""
+        """Scale of the noise in `law`."""
+
+    @property
+    def law(self) -> str:
+        """The law of the output, for statistic c and footpoint p0."""
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -41,6 +41,7 @@ experiments, not for releases.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -140,6 +141,7 @@ class RiemannianLaplace(CalibratedMechanism):
 
     sampler: str = "exact"
     chain: ChainSettings = USUAL_CHAIN
+    law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
@@ -305,6 +307,7 @@ class KNormGradient(CalibratedMechanism):
     radius: float = math.inf
     sampler: str = "exact"
     chain: ChainSettings = USUAL_CHAIN
+    law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

@@ -101,6 +101,7 @@ def test_outputs_are_points(name: str, space: str) -> None:
     draws = mechanism.sample(statistic(name, space), size=7, rng=np.random.default_rng(61))
     assert draws.points.shape == (7, *manifold.point_shape)
     assert 0.0 < draws.diagnostics.acceptance <= 1.0
+    assert "σ" in mechanism.law
     if MECHANISMS[name].embedded:
         assert np.isfinite(draws.points).all()
     else:

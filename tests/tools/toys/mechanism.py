@@ -6,6 +6,7 @@ H Huber's function: H(t) = t²/2 up to 1, t − 1/2 from there on.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -42,6 +43,7 @@ class WrappedHuber:
     sensitivity: float
     manifold: Manifold
     sigma: float
+    law: ClassVar[str] = "exp(p0, log(p0, c) + x), density of x ∝ exp(−H(‖x‖/σ)), H Huber's"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator

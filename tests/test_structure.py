@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.code import PACKAGES, ROOT, classes_named_twice, files, import_circles
-from tests.tools.count import by_promise, in_files, in_runs, installed, required
+from tests.tools.count import by_promise, in_files, in_runs, installed, required, without
 
 
 def test_a_class_name_exists_once() -> None:
@@ -31,6 +31,12 @@ def test_every_file_is_there_for_a_promise() -> None:
     paths = [path for mine in by_promise().values() for path in mine]
     assert sorted(paths) == sorted(files("pipeline"))
     assert all(promise in readme and mine for promise, mine in by_promise().items())
+
+
+def test_what_the_goal_would_cost_is_the_largest_promises() -> None:
+    """The fewest that have the lines over it, but not the one that all others stand on."""
+    lines = {"small": 2, "large": 4, "middle": 3, "core": 9}
+    assert [without(over, lines) for over in (0, 4, 5)] == [[], ["large"], ["large", "middle"]]
 
 
 MOST = {

@@ -170,11 +170,9 @@ def columns(
             one.release_each(own, budget, series.plan, rng)
             for one, own in zip(classes.populations, zip(*samples, strict=True), strict=True)
         ]
-        for (_, unseen), rows_drawn, *released in zip(splits, samples, *each, strict=True):
-            drawn = [
-                one.records.sample(own)
-                for one, own in zip(classes.populations, rows_drawn, strict=True)
-            ]
+        for (_, unseen), sample, *released in zip(splits, samples, *each, strict=True):
+            pairs = zip(classes.populations, sample, strict=True)
+            drawn = [one.records.sample(own) for one, own in pairs]
             n = min(one.n for one in drawn)
             draw = Draw(setting, released, drawn)
             ends = np.stack([one.point for one in released])

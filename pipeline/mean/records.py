@@ -68,7 +68,7 @@ Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -242,6 +242,8 @@ def gradient(
     return found, size, float(hessian) * largest + math.sqrt(bent) * size
 
 
+FEW = 4096
+"""Records of several repetitions whose logarithms are taken in one call."""
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
 
@@ -564,7 +566,7 @@ class SurveyedRecords:
         if usual.any():
             moved = points[usual] - records.centre
             centres[usual] = vectors_times(moved, self.frame.to_axes)
-        log, known = records.logarithms
+        log, parts = records.logarithms
 
         def sized(coordinates: FloatArray) -> Sized:
             return coordinates, sizes_around(coordinates, centres, frame.lines)
@@ -572,13 +574,13 @@ class SurveyedRecords:
         def see(held: Sequence[Any], views: Sequence[Any]) -> Sized:
             ends = [len(part) for part in held]
             out = np.empty((many, space.dim, max(ends)))
-            for r in range(many):
+            for r in np.flatnonzero(usual).tolist():
+                out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
+            others: list[int] = np.flatnonzero(~usual).tolist()
+            known = held if len(held) == 1 else [held[r] for r in others]
+            for r, logs in zip(others, _logarithms(log, points[others], known), strict=True):
                 own = out[r, :, : ends[r % len(ends)]]
-                if usual[r]:
-                    own[:] = views[r % len(views)].T
-                else:
-                    logs = log(points[r], held[r % len(held)])
-                    in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
+                in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
             coordinates, size = sized(out)
             for r, end in enumerate(ends if len(ends) == many else ()):
                 size[r, end:] = np.nan
@@ -593,7 +595,7 @@ class SurveyedRecords:
             return InMemory(records.n, see(held, [own.parts.held for own in each])), centres
         if usual.all():
             return self.parts.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
-        return known.map(see_part), centres
+        return parts.map(see_part), centres
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""
@@ -613,6 +615,21 @@ class SurveyedRecords:
         moved = self.records.space.log(self.records.centre, points)
         off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
         return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
+
+
+def _logarithms(
+    log: Callable[[Point, Point], FloatArray], points: Point, held: Sequence[Point]
+) -> Iterator[FloatArray]:
+    """Yield log(point, ·) of the records of each point, (n, d); of several points in one call.
+
+    `held` has the records of each point, or those of all.
+    """
+    step = max(1, FEW // max(1, len(held[0]))) if len(held) == 1 else 1
+    for start in range(0, len(points), step):
+        if step == 1:
+            yield log(points[start], held[start % len(held)])
+        else:
+            yield from log(points[start : start + step, np.newaxis], held[0])
 
 
 def survey_records(records: Records) -> SurveyedRecords:

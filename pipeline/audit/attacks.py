@@ -705,7 +705,7 @@ def _epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch | None:
     past = split_epochs(stream, history)
     if past.holds:
         return None
-    return begin_epoch(stream, history) if epoch_due(past) else past.segments[-1].epoch
+    return begin_epoch(stream, tuple(history)) if epoch_due(past) else past.segments[-1].epoch
 
 
 @cache

@@ -434,7 +434,7 @@ def last_centre(mechanism: Any) -> Neighbours:
         epochs = [(i, night.epoch) for i, night in enumerate(transcript.history) if night.epoch]
         at, epoch = epochs[-1]
         before = transcript.history[:at]
-        moved = epoch.centre - begin_epoch(sides[0].stream, before).centre
+        moved = epoch.centre - begin_epoch(sides[0].stream, tuple(before)).centre
         a, b = (vector_sum(side.sums(before)[at], len(moved)) for side in sides)
         return float(np.sum((2.0 * moved - a - b) * (a - b)))
 

@@ -359,7 +359,8 @@ def epoch_due(past: EpochHistory) -> bool:
 
 
 @repeatable
-def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
+@lru_cache(maxsize=32)  # what a night's records are mapped to and what it releases ask for it
+def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
     Its centre is the mean of all records so far, its clip the best for the noise that is expected
@@ -371,11 +372,6 @@ def begin_epoch(stream: StreamMechanism, history: Sequence[Night]) -> Epoch:
     ConfigError
         Before the opening.
     """
-    return _begin_epoch(stream, tuple(history))
-
-
-@lru_cache(maxsize=32)  # what a night's records are mapped to and what it releases ask for it
-def _begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     past = split_epochs(stream, history)
     found, opened = _cumulative_mean(stream, past), past.opened
     if found is None or opened is None:
@@ -492,8 +488,8 @@ def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float)
 
 
 @dataclass(frozen=True, eq=False)
-class CumulativeMean:
-    """The mean of n records.
+class StreamMean:
+    """The mean of n records of a stream.
 
     Attributes
     ----------
@@ -502,42 +498,49 @@ class CumulativeMean:
     offset : array, shape (d,)
         The mean in the chart.
     covariance : array, shape (d, d)
-        Of its error, as predicted: noise, some of the bias of clipping, and what parts of unequal
-        weight leave.
+        Of its error.
     n : int
         Number of records.
-    spread : array, shape (d, d)
-        Covariance that single records are thought to have.
     """
 
     space: Manifold
     offset: FloatArray
     covariance: FloatArray
     n: int
-    spread: FloatArray
 
     @property
     def point(self) -> NDArray[np.float64]:
-        """The mean, on the manifold."""
-        return on_manifold(self.space, self.offset)
+        """The mean, on the manifold; matrices are definite."""
+        return np.asarray(self.space.points(self.offset))  # type: ignore[attr-defined]  # FlatChart
 
 
 @dataclass(frozen=True, eq=False)
-class WindowMean:
-    """The mean of the records of some nights, nothing shrunk.
+class CumulativeMean(StreamMean):
+    """The mean of all n records so far.
+
+    Its covariance is as predicted: noise, some of the bias of clipping, and what parts of unequal
+    weight leave.
 
     Attributes
     ----------
-    space : Manifold
-        The chart that `offset` is in.
+    spread : array, shape (d, d)
+        Covariance that single records are thought to have.
+    """
+
+    spread: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class WindowMean(StreamMean):
+    """The mean of the clipped coordinates of the n records of some nights, nothing shrunk.
+
+    Its covariance is that of the noise, exactly where labels are public; what clipping did is not
+    in it.
+
+    Attributes
+    ----------
     first, last : int
         Its nights.
-    n : int
-        Records that came in them.
-    offset : array, shape (d,)
-        The mean of their clipped coordinates, with noise.
-    covariance : array, shape (d, d)
-        Of that noise, exactly where labels are public; what clipping did is not in it.
     rows : tuple of array
         For each epoch, the weight of each night's noise in each entry of w.
     ways : tuple of array, shape (d,)
@@ -547,25 +550,11 @@ class WindowMean:
         Standard deviation of the noise of `n`.
     """
 
-    space: Manifold
     first: int
     last: int
-    n: int
-    offset: FloatArray
-    covariance: FloatArray
     rows: tuple[FloatArray, ...]
-    ways: tuple[FloatArray, ...] = ()
-    n_sd: float = 0.0
-
-    @property
-    def point(self) -> NDArray[np.float64]:
-        """The mean, on the manifold."""
-        return on_manifold(self.space, self.offset)
-
-
-def on_manifold(space: Manifold, offset: FloatArray) -> NDArray[np.float64]:
-    """Return coordinates of a chart as a point of its manifold; matrices are definite."""
-    return np.asarray(space.points(offset))  # type: ignore[attr-defined]  # a FlatChart
+    ways: tuple[FloatArray, ...]
+    n_sd: float
 
 
 def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> CumulativeMean | None:
@@ -668,7 +657,7 @@ def window_between(
         for row, way in zip(rows, ways, strict=True):
             covariance += float(row @ row) * _count_noise(stream, way, way)
     n = max(round(n), 1)
-    return WindowMean(stream.space, first, last, n, offset, covariance, tuple(rows), ways, n_sd)
+    return WindowMean(stream.space, offset, covariance, n, first, last, tuple(rows), ways, n_sd)
 
 
 def covariance_of(

@@ -200,7 +200,7 @@ def draw_count(
 
 def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory) -> Epoch | None:
     """Return the epoch that begins tonight, if one does."""
-    return begin_epoch(stream, history) if epoch_due(past) else None
+    return begin_epoch(stream, tuple(history)) if epoch_due(past) else None
 
 
 def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) -> int:

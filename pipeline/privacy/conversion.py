@@ -115,12 +115,17 @@ def analytic_mu(epsilon: float, delta: float) -> float:
 
 def _classical_mu(epsilon: float, delta: float) -> float:
     """Return ε/√(2·ln(1.25/δ)), rounded down, for ε < 1."""
+    _check_classical(epsilon)
+    return epsilon / math.sqrt(2 * (math.log(1.25) - math.log(delta))) * (1 - GUARD)
+
+
+def _check_classical(epsilon: float) -> None:
+    """Raise `PrivacyError` unless ε < 1."""
     if epsilon >= 1:
         raise PrivacyError(
             f"the classical Gaussian formula is proven for epsilon < 1, found {epsilon:g}; "
             "use the analytic one"
         )
-    return epsilon / math.sqrt(2 * (math.log(1.25) - math.log(delta))) * (1 - GUARD)
 
 
 def laplace_sigma(budget: Budget, sensitivity: float) -> float:
@@ -410,11 +415,7 @@ def gaussian_cost(
     if target is ApproxDP and not analytic:
         level = check_delta(required(delta, "delta", target))
         epsilon = mu * math.sqrt(2 * (math.log(1.25) - math.log(level)))
-        if epsilon >= 1:
-            raise PrivacyError(
-                f"the classical Gaussian formula is proven for epsilon < 1, found {epsilon:g}; "
-                "use the analytic one"
-            )
+        _check_classical(epsilon)
         return ApproxDP(epsilon * (1 + GUARD / 2), level)
     return convert(GDP(mu), target, delta=delta)
 

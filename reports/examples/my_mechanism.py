@@ -48,6 +48,7 @@ class Sech:
     sensitivity: float
     manifold: object
     sigma: float
+    law = "exp(p0, log(p0, c) + x), density of x ∝ 1/cosh(‖x‖/σ)"
 
     def sample(self, center, *, base=None, size, rng):
         """Return `size` outputs around `center`."""

@@ -417,7 +417,7 @@ def _coverage_row(cell: Table) -> dict[str, Any]:
         **medians,
         "letter": letter(str(cell["definition"][0])),
         "available": _share(count, len(offered)),
-        "held": [_share(int((reach <= level).sum()), count) for level in LEVELS],
+        "held": {level: _share(int((reach <= level).sum()), count) for level in LEVELS},
     }
 
 

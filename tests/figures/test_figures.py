@@ -34,7 +34,8 @@ from pipeline.figures import (
     steps,
     tightness,
 )
-from pipeline.figures.style import LETTER, SHAPES, log_ticks
+from pipeline.figures.pictures import DARK
+from pipeline.figures.style import INK, LETTER, SHAPES, chart_settings, log_ticks
 from pipeline.results import Table, read_bound, read_rows, summarise
 
 pytestmark = pytest.mark.usefixtures("pictures_once")
@@ -497,6 +498,16 @@ def test_matrices_label_every_cell_readably() -> None:
     for cell, label in zip(cells, labels, strict=True):
         levels = luminance(tuple(map(int, cell))), luminance(tuple(int(x, 16) for x in label))
         assert (max(levels) + 0.05) / (min(levels) + 0.05) >= 4.5, (cell, label)
+    words = chart_settings("matrices")["spec"]["layer"][1]["encoding"]  # as a browser draws them
+    assert words["color"]["condition"]["test"].endswith(f" < {DARK}")
+
+
+def test_settings_of_charts_have_the_ink_of_figures() -> None:
+    """Axes, heads and legends have the colour of the marks that are drawn in code."""
+    house = chart_settings("house")
+    pairs = [pair for part in ("axis", "header", "legend") for pair in house[part].items()]
+    others = {key for key, value in pairs if key.endswith("Color") and value != INK}
+    assert others == {"gridColor"}
 
 
 def test_matrices_write_numbers_alike() -> None:

@@ -6,6 +6,7 @@ what `evidence` decides counts, for a statement or against it.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +30,8 @@ from pipeline.report.evidence import (
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
 from pipeline.report.templates import say, words
-from pipeline.results import Table
+from pipeline.results import Table, cells_of
+from pipeline.results.tables import GROUP
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
@@ -97,6 +99,7 @@ def verdict(run: FinishedRun) -> list[Finding]:
     return [Finding(text.strip(), open=all(item.finding.open for item in judged))]
 
 
+@lru_cache
 def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     """Judge every statement of the paper by the rows of a run; none where there was no data."""
     stated = run.record.config.get("claims", ())
@@ -264,23 +267,21 @@ Judge: TypeAlias = Callable[[float, Table], CellVerdict | None]
 
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
     """Yield the cells that a claim is about, named: one class, series, budget and night each."""
-    information, left = rows["n"] * rows["budget"], claim["left"]
-    nights = rows.get("night", np.zeros(len(information), dtype=np.int64))
-    for label, series, budget, night in dict.fromkeys(
-        zip(rows["label"], rows["series"], rows["budget"], nights, strict=True)
-    ):
+    left = claim["left"]
+    places = {
+        tuple(rows[name][at[0]] for name in GROUP if name in rows): at for at in cells_of(rows)
+    }
+    for (label, series, budget, *nights), at in places.items():
         named = not left or series == left or series.startswith(f"{left},")
+        night = nights[0] if nights else 0
         if not (named and is_meant(claim, label, budget, night)):
             continue
-        chosen = (rows["label"] == label) & (rows["series"] == series) & (rows["budget"] == budget)
-        chosen &= nights == night
-        if claim["least"] <= float(information[chosen][0]) <= claim["most"]:
-            cell = {name: column[chosen] for name, column in rows.items()}
+        if claim["least"] <= float(rows["n"][at[0]] * budget) <= claim["most"]:
+            cell = {name: column[at] for name, column in rows.items()}
             if claim["right"]:
                 other = claim["right"] + series.removeprefix(left)
-                beside = (rows["label"] == label) & (rows["budget"] == budget)
-                beside &= rows["series"] == other
-                if beside.sum() != chosen.sum():
+                beside = places.get((label, other, budget, *nights), ())
+                if len(beside) != len(at):
                     continue
                 cell["right"] = rows["auc"][beside]
             symbol = letter(str(cell["definition"][0]))

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from pipeline.figures import letter, number
 from pipeline.geometry import MANIFOLDS
-from pipeline.results import Table, summarise
-from pipeline.results.tables import GROUP
+from pipeline.results import Table, cells_of, summarise
 
 Claim = Mapping[str, Any]
 """A statement of an experiment's TOML."""
@@ -128,30 +127,25 @@ def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
 
 def mean_errors(rows: Table) -> Table:
     """Return the summary of errors, with the seed and all errors of each cell."""
-    table = summarise(rows)
-    errors, seeds = (_cells(rows, table, name) for name in ("error", "seed"))
-    return {**table, "errors": errors, "seed": np.array([int(values[0]) for values in seeds])}
+    errors = _values(rows, "error")
+    seeds = [int(rows["seed"][cell[0]]) for cell in cells_of(rows)]
+    return {**summarise(rows), "errors": errors, "seed": np.array(seeds)}
 
 
 def median_times(rows: Table) -> Table:
     """Return the summary of seconds with medians for means, and all of each cell in `samples`."""
-    table = summarise(rows, value="seconds")
-    samples = _cells(rows, table, "seconds")
+    samples = _values(rows, "seconds")
     samples[:] = [values[np.isfinite(values)] for values in samples]
     medians = [np.median(values) if len(values) else np.nan for values in samples]
-    return {**table, "mean": np.array(medians), "samples": samples}
+    return {**summarise(rows, value="seconds"), "mean": np.array(medians), "samples": samples}
 
 
-def _cells(rows: Table, table: Table, value: str) -> NDArray[np.object_]:
+def _values(rows: Table, name: str) -> NDArray[np.object_]:
     """Return the values of a column in each cell of a summary, in the order of the rows."""
-    by = [name for name in GROUP if name in rows]
-    keys = list(zip(*(table[name].tolist() for name in by), strict=True))
-    found: dict[tuple[object, ...], list[float]] = {key: [] for key in keys}
-    for *key, one in zip(*(rows[x].tolist() for x in (*by, value)), strict=True):
-        found[tuple(key)].append(one)
-    cells = np.empty(len(keys), dtype=object)
-    cells[:] = [np.array(found[key]) for key in keys]
-    return cells
+    found = [np.array(rows[name][cell]) for cell in cells_of(rows)]
+    values = np.empty(len(found), dtype=object)
+    values[:] = found
+    return values
 
 
 def smaller(

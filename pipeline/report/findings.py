@@ -1,5 +1,6 @@
 """What was found, in sentences: computed from the rows, so that they cannot disagree with them."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from pipeline.report.templates import say
 from pipeline.results import Table, summarise, unique
 
 
+@lru_cache
 def findings(run: FinishedRun) -> list[Finding]:
     """Return what a reader should know first, most important first."""
     found = [Finding(fault, warning=True) for fault in run.faults]

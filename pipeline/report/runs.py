@@ -41,9 +41,9 @@ KINDS = {
 """Kind of an experiment → what its report shows; of all others private means, not compared."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """One experiment on one dataset: its record and whatever else it wrote.
+    """One experiment on one dataset: its record and whatever else it wrote; equal to itself alone.
 
     Attributes
     ----------

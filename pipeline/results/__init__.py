@@ -21,6 +21,7 @@ from pipeline.results.tables import STATUSES as STATUSES
 from pipeline.results.tables import Field as Field
 from pipeline.results.tables import RowWriter as RowWriter
 from pipeline.results.tables import Table as Table
+from pipeline.results.tables import cells_of as cells_of
 from pipeline.results.tables import read_bound as read_bound
 from pipeline.results.tables import read_metadata as read_metadata
 from pipeline.results.tables import read_rows as read_rows

@@ -491,6 +491,16 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
     return out
 
 
+def cells_of(rows: Table) -> list[NDArray[np.int64]]:
+    """Return the rows of each cell, which agree in all columns of `GROUP`, as `summarise` has them.
+
+    Cells are in the order of `summarise`, and the rows of each in their own.
+    """
+    group, first = _groups(rows, [name for name in GROUP if name in rows])
+    ends = np.cumsum(np.bincount(group, minlength=len(first)))
+    return np.split(np.argsort(group, kind="stable"), ends[:-1])
+
+
 def unique(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the distinct values in order of appearance, and each row's index among them."""
     if column.dtype != object and not np.isnan(np.asarray(column, dtype=np.float64)).any():

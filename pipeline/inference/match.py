@@ -43,11 +43,11 @@ It holds for releases of other people than the local ones, each record drawn by 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc, fdtri
+from scipy.special import fdtr, fdtrc, fdtri
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -372,9 +372,25 @@ def _largest_mean(moments: NoisyMoments, weights: FloatArray, clipped_squares: F
     return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(clipped_squares)) / moments.n)
 
 
+class DistanceLaw(NamedTuple):
+    """The law s·F(f, ν) of d², with f degrees of freedom, tail ν and scale s."""
+
+    freedom: float
+    tail: float
+    scale: float
+
+    def cdf(self, squares: FloatArray) -> FloatArray:
+        """Return how likely d² is at most each value."""
+        return np.asarray(fdtr(self.freedom, self.tail, squares / self.scale))
+
+    def ppf(self, level: float) -> FloatArray:
+        """Return its quantile."""
+        return np.asarray(self.scale * fdtri(self.freedom, self.tail, level))
+
+
 def _laws(
     moments: NoisyMoments, weights: FloatArray, squares: FloatArray, clipped_squares: FloatArray
-) -> list[Any]:
+) -> list[DistanceLaw]:
     """Return the law of d² that percentiles are of, then those that give the range."""
     freedom, mean = _freedom(moments, weights), _mean_square(moments, weights)
     most = _largest_mean(moments, weights, clipped_squares)
@@ -386,15 +402,13 @@ def _laws(
 
 def _law(
     squares: FloatArray, freedom: float, mean: float, most: float, top: float, tail: float
-) -> Any:
-    """Return the law s·F(f, ν) of d², with the median and the quantile `top` of the local records.
+) -> DistanceLaw:
+    """Return the law of d² with the median and the quantile `top` of the local records.
 
     Its mean is `most` or less. Of few records it has the mean of the release and a usual `tail`.
     """
-    from scipy.stats import f as distances
-
     if len(squares) < FEWEST:
-        return distances(freedom, tail, scale=mean * (tail - 2.0) / tail)
+        return DistanceLaw(freedom, tail, mean * (tail - 2.0) / tail)
     median, upper = np.quantile(squares, [BODY, top])
 
     def median_of(tail: float) -> float:
@@ -406,7 +420,7 @@ def _law(
     widest = _where_falls(lambda tail: median * tail / (tail - 2.0) / median_of(tail), most)
     tail = max(fitted, widest)
     scale = min(median / median_of(tail), most * (tail - 2.0) / tail)
-    return distances(freedom, tail, scale=scale)
+    return DistanceLaw(freedom, tail, scale)
 
 
 def _where_falls(function: Callable[[float], float], value: float) -> float:
@@ -422,7 +436,7 @@ def _where_falls(function: Callable[[float], float], value: float) -> float:
     return math.exp(brentq(lambda log: function(math.exp(log)) - value, *ends, xtol=1e-9))
 
 
-def _expected_range(laws: Sequence[Any], many: int) -> tuple[float, float]:
+def _expected_range(laws: Sequence[DistanceLaw], many: int) -> tuple[float, float]:
     """Return what share of `many` records would mostly be beyond the 99 % of the first law."""
     edge = laws[0].ppf(FLAGGED / 100.0)
     shares = [1.0 - float(law.cdf(edge)) for law in laws]

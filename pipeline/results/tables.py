@@ -374,16 +374,15 @@ def _read_part(path: Path) -> dict[str, Any]:
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return the columns of cells one below the other; what some have not, the others left out."""
-    joined = dict[str, list[Any]]()
-    for part in parts:
-        columns = {name: value for name, value in part.items() if isinstance(value, list)}
-        n = len(next(iter(columns.values()), [None]))
-        rows = {name: columns.get(name, [value] * n) for name, value in part.items()}
-        before = len(next(iter(joined.values()), []))
-        for name in {**joined, **rows}:
-            left_out = [_left_out(SCHEMA.get(name))]
-            joined.setdefault(name, left_out * before).extend(rows.get(name, left_out * n))
-    return {name: np.array(column, object) for name, column in joined.items()}  # seeds have 64 bits
+    sizes = [next((len(x) for x in part.values() if isinstance(x, list)), 1) for part in parts]
+    joined = dict[str, NDArray[Any]]()
+    for name in dict.fromkeys(name for part in parts for name in part):
+        left_out, values = _left_out(SCHEMA.get(name)), list[Any]()
+        for part, size in zip(parts, sizes, strict=True):
+            value = part.get(name, left_out)
+            values += value if isinstance(value, list) else [value] * size
+        joined[name] = np.array(values, object)  # seeds have 64 bits
+    return joined
 
 
 def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:

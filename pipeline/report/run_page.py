@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
     return methods(sentences, series=series, apart=True, version=version_of(runs))
 
 
+@lru_cache
 def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
     """Return what a run did, and each series of it; of one without a result, that there is none."""
     record = run.record
@@ -163,7 +165,7 @@ def key_numbers(run: FinishedRun) -> list[tuple[str, str]]:
     numbers = numbers if total else []
     if rows is not None and _has_means(run):
         ends = [number(float(rows["budget"].min())), number(float(rows["budget"].max()))]
-        letters = " or ".join(dict.fromkeys(letter(name) for name in rows["definition"]))
+        letters = " or ".join(dict.fromkeys(map(letter, unique(rows["definition"])[0])))
         numbers.append(("–".join(dict.fromkeys(ends)), f"budget {letters}"))
         counts = {
             int(rows["repetition"][rows["series"] == name].max()) + 1

@@ -506,9 +506,10 @@ def unique(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
         values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
         order = np.argsort(first)
         return values[order].tolist(), np.argsort(order)[inverse]
-    index: dict[Any, int] = {}
-    codes = [index.setdefault(value, len(index)) for value in column.tolist()]
-    return list(index), np.array(codes, dtype=np.int64)
+    texts = column.tolist()
+    index = {value: place for place, value in enumerate(dict.fromkeys(texts))}
+    codes = np.fromiter(map(index.__getitem__, texts), np.int64, len(texts))
+    return list(index), codes
 
 
 def _groups(rows: Table, by: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

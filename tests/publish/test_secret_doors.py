@@ -232,11 +232,17 @@ def harmonised(capsys: pytest.CaptureFixture[str], out: Path, *paths: Path) -> S
 def test_sites_are_harmonised_whatever_class_has_no_image(
     places: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The site of darker images is mapped, by the classes that have images."""
+    """The site of darker images is mapped, by the classes that have images.
+
+    Its page has nothing to draw or to choose, so neither Vega nor a choice of classes is in it.
+    """
     names = ("release-d", "release-e", "release-f")
     sites = harmonised(capsys, tmp_path / "maps.json", *(places[name] for name in names))
     assert len(sites) == 3
     assert not sites[-1]["reason"]
+    page = (tmp_path / "maps.html").read_text(encoding="utf-8")
+    assert "window.vegaEmbed=" not in page
+    assert '<form class="filter"' not in page
 
 
 COMING = ((139, 127), (113, 131))

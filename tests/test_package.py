@@ -118,11 +118,12 @@ def test_the_citation_is_of_this_version() -> None:
 
 
 def test_the_change_log_tells_of_this_version() -> None:
-    """Its newest dated entry is that of the version, on the day that the citation gives."""
+    """Its newest dated entry is of the version, on the day that is cited; each is half a page."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest = re.findall(r"^## (\S+) \((\S+)\)$", text, flags=re.M)[0]
     assert newest == (__version__, str(cited["date-released"]))
+    assert max(len(entry.split()) for entry in text.split("\n## ")) <= 350
 
 
 def test_the_oldest_dependencies_are_the_lower_bounds() -> None:

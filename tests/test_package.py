@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from pipeline import __version__
-from pipeline.cli.commands import version
+from pipeline.cli import version
 from pipeline.errors import EXTRAS, CovdpError
 from pipeline.ledger.database import locate
 from pipeline.parallel import check_runner

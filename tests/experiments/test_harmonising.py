@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.experiments import EXPERIMENTS, load_experiments
-from pipeline.experiments.images import Run
+from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.experiments.kinds.harmonising import SCANNERS, discriminants, score
-from pipeline.experiments.steps import run_experiment
 from pipeline.report import load_runs, table_of, verdicts
 from pipeline.results import read_rows
 

@@ -20,8 +20,7 @@ from pipeline.cli import main
 from pipeline.errors import ConfigError, CovdpError, LedgerError
 from pipeline.inference import combine, region, two_sample
 from pipeline.ledger import init_ledger
-from pipeline.mechanisms import noise
-from pipeline.mechanisms.noise import Noised
+from pipeline.mechanisms import Noised, noise
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish import load_release, read_document, release_once
 

@@ -24,8 +24,7 @@ from pipeline.cli import main
 from pipeline.errors import LedgerError
 from pipeline.inference import region
 from pipeline.ledger import entered_on, stored_nights
-from pipeline.mechanisms import noise
-from pipeline.mechanisms.noise import Noised
+from pipeline.mechanisms import Noised, noise
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.schema import NightDocument, check

@@ -192,7 +192,8 @@ class Sphere(SpaceForm):
         DomainError
             When p is the antipode of `base`.
         """
-        if (norm(p + base) <= ANTIPODAL).any():
+        to_antipode = norm(p + base)
+        if (to_antipode <= ANTIPODAL).any():
             raise DomainError(
                 "log needs points closer than the injectivity radius π, found an antipodal pair; "
                 "choose another base"
@@ -202,7 +203,7 @@ class Sphere(SpaceForm):
         apart = q - b  # has the tangent part of q, and few digits to lose when q is near
         slope = dot(b[..., 1:], apart[..., 1:]) / (1.0 + b[..., :1])
         moved = apart[..., 1:] - b[..., 1:] * (apart[..., :1] + slope)
-        return self.dist(base, p)[..., None] * direction(moved)
+        return 2.0 * np.arctan2(norm(apart), to_antipode) * direction(moved)  # as `dist`
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
         """Return the end of the geodesic from `base` with velocity u, ``(..., d + 1)``."""

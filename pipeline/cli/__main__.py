@@ -64,7 +64,7 @@ def main(tokens: list[str] | None = None) -> int:
 
 def _run(tokens: list[str] | None) -> int:
     """Run the command line as far as it is foreseen."""
-    from cyclopts import CycloptsError, UnusedCliTokensError
+    from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
     from pipeline.cli.commands import app
     from pipeline.cli.options import PLAIN
@@ -78,6 +78,11 @@ def _run(tokens: list[str] | None) -> int:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"
         print(f"covdp: {unused} has no place here; {way}", file=sys.stderr)
+        return 2
+    except MissingArgumentError as error:
+        name, argument = " ".join(error.command_chain or ()), error.argument
+        missing = argument.name if argument else "an argument"
+        print(f"covdp: {name} needs {missing}; covdp {name} --help shows examples", file=sys.stderr)
         return 2
     except (CovdpError, CycloptsError) as error:
         print(f"covdp: {one_line(error)}", file=sys.stderr)

@@ -106,6 +106,11 @@ def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
         (("rum",), "rum"),
         (("report", "nowhere"), "nowhere"),
         (("history", "ward", "--out", "out"), "ward has no place here; give it with an option"),
+        (
+            ("ledger", "set-budget", "x"),
+            "ledger set-budget needs --total; covdp ledger set-budget --help",
+        ),
+        (("release",), "release needs --config; covdp release --help shows examples"),
     ],
 )
 def test_bad_input_is_one_line(

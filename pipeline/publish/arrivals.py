@@ -115,8 +115,10 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
     images = [b""] * len(source.label_of)
     for label, name in enumerate(source.classes):
         rows = plan.chosen.rows[plan.chosen.labels == label]
-        chunks = stored.chunks(label)
-        made_of = [row.tobytes() for chunk in chunks for row in digests_of_units(chunk)]
+        parts, made_of = list[Point](), list[bytes]()
+        for chunk in stored.chunks(label):
+            parts.append(chunk.records(form))
+            made_of += [row.tobytes() for row in digests_of_units(chunk)]
         if source.people is None:
             units = records = made_of
         else:
@@ -130,8 +132,7 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
                 first.append(record)
                 own = f"{label} {name}" + f" {digest.hex()}" * (source.people is not None)
                 classes.setdefault(unit, []).append(own)
-        parts = list(stored.records(label, form)) or [np.empty((0, stored.k, stored.k))]
-        points.append(np.concatenate(parts)[first])
+        points.append(np.concatenate(parts or [np.empty((0, stored.k, stored.k))])[first])
         owners.append([records[record] for record in first])
     place = {unit: index for index, unit in enumerate(classes)}
     return Arrivals(

@@ -54,6 +54,10 @@ class Chunk(NamedTuple):
         """Show no value."""
         return f"Chunk(m={len(self.points)}, …)"
 
+    def records(self, form: "Form | None") -> FloatArray:
+        """Return one record of each image, or those that `form` makes of each privacy unit's."""
+        return self.points if form is None else form(self.points, self.units)
+
 
 def columns_of(k: int) -> list[str]:
     """Return the names of the columns that hold a lower triangle, row by row."""
@@ -100,7 +104,8 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
 
     try:
         file = pq.ParquetFile(stream, page_checksum_verification=True)
-        table = file.read_row_group(group, ["unit", "digest", *columns_of(k)])
+        columns = ["unit", "digest", *columns_of(k)]
+        table = file.read_row_group(group, columns, use_threads=False)  # copies what is in memory
     except (OSError, pa.ArrowException):
         table = None
     if table is None:  # outside the handler: what a reader says of a private file stays there
@@ -261,7 +266,7 @@ class StoredRecords:
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield records, (m, *point_shape)."""
         for chunk in self.stored.chunks(self.label):
-            yield chunk.points if self.form is None else self.form(chunk.points, chunk.units)
+            yield chunk.records(self.form)
 
 
 SIZE = 256

@@ -5,7 +5,6 @@ as the lock of the ledger lets it; then the first goes on. Noise is left out, so
 can be compared, to the last bit, with what the nights that units entered on release in a row.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -30,14 +29,15 @@ from pipeline.ledger import (
     stored_nights,
     stream_named,
 )
+from pipeline.ledger.database import TABLES
+from pipeline.ledger.journal import MARKERS
 from pipeline.mechanisms import NOISES, Noised
-from pipeline.privacy import GDP
 from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals
 from pipeline.publish.night import public_of
 from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, empty_state
-from tests.tools.postgres import new_address
+from tests.tools.postgres import direct, new_address
 
 settling = sys.modules["pipeline.publish.night"]
 reserving = sys.modules["pipeline.ledger.streams"]
@@ -71,9 +71,10 @@ class Silent:
 
 
 @pytest.fixture(autouse=True)
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have releases draw no noise."""
+def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have releases draw no noise, and a ledger keep what is outside of it with the images."""
     monkeypatch.setitem(NOISES, "hardened", Silent)
+    monkeypatch.setenv(MARKERS, str(tmp_path / "ward" / "markers"))
 
 
 class Meeting(NamedTuple):
@@ -135,7 +136,7 @@ class Overlaps:
             self.empty()
         (ward.folder / "ward").rename(ward.folder / "empty")
         (ward.folder / "gone").rename(ward.folder / "ward")
-        check(ward.ledger, ward.folder)
+        check(open_ledger(ward.address), ward.folder)
         (ward.folder / "empty").rename(ward.folder / "gone")
         told = said.read_text() if code else ""
         known = [one for one in (refused, again, told) if one]
@@ -143,21 +144,34 @@ class Overlaps:
         return told or refused
 
     def begin(self, first: int) -> None:
-        """Settle the first night; where all lies in files, once for so many images, then copied."""
+        """Settle the first night, once for so many images; then all is as it was after that."""
         folder, begun = self.ward.folder, self.ward.folder.with_name(f"begun-{first}")
         shutil.rmtree(folder)
         if begun.exists():
             shutil.copytree(begun, folder)
+            self.copy_tables("begun_", "")
             return
         folder.mkdir()
         self.ward = Ward(folder, address=new_address(self.kind, folder))
         for name in ("well", "ill"):
             (folder / "gone" / name).mkdir(parents=True)
-        self.ward.ledger.set_budget("ward-7", GDP(1e4))
+        self.ward.pay(1e4)
         self.ward.put(first, first)
         self.settle(1, "store")
+        shutil.copytree(folder, begun)
+        self.copy_tables("", "begun_")
+
+    def copy_tables(self, source: str, target: str) -> None:
+        """Make tables of a ledger in PostgreSQL, by how their names begin, hold what others do."""
         if self.kind == "sqlite":
-            shutil.copytree(folder, begun)
+            return
+        schema = self.ward.address.rpartition("%3D")[2]
+        with direct(f"options=-csearch_path={schema}") as connection:
+            for name in TABLES.tables:
+                copy, of = f"{target}{name}", f"{source}{name}"
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {copy} (LIKE {of})".encode())
+                connection.execute(f"TRUNCATE {copy}".encode())
+                connection.execute(f"INSERT INTO {copy} SELECT * FROM {of}".encode())
 
     def others(self, meeting: Meeting, timeout: float = 10.0) -> str:
         """Settle the nights that run meanwhile; return what the first that is refused is told."""
@@ -198,14 +212,15 @@ def check(ledger: Ledger, folder: Path) -> None:
     """Replay a stream from the images and the night on which each entered: it is what came out."""
     stream = stream_named(ledger, "ward-7", "nightly")
     assert stream
-    documents = [json.loads(night.result) for night in stored_nights(ledger, stream)]
-    assert [document["night"] for document in documents] == list(range(1, stream.nights + 1))
+    results = (night.result for night in stored_nights(ledger, stream))
+    documents: list[Any] = documents_of(results)
+    assert [document.night for document in documents] == list(range(1, stream.nights + 1))
     assert stream.unfinished is None
     present, entered = units_of(ledger, stream, folder)
     assert None not in entered
     assert len(present.units) == len(list(folder.glob("ward/*/*.png")))
     for found, points, owner in zip(
-        read_histories(documents_of(documents)), present.points, present.owners, strict=True
+        read_histories(documents), present.points, present.owners, strict=True
     ):
         on, ground = np.array([entered[one] for one in owner]), found.stream
         history, private = list[Night](), empty_state(ground.space.dim)

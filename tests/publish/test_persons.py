@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,14 @@ def volumes(images: Any) -> Any:
 FORMS = {"oct5": lambda x: x, "grid9": lambda x: x, "grid11": colour, "vol7": volumes}
 
 
+@cache
+def retina() -> Any:
+    """Return the tiles of the retina, (8078, 28, 28)."""
+    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))
+    tiles.setflags(write=False)
+    return tiles
+
+
 def extremes() -> Any:
     """Return images that differ as much as images can, (n, 28, 28)."""
     rows, columns = np.indices((28, 28))
@@ -221,7 +230,7 @@ def test_no_images_of_a_person_end_a_release(metric: str, descriptor: str, maske
 
     On a flat manifold it is the mean of the coordinates; and a mean of them can be drawn.
     """
-    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))[[*range(0, 8078, 400), ODD]]
+    tiles = retina()[[*range(0, 8078, 400), ODD]]
     odd = FORMS[descriptor](extremes())
     space = MANIFOLDS[metric](k=DESCRIPTORS[descriptor].k)
     shown = odd.shape[1:]
@@ -252,7 +261,7 @@ def test_no_images_of_a_person_end_a_release(metric: str, descriptor: str, maske
 @pytest.mark.parametrize("empties", EMPTIES)
 def test_every_tile_beside_empty_images_has_a_record(empties: int) -> None:
     """None of 8,078 persons of a retina tile and empty images fails in log-Cholesky coordinates."""
-    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))
+    tiles = retina()
     space = MANIFOLDS["spd-log-cholesky"](k=5)
     points, empty = describe(tiles), describe(np.zeros((1, 28, 28), np.uint8))
     images = np.concatenate([points[:, None], np.repeat(empty[None], len(points), 0).repeat(
@@ -275,7 +284,7 @@ def test_folders_that_differ_in_one_person_are_both_released(
 
     In log-Cholesky coordinates the second ended every release before noise was drawn.
     """
-    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))
+    tiles = retina()
     add(ward / "release.toml", f'manifold = "{metric}"\ndescriptor = "{descriptor}"')
     for place, images in enumerate([np.repeat(tiles[ODD : ODD + 1], 4, 0), tiles[[ODD] * 4]]):
         images[1:] *= np.uint8(1 - place)
@@ -296,7 +305,7 @@ def test_a_stream_takes_up_a_person_whose_mean_is_no_matrix(tmp_path: Path) -> N
     ward = NightWard(tmp_path)
     ward.write(PERSONS, CONFIG + 'manifold = "spd-log-cholesky"\n')
     ward.pay()
-    tiles = np.concatenate(list(open_dataset("tiles").chunks(label=1)))
+    tiles = retina()
     for place, tile in enumerate(tiles[[0, 400, 800, 1200, 1600, 2000, ODD]]):
         for copy in range(4):
             path = ward.folder / "ward" / "well" / f"w{place}-{copy}.png"

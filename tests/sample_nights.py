@@ -83,11 +83,11 @@ class Ward:
 
     def settle(self, day: int, store: Place | None = None) -> list[bytes]:
         """Settle the night of a day of March, one that is not finished first, as a flow does."""
-        config = load_release(self.folder / "night.toml", run_key=f"2026-03-{day:02d}")
-        before = unfinished_night(config, self.ledger)
-        keys = [key for key in (before, config.run_key) if key]
-        configs = [load_release(self.folder / "night.toml", run_key=key) for key in keys]
-        return [release_night(told, self.ledger, self.folder, store) for told in configs]
+        path, ledger = self.folder / "night.toml", self.ledger
+        configs = [load_release(path, run_key=f"2026-03-{day:02d}")]
+        if before := unfinished_night(configs[0], ledger):
+            configs.insert(0, load_release(path, run_key=before))
+        return [release_night(told, ledger, self.folder, store) for told in configs]
 
     def night(self, day: int) -> dict[str, Any]:
         """Settle a night and return its document."""

@@ -290,18 +290,26 @@ def test_deep_folders_are_one_line(clean_path: Path, capsys: pytest.CaptureFixtu
         open_dataset(tmp_path / "ward.toml", tmp_path)
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """Return the values of a volume, 16 MiB, and the folder of the classes with its one file."""
+    values = np.random.default_rng(0).integers(0, 99, (256, 256, 256), dtype=np.uint8)
+    ward = tmp_path_factory.mktemp("large") / "ward"
+    (ward / "a").mkdir(parents=True)
+    nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), ward / "a/0.nii.gz")
+    return values, ward
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_slices_that_are_made_small_are_read_one_by_one(
-    axis: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    axis: int, large: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that unpacks to 16 MiB takes a fraction of it, and gives what all at once would."""
     monkeypatch.setattr(nifti, "BLOCK", 1 << 20)
-    values = np.random.default_rng(0).integers(0, 99, (256, 256, 256), dtype=np.uint8)
-    (tmp_path / "ward/a").mkdir(parents=True)
-    nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), tmp_path / "ward/a/0.nii.gz")
+    values, ward = large
     keys = f"axis = {axis}\nsize = 8\nframes = {list(range(0, 256, 4))}\n"
     (tmp_path / "ward.toml").write_text(CARD.format("nifti") + keys)
-    source = open_dataset(tmp_path / "ward.toml", tmp_path)
+    source = open_dataset(tmp_path / "ward.toml", ward.parent)
     tracemalloc.start()
     found = np.concatenate([*source.chunks()])
     _, peak = tracemalloc.get_traced_memory()

@@ -104,9 +104,9 @@ class Overlaps:
         """Settle a night of the stream of now, one that is not finished first."""
         folder = self.ward.folder
         path, ledger = folder / "night.toml", open_ledger(self.ward.address, timeout=timeout)
-        config = load_release(path, run_key=f"2026-03-{day:02d}")
-        keys = [key for key in (unfinished_night(config, ledger), config.run_key) if key]
-        configs = [load_release(path, run_key=key) for key in keys]
+        configs = [load_release(path, run_key=f"2026-03-{day:02d}")]
+        if before := unfinished_night(configs[0], ledger):
+            configs.insert(0, load_release(path, run_key=before))
         store = find_place(folder / place)
         return [release_night(told, ledger, folder, store) for told in configs]
 
@@ -170,7 +170,7 @@ class Overlaps:
             for name in TABLES.tables:
                 copy, of = f"{target}{name}", f"{source}{name}"
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {copy} (LIKE {of})".encode())
-                connection.execute(f"TRUNCATE {copy}".encode())
+                connection.execute(f"DELETE FROM {copy}".encode())
                 connection.execute(f"INSERT INTO {copy} SELECT * FROM {of}".encode())
 
     def others(self, meeting: Meeting, timeout: float = 10.0) -> str:

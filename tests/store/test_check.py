@@ -17,6 +17,8 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 HEAD = 'channels = 1\nclasses = ["well", "ill"]\n'
 FOLDER = 'kind = "folder"\n' + HEAD
 TABLE = 'kind = "table"\ncolumns = { path = "f", class = "c", date = "d" }\n' + HEAD

@@ -43,6 +43,8 @@ from pipeline.store import (
     plan,
 )
 
+pytestmark = pytest.mark.usefixtures("coarse_lattice")
+
 FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
 FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'

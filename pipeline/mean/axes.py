@@ -17,6 +17,8 @@ from pipeline.parallel import compiled
 
 Numbers: TypeAlias = Any
 """A number, or an array of one for each repetition."""
+CACHED = 512
+"""Vectors that are multiplied with a matrix together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +72,11 @@ class Frame:
         """Return these axes of `size` repetitions, other ones in the place of some of them."""
         if not len(rows) or axes is self:
             return self
+        if len(rows) == size and axes.to_axes.ndim == 3:
+            return axes
 
         def filled(old: Numbers, new: Numbers, shape: tuple[int, ...]) -> FloatArray:
-            out = np.broadcast_to(old, (size, *shape)).copy()
+            out = in_shape(old, (size, *shape)).copy()
             out[rows] = new
             return out
 
@@ -192,21 +196,34 @@ def column(numbers: Numbers) -> Numbers:
     return numbers[..., None] if isinstance(numbers, np.ndarray) else numbers
 
 
+def in_shape(numbers: Numbers, shape: tuple[int, ...]) -> FloatArray:
+    """Return numbers broadcast to a shape: at once, as they are, where they have it."""
+    found = np.asarray(numbers)
+    return found if found.shape == shape else np.broadcast_to(found, shape)
+
+
 @compiled
 def matmul_in_order(coordinates: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
     """Write vectors @ matrix, as (d, n); a library's may depend on n in its last bits.
 
-    The vectors are given as (d, n), too. Four products are added in a pass, one after the other.
+    The vectors are given as (d, n), too. Four products are added in a pass, one after the other, to
+    as many vectors as the processor's cache has room for.
     """
     d, n = coordinates.shape
-    for j in range(d):
-        sums = out[j]
-        sums[:] = 0.0
+    out[:] = 0.0
+    for start in range(0, n, CACHED):
+        some = slice(start, min(start + CACHED, n))
         for i in range(0, d - 3, 4):
-            a, b, c, e = matrix[i : i + 4, j]
-            for r in range(n):
-                first = sums[r] + coordinates[i, r] * a + coordinates[i + 1, r] * b
-                sums[r] = first + coordinates[i + 2, r] * c + coordinates[i + 3, r] * e
+            w, x = coordinates[i, some], coordinates[i + 1, some]
+            y, z = coordinates[i + 2, some], coordinates[i + 3, some]
+            for j in range(d):
+                sums, (a, b, c, e) = out[j, some], matrix[i : i + 4, j]
+                for r in range(len(sums)):
+                    first = sums[r] + w[r] * a + x[r] * b
+                    sums[r] = first + y[r] * c + z[r] * e
         for i in range(d - d % 4, d):
-            for r in range(n):
-                sums[r] += coordinates[i, r] * matrix[i, j]
+            w = coordinates[i, some]
+            for j in range(d):
+                sums = out[j, some]
+                for r in range(len(sums)):
+                    sums[r] += w[r] * matrix[i, j]

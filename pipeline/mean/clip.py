@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FLAG, NUMBER, SIZE, FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, build_frame, column, vectors_times
+from pipeline.mean.axes import Frame, Numbers, build_frame, column, in_shape, vectors_times
 from pipeline.mean.histogram import LineBins, ShellBins, SurveyPosterior, clipped_moments
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import Clipping, Sized
@@ -148,13 +148,13 @@ def choose_interval(
         return Interval(0.0, 0.0, 0.0)
     price = np.asarray(2.0 * radius * math.sqrt(frame.others))
     below, above = survey.below**2, survey.above**2
-    price = np.broadcast_to(price, np.broadcast_shapes(price.shape, below.shape[:-1]))
+    price = in_shape(price, np.broadcast_shapes(price.shape, below.shape[:-1]))
     cuts, many = along.cuts, len(along.cuts)
     below, above = (np.ascontiguousarray(part).reshape(-1, many) for part in (below, above))
     flat, scale = price / tuning.LENGTH_DISCOUNT, tuning.LENGTH_DISCOUNT * sigma
     each = (scale, flat, count_error, _line_mean(survey, along))
     # copies, as numba would compile anew for what may not be written
-    rows = (np.array(np.broadcast_to(one, price.shape)).ravel() for one in each)
+    rows = (np.full(price.shape, one, np.float64).ravel() for one in each)
     ends = _least(np.array(cuts), below, above, *rows)
     low, high = (cuts[end].reshape(price.shape)[()] for end in ends.T)
     return Interval(low, high, np.sqrt(price / frame.others / (high - low)))
@@ -258,11 +258,11 @@ def choose_clip(
     if along is not None and np.any(count_error):
         way = column(_line_mean(survey, along)) + below - above - (low + high) / 2.0
         squares = squares + (column(count_error) * way) ** 2
-    best = np.argmin(squares, axis=-1)[..., None]
+    best = np.argmin(squares, axis=-1)
+    places = *np.indices(best.shape, sparse=True), best
 
     def at(values: FloatArray) -> Numbers:
-        values = np.broadcast_to(values, squares.shape)
-        found = np.take_along_axis(values, best, axis=-1)[..., 0]
+        found = in_shape(values, squares.shape)[places]
         return found if found.ndim else found.item()
 
     whole = sigma * cover * math.sqrt(frame.to_axes.shape[-1])
@@ -308,7 +308,7 @@ def _cut_intervals(
     start, end, weight = (np.asarray(part)[..., None] for part in interval)
     room, middle = off.cuts / weight, (start + end) / 2.0  # x is clipped to it as well
     low, high = np.maximum(start, middle - room), np.minimum(end, middle + room)
-    low, high = (np.broadcast_to(part, nothing.shape) for part in (low, high))
+    low, high = (in_shape(part, nothing.shape) for part in (low, high))
     below = _at_cuts(low, along.cuts, survey.below)
     return low, high, below, _at_cuts(high, along.cuts, survey.above)
 
@@ -429,8 +429,8 @@ def reaches(clip: Clip, frame: Frame, prior: Prior) -> FloatArray:
     units = mean_units(clip, frame)
     below, above = clip.low - prior.span[0], prior.span[1] - clip.high
     longer = np.maximum(_lengthening(frame, prior), 1.0)
-    off = np.broadcast_to(longer * prior.farthest, units.shape[:-1])
-    lengths = np.stack([off, *(np.broadcast_to(end, off.shape) for end in (below, above))], axis=-1)
+    off = in_shape(longer * prior.farthest, units.shape[:-1])
+    lengths = np.stack([off, *(in_shape(end, off.shape) for end in (below, above))], axis=-1)
     least = np.stack([units[..., -1], units[..., 0], units[..., 0]], axis=-1)
     return np.asarray(np.maximum(lengths, least))
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, in_shape, vectors_times
 from pipeline.mean.public_model import Prior
 from pipeline.mean.sums import sizes
 from pipeline.parallel import compiled
@@ -193,14 +193,14 @@ def estimate(
     """Return posterior mean and covariance of some of the shares: their sum is unknown."""
     shape, bins = counts.shape, counts.shape[-1]
     counts = counts.reshape(-1, bins)
-    noise = np.broadcast_to(noise, shape).reshape(-1, bins)
+    noise = in_shape(noise, shape).reshape(-1, bins)
     mean, covariance = np.zeros(counts.shape), np.zeros((len(counts), bins, bins))
     parts = [(slice(None), chain.first)]
     if chain.separate_first and bins > 1:
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
     least = noise.min(axis=-1)
-    for value in np.unique(least):  # levels are alike where the noise is
-        levels = _levels(tuning.LOWEST_LEVEL * float(value), tuning.LEVEL_RATIO)
+    for value in set(least.tolist()):  # levels are alike where the noise is
+        levels = _levels(tuning.LOWEST_LEVEL * value, tuning.LEVEL_RATIO)
         known, alike = (levels, _moves(len(levels) - 2, chain)), np.flatnonzero(least == value)
         for part, first in parts:
             found = posterior(counts[alike, part], noise[alike, part], *known, first)
@@ -213,23 +213,28 @@ def posterior(
     counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return posterior means and covariances of the shares, (r, b), (r, b, b); see `_levels`."""
-    spread, own = noise[..., None] ** 2, (tuning.LEVEL_SD * levels) ** 2
-    fit = -0.5 * ((counts[..., None] - levels) ** 2 / (spread + own) + np.log(spread + own))
+    alike = np.all(noise == noise[:1, :1])
+    spread = (noise[:1, :1] if alike else noise)[..., None] ** 2
+    own = (tuning.LEVEL_SD * levels) ** 2
+    both, beyond = spread + own, counts[..., None] - levels
+    fit = -0.5 * (beyond**2 / both + np.log(both))
     fit = np.exp(np.maximum(fit - fit.max(axis=-1, keepdims=True), -600.0))
     start = np.full(len(levels), first / (len(levels) - 2))
     start[0], start[-1] = 1.0 - first, 0.0
     weights, ahead = np.empty_like(fit), np.empty_like(fit)
-    forward_backward(fit, moves, np.ascontiguousarray(moves.T), start, weights, ahead)
+    turned = np.ascontiguousarray(moves.T)
+    forward_backward(fit, moves, turned, start, weights, ahead)
     weights *= ahead
     weights /= weights.sum(axis=-1, keepdims=True)
-    gain = own / (own + spread)
-    share = levels + gain * (counts[..., None] - levels)
+    gain = own / both
+    share = levels + gain * beyond
     mean = (weights * share).sum(axis=-1)
     away = share - mean[..., None]
-    covariance = np.zeros((*counts.shape, counts.shape[-1]))
-    places = range(counts.shape[-1])
-    covariance[:, places, places] = (weights * (away**2 + gain * spread)).sum(axis=-1)
-    pairwise_covariances(weights, away, np.ascontiguousarray(moves.T), fit * ahead, covariance)
+    repetitions, bins = counts.shape
+    covariance = np.zeros((repetitions, bins, bins))
+    variances = (weights * (away**2 + gain * spread)).sum(axis=-1)
+    covariance.reshape(repetitions, -1)[:, :: bins + 1] = variances
+    pairwise_covariances(weights, away, turned, fit * ahead, covariance)
     return mean, covariance
 
 

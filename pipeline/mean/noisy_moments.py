@@ -44,7 +44,7 @@ from pipeline.arrays import (
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, scaled, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, in_shape, scaled, vectors_times
 from pipeline.mean.clip import Clip, Spread, mean_units
 from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
 from pipeline.recall import repeatable
@@ -350,7 +350,7 @@ def clip_moments(
     steps = (np.asarray(clip.gain)[..., None] * units * vector)[..., lines:]
     off = vectors_times(steps, frame.from_axes[..., lines:, :])
     bent = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
-    axis = np.broadcast_to(frame.from_axes[..., :lines, :].sum(axis=-2), off.shape)
+    axis = in_shape(frame.from_axes[..., :lines, :].sum(axis=-2), off.shape)
     return NoisyMoments(
         n=n,
         base=base,
@@ -431,7 +431,7 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     rows = np.flatnonzero((trace > 0.0) & (np.abs(values) > edge).any(axis=-1))
     signal = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     target = usual + (vectors * signal[..., None, :]) @ vectors.swapaxes(-1, -2)
-    rest = np.broadcast_to(rest, (len(noisy), *rest.shape[-2:]))
+    rest = in_shape(rest, (len(noisy), *rest.shape[-2:]))
     if not len(rows):
         return frame
     root = np.linalg.cholesky(usual[rows])
@@ -482,15 +482,15 @@ def _widening(observed: FloatArray, noise: FloatArray, prior_cov: FloatArray) ->
     scale = np.ones(observed.shape[:-1])
     rows = np.ones(observed.shape[:-1], dtype=bool)
     for _ in range(MOST_STEPS):
-        u, wide, prior = observed[rows], scale[rows], np.broadcast_to(prior_cov, noise.shape)[rows]
+        u, wide, prior = observed[rows], scale[rows], in_shape(prior_cov, noise.shape)[rows]
         both = noise[rows] + wide[:, None, None] * prior
         solved = np.asarray(np.linalg.solve(both, u[..., None])[..., 0], float)
         excess = np.sum(u * solved, axis=-1) / d - 1.0
         slope = np.sum(solved * vectors_times(solved, prior), axis=-1) / d
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.nan_to_num(excess * (1.0 + excess) / slope, nan=np.inf)
+            step = excess * (1.0 + excess) / slope
         rises = (excess > EXCESS) & (wide < most)
-        scale[rows] = np.where(rises, np.minimum(wide + step, most), wide)
+        scale[rows] = np.where(rises, np.fmin(wide + step, most), wide)
         rows[rows] = rises
         if not rises.any():
             break

@@ -39,7 +39,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, line_coordinate, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, in_shape, line_coordinate, vectors_times
 from pipeline.mean.clip import (
     Clip,
     Interval,
@@ -147,7 +147,7 @@ class _Rounds:
         """Return the records as each repetition sees them, as `SurveyedRecords.around`."""
         if len(self.surveys) == 1:
             return self.survey.around(points, frame)
-        rows = np.broadcast_to(points, (self.size, *points.shape[1:]))
+        rows = in_shape(points, (self.size, *points.shape[1:]))
         return self.survey.around(rows, frame, self.surveys)
 
     def last(self, step: int) -> bool:
@@ -294,9 +294,9 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
         doubt=frame.off_line(source.error_cov),
         count_error=error,
     )
-    clip = Clip(*(np.broadcast_to(part, size) for part in clip))
+    clip = Clip(*(in_shape(part, (size,)) for part in clip))
     width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
-    width = Spread(*(np.broadcast_to(part, size) for part in width))
+    width = Spread(*(in_shape(part, (size,)) for part in width))
     offset, covariance, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
     moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
     lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
@@ -328,7 +328,7 @@ def _end(records: Records, points: Point, moved: FloatArray) -> Point:
     except (DomainError, ConvergenceError):
         if len(moved) == 1:
             return points
-    rows = np.broadcast_to(points, (len(moved), *points.shape[1:]))
+    rows = in_shape(points, (len(moved), *points.shape[1:]))
     return np.concatenate(
         [_end(records, rows[r : r + 1], moved[r : r + 1]) for r in range(len(moved))]
     )
@@ -352,12 +352,12 @@ def _means(
     records, size, count = source.survey.records, source.size, source.class_size
     d, last = records.space.dim, source.last(step)
     rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
-    points = np.broadcast_to(source.points, (size, *source.points.shape[1:]))
+    points = in_shape(source.points, (size, *source.points.shape[1:]))
     units, vectors = _region_vectors(source, points, whole)
     if len(rows):
         frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
-        to = clipping(own, frame, np.broadcast_to(centres, (size, d))[rows], records.prior)
+        to = clipping(own, frame, in_shape(centres, (size, d))[rows], records.prior)
         vectors |= _clipped_vectors(source, step, to, rows, parts)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
     if count is not None:

@@ -156,7 +156,8 @@ def plant(folder: Path) -> list[Tree]:
 def unbroken(trees: list[Tree], tests: Sequence[str]) -> float:
     """Return the seconds that `tests` take on whole trees; raise `UnbrokenError` if one fails."""
     started = time.perf_counter()
-    parts = [list(tests[number :: len(trees)]) for number in range(len(trees))]
+    count = min(len(trees), len(tests))  # a tree without a test of its own would run all
+    parts = [list(tests[number::count]) for number in range(count)]
     with ThreadPoolExecutor(len(trees)) as pool:
         for code, words in pool.map(lambda tree, part: tree.run(part, 3600), trees, parts):
             if code != 0:

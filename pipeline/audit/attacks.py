@@ -622,7 +622,7 @@ class StreamTranscripts(AdaptiveTranscripts):
     def ready(self, data: Any) -> list[Any]:
         """Return what is the same on both data sets: an opening, or nothing."""
         stream, nothing = self.stream, empty_state(self.manifold.dim)
-        placed = [[stream.placed(points) for points in nights] for nights in data]
+        placed = [_placed(stream, nights) for nights in data]
         units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
         rests = self.rests(len(units))
         private, known = (nothing, []) if self.secret or not self.place else self._opened
@@ -690,6 +690,12 @@ class LabelStreamTranscripts(StreamTranscripts):
 def _once(night: Night) -> Night:
     """Return a night; of a transcript that is replayed the very one that was drawn, if it is so."""
     return night
+
+
+def _placed(stream: StreamMechanism, nights: Sequence[Points]) -> list[FloatArray]:
+    """Return the records of each night as `StreamMechanism.placed` gives them, in one call."""
+    ends = np.cumsum([len(points) for points in nights])
+    return np.split(stream.placed(np.concatenate(nights)), ends[:-1])
 
 
 def vector_sum(private: PrivateSums, dim: int) -> FloatArray:

@@ -203,13 +203,8 @@ class EpochNights:
 
     Attributes
     ----------
-    epoch : Epoch
-    units : array, shape (t,)
-        Records of each night, of all classes where labels are secret.
-    shells, w : array, shapes (t, b), (t, d)
-        What they released.
-    moments : array, shape (t, e + d(d + 1)/2)
-        The same of overshoots and products.
+    nights : tuple of Night
+        t of them, the first of which begins the epoch.
     counts : array, shape (t,), or None
         Where labels are secret, the same of how many records came.
     n : int
@@ -218,14 +213,40 @@ class EpochNights:
         Standard deviation of the noise of `n`.
     """
 
-    epoch: Epoch
-    units: FloatArray
-    shells: FloatArray
-    w: FloatArray
-    moments: FloatArray
+    nights: tuple[Night, ...]
     counts: FloatArray | None
     n: int
     n_sd: float = 0.0
+
+    @property
+    def epoch(self) -> Epoch:
+        """What their records are mapped to."""
+        epoch = self.nights[0].epoch
+        assert epoch is not None
+        return epoch
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """Records of each night, of all classes where labels are secret, (t,)."""
+        return self._of("units")
+
+    @cached_property
+    def shells(self) -> FloatArray:
+        """Shells that they released, (t, b)."""
+        return self._of("shells")
+
+    @cached_property
+    def w(self) -> FloatArray:
+        """Clipped vectors that they released, (t, d)."""
+        return self._of("w")
+
+    @cached_property
+    def moments(self) -> FloatArray:
+        """The same of overshoots and products, (t, e + d(d + 1)/2)."""
+        return self._of("moment")
+
+    def _of(self, name: str) -> FloatArray:
+        return np.array([getattr(night, name) for night in self.nights], np.float64)
 
     @property
     def relative(self) -> float:
@@ -320,19 +341,13 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     """Return the nights of an epoch, and how many records they say came."""
-    epoch, counts = nights[0].epoch, None
-    assert epoch is not None
-    units, shells, w, moments = (
-        np.array([getattr(night, name) for night in nights], np.float64)
-        for name in ("units", "shells", "w", "moment")
-    )
-    n, n_sd = int(units.sum()), 0.0
+    counts, n, n_sd = None, sum(night.units for night in nights), 0.0
     if stream.plan.secret:
         counts = np.array([night.count for night in nights], np.float64)
         sigma = stream.noise_of_sum(stream.steps[2].sigma, len(counts)) / COUNT_UNIT
         found = released_count(float(sum_of(stream, counts)), sigma, n)
         n, n_sd = int(found.divisor[0]), float(found.sd[0])
-    return EpochNights(epoch, units, shells, w, moments, counts, n, n_sd)
+    return EpochNights(tuple(nights), counts, n, n_sd)
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:

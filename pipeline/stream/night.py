@@ -165,7 +165,7 @@ def draw_night(
                 raise _foreign_sums(past, after)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
-    nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].w) + 1
+    nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].nights) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _foreign_sums(past, after)
     draws = [
@@ -222,7 +222,7 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
 
 def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) -> None:
     """Raise `ConfigError` unless private sums are of as many nights, and units, as the history."""
-    epoch = len(past.segments[-1].w) if past.segments else 0
+    epoch = len(past.segments[-1].nights) if past.segments else 0
     nights = len(private.survey), len(private.shells), len(private.means)
     waiting = (
         len(private.held) if stream.plan.secret else past.waiting

@@ -87,14 +87,21 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
         )
         for share in (0.1, 0.9)
     )
-    rng, errors = np.random.default_rng(6), []
-    for _ in range(40):
-        try:
-            base = first.sample(mean, size=1, rng=rng).points
-            found = second.sample(ready.records.barycentre.point, base=base, size=1, rng=rng).points
-            errors.append(manifold.dist(mean, found[0]))
-        except DomainError:  # noise beyond what doubles hold: left out, which favours the papers
-            continue
+    rng = np.random.default_rng(6)
+
+    def sampled(size: int) -> FloatArray:
+        base = first.sample(mean, size=size, rng=rng).points
+        return manifold.dist(mean, second.sample(mean, base=base, size=size, rng=rng).points)
+
+    try:
+        errors = sampled(40).tolist()
+    except DomainError:  # noise beyond what doubles hold: left out, which favours the papers
+        errors = []
+        for _ in range(40):
+            try:
+                errors += sampled(1).tolist()
+            except DomainError:
+                continue
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 

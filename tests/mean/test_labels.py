@@ -155,8 +155,8 @@ def test_nothing_that_is_public_depends_on_the_size_of_a_class(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Noise, Δ, the lengths of vectors and the blocks of draws are those of any class."""
-    _, _, candidates = setting(name)
-    monkeypatch.setattr(rounds, "TOGETHER", 3 * TOTAL * candidates[0].size)
+    manifold, _, candidates = setting(name)
+    monkeypatch.setattr(rounds, "TOGETHER", 3 * 7 * manifold.dim)  # three draws of 7, all of one
     asked = []
     for n in (0, 1, 2, 7):
         probe = Probe(tuple(of_count(SCRIPTS["near"], 9.0) for _ in range(5)))

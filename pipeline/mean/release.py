@@ -108,7 +108,7 @@ class Labels:
 
     def size(self, n: int) -> int:
         """Return a public number that no class is larger than: n itself only if it is public."""
-        return max(1, n)
+        return n if self.total is None else max(1, self.total)
 
     def counted(self, vector: FloatArray, n: int) -> FloatArray:
         """Return the mean's vector of n records, with Σ a as last coordinate if n is secret."""

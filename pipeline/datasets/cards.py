@@ -353,8 +353,8 @@ def pixel_rules(card: Card) -> dict[str, Any]:
 
     Means of images that were made by other rules are of different things.
     """
-    said = {"window", "fit"} if card.size else {"window"}
-    return card.model_dump(include=said, exclude_none=True)
+    rules = {"window", "fit"} if card.size else {"window"}
+    return card.model_dump(include=rules, exclude_none=True)
 
 
 def classes_per_person(card: Card) -> int | None:

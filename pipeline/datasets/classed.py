@@ -252,7 +252,7 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     rows = itertools.chain.from_iterable(itertools.starmap(folder.rows, groups))
     says = {"person": "{person}" in card.pattern, "day": "{date}" in card.pattern}
     says["mask"] = card.beside is not None
-    files = collect(card, rows, left_out, {name for name, said in says.items() if said})
+    files = collect(card, rows, left_out, {name for name, flag in says.items() if flag})
     for (_, label), entries in folder.passed.items():
         faults += _passed(card, path, label, entries)
     card.require_classes(
@@ -303,8 +303,8 @@ class _Folder:
         named = {"class": card.classes[label], "split": SPLITS[split]}
         pattern, root = fill(card.pattern, named), root_of(card, self.path)
         follow, masks = follower(root), dict[FileEntry, str]()
-        found = find_files(self.path, pattern, root, self.faults)
-        images: Iterable[FileEntry] = self._usable(found, split, label)
+        entries = find_files(self.path, pattern, root, self.faults)
+        images: Iterable[FileEntry] = self._usable(entries, split, label)
         if card.beside is not None:
             for entry in images:
                 letters = pattern.letters(entry.relative)

@@ -95,8 +95,8 @@ def _length(answer: "Response", part: Path, most: int) -> int | None:
     coding = answer.headers.get("Content-Encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):
         raise TransferError(f"the server packs the file as {coding!r}, unasked", final=True)
-    said = answer.headers.get("Content-Length", "")
-    length = int(said) if said.isascii() and said.isdigit() else None
+    digits = answer.headers.get("Content-Length", "")
+    length = int(digits) if digits.isascii() and digits.isdigit() else None
     if length is not None and length > most:
         raise TransferError(f"the server says {length:,} bytes, {_bound(most)}", final=True)
     free = shutil.disk_usage(part.parent).free

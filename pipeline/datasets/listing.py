@@ -90,9 +90,9 @@ class Pattern:
         if self._reading is None:
             return Whose()
         match = self._reading.fullmatch(path)
-        said = match.groupdict() if match else {}
-        person = said.get("person", "")
-        day = _day(said["date"]) if "date" in said else None
+        groups = match.groupdict() if match else {}
+        person = groups.get("person", "")
+        day = _day(groups["date"]) if "date" in groups else None
         asked = self._reading.groupindex
         if match is None or ("person" in asked and not person.strip()):
             wanted = " and ".join("{" + name + "}" for name in asked)
@@ -352,8 +352,8 @@ def wrap_errors(
     except CovdpError:
         raise
     except Exception as caught:  # readers raise whatever they stumble over
-        said = " ".join(str(caught).replace(str(file), "file").split())[:200]
-        reason = f"{file} is not a readable {kind} ({said or type(caught).__name__})"
+        text = " ".join(str(caught).replace(str(file), "file").split())[:200]
+        reason = f"{file} is not a readable {kind} ({text or type(caught).__name__})"
         raise error(f"{reason}; {way}" if way else reason) from caught
 
 

@@ -258,8 +258,8 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
         a row lacks one, or two rows name one image.
     """
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
-    said = {SAYS[name] for name in card.columns if name in SAYS}
-    files = collect(card, _read(card, path, left_out, faults), left_out, said)
+    columns = {SAYS[name] for name in card.columns if name in SAYS}
+    files = collect(card, _read(card, path, left_out, faults), left_out, columns)
     card.require_classes(
         np.bincount(files.label_of, minlength=len(card.classes)).tolist(),
         lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
@@ -268,8 +268,8 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
     if card.other is None:
         return open_pictures(card, files, path, faults)
     kind, open_files = OTHERS[card.other]
-    said = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
-    same = kind(**{key: getattr(card, key) for key in said} | {"kind": "", "name": card.name})
+    columns = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
+    same = kind(**{key: getattr(card, key) for key in columns} | {"kind": "", "name": card.name})
     same = may_be_empty(same) if card.sparse else same
     return replace(open_files(same, files, path, faults), card=card)
 
@@ -294,29 +294,29 @@ def _read(
     follow = follower(path.parents[depth - 1])
     labels = {name: label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
-    for where, said in read_columns(path, card.columns, faults):
-        relative = str(PurePosixPath(said["path"]))
+    for where, row in read_columns(path, card.columns, faults):
+        relative = str(PurePosixPath(row["path"]))
         named.add(relative) if relative in skip else None
         try:
-            image = follow(_joined(path, said["path"], where))
+            image = follow(_joined(path, row["path"], where))
         except ImageError as error:
             if relative not in skip:
                 faults.append(Fault(where, error, listed=False))
             continue
         if is_excluded(skip, relative, image, path.parent):
-            if said["class"] in labels:
-                split = splits.get(said.get("split", SPLITS[0]), 0)
-                left_out[split, labels[said["class"]]] += 1
+            if row["class"] in labels:
+                split = splits.get(row.get("split", SPLITS[0]), 0)
+                left_out[split, labels[row["class"]]] += 1
             continue
         try:
-            label = _code(said["class"], labels, f"{where}: the class")
-            split = _code(said.get("split", SPLITS[0]), splits, f"{where}: the split")
-            day = _day(said["date"], where) if "date" in said else None
-            mask = follow(_joined(path, said["mask"], where)) if "mask" in said else ""
+            label = _code(row["class"], labels, f"{where}: the class")
+            split = _code(row.get("split", SPLITS[0]), splits, f"{where}: the split")
+            day = _day(row["date"], where) if "date" in row else None
+            mask = follow(_joined(path, row["mask"], where)) if "mask" in row else ""
         except ImageError as error:
             faults.append(Fault(image, error))
             continue
-        yield FileRow(image, label, split, said.get("person", ""), day, mask)
+        yield FileRow(image, label, split, row.get("person", ""), day, mask)
     check_exclusions(card.exclude or "", path.parent, skip - named)
 
 
@@ -340,10 +340,10 @@ def _day(text: str, where: str) -> date:
         ) from error
 
 
-def _joined(path: Path, said: str, where: str) -> str:
+def _joined(path: Path, relative: str, where: str) -> str:
     """Return where a path of the table leads to, from its folder."""
-    if Path(said).is_absolute() or "\0" in said:
+    if Path(relative).is_absolute() or "\0" in relative:
         raise ImageError(
-            f"{where}: a path must be relative to the folder of the table, found {said!r}"
+            f"{where}: a path must be relative to the folder of the table, found {relative!r}"
         )
-    return os.path.normpath(os.path.join(path.parent, said))  # noqa: PTH118 (of each row)
+    return os.path.normpath(os.path.join(path.parent, relative))  # noqa: PTH118 (of each row)

@@ -168,15 +168,15 @@ def check_sides(spec: Descriptor, sides: tuple[int, ...]) -> None:
         features exist from one pixel on. When they are so large that exact moments leave int64.
     """
     least = 2 if spec.grid else 1
-    found = "×".join(map(str, sides))
+    size = "×".join(map(str, sides))
     if min(sides) < least:
         raise DatasetError(
             f"{spec.name} needs images of at least {'×'.join([str(least)] * len(sides))} pixels, "
-            f"found {found}; leave smaller images out"
+            f"found {size}; leave smaller images out"
         )
     if spec.exact and math.prod(sides) * spec.reach**2 >= 2**63:
         raise DatasetError(
-            f"{spec.name} is exact for up to {2**63 // spec.reach**2:,} pixels, found {found}; cut "
+            f"{spec.name} is exact for up to {2**63 // spec.reach**2:,} pixels, found {size}; cut "
             "larger images to pieces"
         )
 

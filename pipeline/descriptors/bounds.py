@@ -156,8 +156,8 @@ def domain(
     sides = (height, width) if depth is None else (depth, height, width)
     check_sides(spec, sides)
     check_eta(eta)
-    known = covariances_of(MANIFOLDS.get(manifold))
-    if known is None:
+    covariances = covariances_of(MANIFOLDS.get(manifold))
+    if covariances is None:
         proved = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))
         raise ConfigError(f"no bound is proved for {manifold!r}; choose one of {proved}")
     variances = tuple(float(v) for v in spec.variances(height, width, masked))
@@ -165,7 +165,7 @@ def domain(
     grid = 0 if masked else spec.grid
     means = tuple(spec.means * b for b in spec.ranges[1:]) if spec.means else ()
     facts = Facts(eta, variances, trace, spec.norm_bound, grid, means)
-    radius, diameter = known.bounds(facts)
+    radius, diameter = covariances.bounds(facts)
     return DescriptorDomain(
         descriptor=descriptor,
         height=height,
@@ -178,7 +178,7 @@ def domain(
         diameter=diameter * UPWARDS,
         variances=variances,
         trace=trace,
-        rounding=_rounding(spec, math.prod(sides), facts, known),
+        rounding=_rounding(spec, math.prod(sides), facts, covariances),
         typical=spec.typical,
         correlations=spec.correlations,
         depth=depth,
@@ -215,7 +215,7 @@ def domain_of(
     )
 
 
-def _rounding(spec: Descriptor, pixels: int, facts: Facts, known: Covariances) -> float:
+def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covariances) -> float:
     """Return the bound called `DescriptorDomain.rounding`.
 
     With u = 2⁻⁵³, the computed descriptor R̂ has ‖R̂ − R‖_F ≤ 4u(T + kη) if its moments are exact
@@ -239,14 +239,14 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, known: Covariances) -
     error = moments + 16 * spec.k * UNIT * largest
     way = "the papers use 1e-6"
     if facts.means:
-        error *= eta / known.floor(facts)
+        error *= eta / covariances.floor(facts)
         way = f"raise it, or take {spec.manifold}"
     if 4.0 * error >= eta:
         raise ConfigError(
             f"eta must be larger than 4 times the rounding errors of {spec.name}, {error:.1e} at "
             f"this size, found {eta}; {way}"
         )
-    return known.rounding(error / (eta - error), largest)
+    return covariances.rounding(error / (eta - error), largest)
 
 
 class Bound(NamedTuple):

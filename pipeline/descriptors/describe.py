@@ -142,8 +142,8 @@ def _check_masks(masks: NDArray[Any] | None, shape: tuple[int, ...]) -> None:
     if masks is None:
         return
     if not isinstance(masks, np.ndarray) or masks.dtype not in (np.bool_, np.uint8):
-        found = getattr(masks, "dtype", type(masks).__name__)
-        raise DatasetError(f"masks must be bool or uint8, found {found}; convert with != 0")
+        dtype = getattr(masks, "dtype", type(masks).__name__)
+        raise DatasetError(f"masks must be bool or uint8, found {dtype}; convert with != 0")
     if masks.shape != shape:
         raise DatasetError(
             f"masks must have the images' size, one for each: shape {shape}, found {masks.shape}; "
@@ -200,8 +200,8 @@ def _wide_covariances(
 ) -> None:
     """Do as `kernels.covariances` in Python's integers, which have no largest value."""
     a, b = np.tril_indices(units.size)
-    whole, pixels = moments.astype(object), counts.astype(object)[:, np.newaxis]
-    numerators = pixels * whole[:, a + 1, b + 1] - whole[:, a + 1, 0] * whole[:, b + 1, 0]
+    sums, pixels = moments.astype(object), counts.astype(object)[:, np.newaxis]
+    numerators = pixels * sums[:, a + 1, b + 1] - sums[:, a + 1, 0] * sums[:, b + 1, 0]
     scales = (units[a] * units[b]).astype(np.int64).astype(object)
     out[:, a, b] = out[:, b, a] = numerators / (pixels**2 * scales)
     out[:, range(units.size), range(units.size)] += eta

@@ -206,7 +206,7 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     scratch = np.empty((4, size + 4), np.int16)
     rows = np.zeros((6, blocks, BLOCK), np.int16)
     phi = rows.reshape(6, blocks * BLOCK)
-    mask, found = phi[0], phi[1:]
+    mask, features = phi[0], phi[1:]
     centre = np.array(OCT5_CENTRES).astype(np.int16)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
     for i in range(n):
@@ -218,12 +218,12 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
             elif marked != min(step, height - top):
                 marked = min(step, height - top)
                 mark_pixels(mask, everywhere, marked, width)
-            derivatives(views, scratch, found, size)
+            derivatives(views, scratch, features, size)
             for a in range(5):
                 middle = centre[a]
                 for x in range(size):
-                    value = found[a, x]
-                    found[a, x] = ((value if value >= 0 else -value) - middle) * mask[x]
+                    value = features[a, x]
+                    features[a, x] = ((value if value >= 0 else -value) - middle) * mask[x]
             add_exact(rows, moments[i])
 
 
@@ -239,7 +239,7 @@ def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> 
     flat = np.zeros((step + 4) * (width + 4) + 4, np.int32)
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
-    scratch, found = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
+    scratch, edges = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
     rows, lanes = np.zeros((channels + 9, blocks, BLOCK)), np.empty(BLOCK)
     phi = rows.reshape(channels + 9, blocks * BLOCK)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
@@ -253,9 +253,9 @@ def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> 
                 marked = min(step, height - top)
                 inside = masks[i, top : top + step] if len(masks) else everywhere
                 mark_pixels(phi[0], inside, marked, width)
-            derivatives(views, scratch, found, size)
+            derivatives(views, scratch, edges, size)
             place_features(images[i, top : top + step], top, phi)
-            edge_features(found, phi[0], phi[3 + channels :], size)
+            edge_features(edges, phi[0], phi[3 + channels :], size)
             add_float(rows, lanes, moments[i])
 
 
@@ -277,11 +277,11 @@ def place_features(strip: ImageArray, top: int, phi: FloatArray) -> None:
 
 
 @compiled
-def edge_features(found: IntArray, mask: FloatArray, out: FloatArray, size: int) -> None:
+def edge_features(edges: IntArray, mask: FloatArray, out: FloatArray, size: int) -> None:
     """Fill |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude and angle, 0 where `mask` is."""
     for a in range(4):
         for t in range(size):
-            value = found[1 + a, t]
+            value = edges[1 + a, t]
             out[a, t] = (value if value >= 0 else -value) * mask[t]
     for t in range(size):
         out[4, t] = np.sqrt(out[0, t] * out[0, t] + out[1, t] * out[1, t])
@@ -305,9 +305,9 @@ def angle(ix: float, iy: float) -> float:
     p = ((p * z - 7.500855792314704667340e1) * z - 1.228866684490136173410e2) * z
     q = (z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2
     q = ((q * z + 4.328810604912902668951e2) * z + 4.853903996359136964868e2) * z
-    found = x + x * (z * (p - 6.485021904942025371773e1) / (q + 1.945506571482613964425e2))
-    found = found + np.pi / 4 if near else found
-    return np.pi / 2 - found if ix > iy else found
+    radians = x + x * (z * (p - 6.485021904942025371773e1) / (q + 1.945506571482613964425e2))
+    radians = radians + np.pi / 4 if near else radians
+    return np.pi / 2 - radians if ix > iy else radians
 
 
 @compiled

@@ -129,10 +129,10 @@ def _sums(
     descriptor: Descriptor, groups: list[list[str]], light: dict[str, float]
 ) -> FloatArray | None:
     """Return sums of features as vectors, (p, k); None where the descriptor has not all of them."""
-    known = {name: {name: 1.0} for name in descriptor.features} | {"light": light}
+    vectors = {name: {name: 1.0} for name in descriptor.features} | {"light": light}
     if not descriptor.grid:
-        known |= {"x": {}, "y": {}}
-    parts = [[known.get(name, {}) for name in group] for group in groups]
+        vectors |= {"x": {}, "y": {}}
+    parts = [[vectors.get(name, {}) for name in group] for group in groups]
     if not all(itertools.chain(*parts)):
         return None
     sums = [dict(ChainMap(*group)) for group in parts]
@@ -167,9 +167,9 @@ def _log_size(descriptors: FloatArray, *, vectors: FloatArray, powers: FloatArra
 
 def _fisher(descriptors: FloatArray, *, vectors: FloatArray, powers: FloatArray) -> FloatArray:
     """Return artanh of the correlation (Fisher's z)."""
-    found = np.einsum("pi,...ij,qj->...pq", vectors, descriptors, vectors)
-    spread = np.sqrt(found[..., 0, 0] * found[..., 1, 1])
-    return np.asarray(np.arctanh(found[..., 0, 1] / spread))
+    sums = np.einsum("pi,...ij,qj->...pq", vectors, descriptors, vectors)
+    spread = np.sqrt(sums[..., 0, 0] * sums[..., 1, 1])
+    return np.asarray(np.arctanh(sums[..., 0, 1] / spread))
 
 
 _SCALES: dict[str, tuple[Callable[..., FloatArray], Callable[..., FloatArray]]] = {

@@ -38,16 +38,16 @@ def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict
     try:
         pickle.dump((syntax, plugin, encoded, options), child.stdin, protocol=5)
         child.stdin.flush()
-        said = pickle.load(child.stdout)
+        reply = pickle.load(child.stdout)
     except (OSError, EOFError, pickle.UnpicklingError):
-        said = _how_it_ended(child)
+        reply = _how_it_ended(child)
     else:
         _IDLE.append(child)
     finally:
         watch.cancel()
-    if isinstance(said, str):
-        raise ValueError(said)
-    return said
+    if isinstance(reply, str):
+        raise ValueError(reply)
+    return reply
 
 
 def _idle() -> "subprocess.Popen[bytes]":
@@ -102,9 +102,9 @@ def _serve() -> None:
         from pydicom.pixels.decoders.base import get_decoder
         from pydicom.uid import UID
 
-        said: Any = _READY
+        reply: Any = _READY
         while True:
-            pickle.dump(said, out, protocol=5)
+            pickle.dump(reply, out, protocol=5)
             out.flush()
             try:
                 syntax, plugin, encoded, options = pickle.load(requests)
@@ -113,9 +113,9 @@ def _serve() -> None:
             try:
                 decoder = get_decoder(UID(syntax))
                 frame = encapsulate([encoded])
-                said = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
+                reply = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
             except BaseException as error:  # a panic is no Exception
-                said = str(error) or type(error).__name__
+                reply = str(error) or type(error).__name__
 
 
 if __name__ == "__main__":

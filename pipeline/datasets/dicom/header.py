@@ -168,12 +168,12 @@ def text(elements: "Dataset", keyword: str) -> str:
 def numbers(elements: "Dataset", keyword: str) -> list[float]:
     """Return all values of an element that are decimal strings; NaN for one that is none."""
     value = plain(stored(elements, keyword))
-    return [_decimal(said) for said in value.split("\\")] if value else []
+    return [_decimal(decimal) for decimal in value.split("\\")] if value else []
 
 
-def _decimal(said: str) -> float:
+def _decimal(decimal: str) -> float:
     try:
-        return float(said)
+        return float(decimal)
     except ValueError:
         return math.nan
 
@@ -273,9 +273,9 @@ class Header:
     @property
     def day(self) -> date | None:
         """The day of the study; None where the file does not say one that a calendar has."""
-        said = text(self.elements, "StudyDate").replace(".", "")  # with points before 1993
+        digits = text(self.elements, "StudyDate").replace(".", "")  # with points before 1993
         try:
-            return date.fromisoformat(said) if len(said) == 8 else None
+            return date.fromisoformat(digits) if len(digits) == 8 else None
         except ValueError:
             return None
 
@@ -301,10 +301,10 @@ def _number(file: Path, elements: "Dataset", keyword: str, default: int | None =
 
 def _count(file: Path, elements: "Dataset") -> int:
     """Return how many frames there are, 1 where nothing says it."""
-    said = text(elements, "NumberOfFrames") or "1"
-    if not (said.isascii() and said.isdecimal() and int(said[:20]) >= 1):
+    digits = text(elements, "NumberOfFrames") or "1"
+    if not (digits.isascii() and digits.isdecimal() and int(digits[:20]) >= 1):
         raise _fault(file, "NumberOfFrames", "must be a positive whole number")
-    return int(said[:20])
+    return int(digits[:20])
 
 
 def _person(elements: "Dataset", keyword: str) -> str:
@@ -314,8 +314,8 @@ def _person(elements: "Dataset", keyword: str) -> str:
     value = stored(elements, keyword)
     if not isinstance(value, bytes) or value.isascii():
         return plain(value)
-    said = plain(stored(elements, "SpecificCharacterSet"))
-    names = [name.strip() for name in said.split("\\")]
+    encodings = plain(stored(elements, "SpecificCharacterSet"))
+    names = [name.strip() for name in encodings.split("\\")]
     return decode_bytes(value, convert_encodings(names), set()).strip(" \0")
 
 
@@ -507,9 +507,9 @@ def places(header: Header, frame: int, group: str) -> list["Dataset"]:
 
 def _real(header: Header, place: "Dataset", keyword: str) -> float:
     """Return a decimal string as a number; that it is finite is checked where it is used."""
-    said = text(place, keyword)
-    if not math.isfinite(number := _decimal(said)):
-        raise header.fault(keyword, f"must be a number, found {said!r}")
+    decimal = text(place, keyword)
+    if not math.isfinite(number := _decimal(decimal)):
+        raise header.fault(keyword, f"must be a number, found {decimal!r}")
     return number
 
 

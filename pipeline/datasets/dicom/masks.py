@@ -197,8 +197,8 @@ def mask_reader(
     high, wide = (shape[1:] if card.volumes else shape)[:2]
     decode = partial(_decode, card, (high, wide), reasons, masks.read)
     names = packed(itertools.chain(masks.names, files.names))
-    found = FilesReader(decode, names, file, place, shared=True)
-    return StacksReader(found, read.starts, _not_empty) if isinstance(read, StacksReader) else found
+    base = FilesReader(decode, names, file, place, shared=True)
+    return StacksReader(base, read.starts, _not_empty) if isinstance(read, StacksReader) else base
 
 
 def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
@@ -220,8 +220,8 @@ def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) 
     return _unlike("series' size", f"{len(place)} slices", depth, mask.file)
 
 
-def _unlike(what: str, wanted: object, found: object, file: str | Path) -> str:
-    return f": a mask must have its {what}, {wanted}, found {found} in {Path(file).name}; {_WAY}"
+def _unlike(what: str, wanted: object, value: object, file: str | Path) -> str:
+    return f": a mask must have its {what}, {wanted}, found {value} in {Path(file).name}; {_WAY}"
 
 
 def _decode(
@@ -615,9 +615,9 @@ def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     last = np.subtract(sides, 1)
     corners = np.array([[*(last * bits), 1] for bits in np.ndindex(2, 2)]).T
     with np.errstate(over="ignore", invalid="ignore"):
-        found = pose.inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
-    axes = np.abs(found[:, :2]).argmax(axis=0)
-    if axes[0] == axes[1] or not np.isfinite(found).all():
+        affine = pose.inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
+    axes = np.abs(affine[:, :2]).argmax(axis=0)
+    if axes[0] == axes[1] or not np.isfinite(affine).all():
         return (
             f": a mask must have its image's orientation, found another in {volume.file.name}; "
             f"{_WAY}"
@@ -625,11 +625,11 @@ def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     mask_sides = tuple(volume.shape[axis] for axis in axes)
     if mask_sides != sides:
         return _unlike("image's size", sides, mask_sides, volume.file)
-    signs, along = np.sign(found[axes, [0, 1]]), 3 - int(axes.sum())
-    number = int(np.clip(np.rint(found[along, 2]), -1, volume.shape[along]))
+    signs, along = np.sign(affine[axes, [0, 1]]), 3 - int(axes.sum())
+    number = int(np.clip(np.rint(affine[along, 2]), -1, volume.shape[along]))
     wanted = np.zeros((3, 3))
     wanted[axes, [0, 1]], wanted[axes, 2], wanted[along, 2] = signs, last * (signs <= 0), number
-    apart = np.abs((found - wanted) @ corners).max(axis=1)
+    apart = np.abs((affine - wanted) @ corners).max(axis=1)
     if not (apart[axes].max() <= VOXEL_TOLERANCE and apart[along] <= SLICE_TOLERANCE):
         return (
             f": a mask must be where its image is, found its voxels {apart[axes].max():.2f} pixels "

@@ -100,17 +100,17 @@ def _report(error: BaseException, tokens: Sequence[str]) -> None:
     depend on an image.
     """
     if next((token for token in tokens if not token.startswith("-")), "") in PRIVATE:
-        said = (
+        reason = (
             "it is withheld, as it may depend on an image; `covdp run` with the same settings on "
             "public images may show it"
         )
     else:
         if is_verbose():
             print(printable("".join(traceback.format_exception(error))), file=sys.stderr)
-        said = f"{type(error).__name__} in {_place(error)}"
-        said += ", of which --verbose shows more" * (not is_verbose())
+        reason = f"{type(error).__name__} in {_place(error)}"
+        reason += ", of which --verbose shows more" * (not is_verbose())
     print(
-        f"covdp: failed in a way that was not foreseen: {one_line(said)}; this is a fault of "
+        f"covdp: failed in a way that was not foreseen: {one_line(reason)}; this is a fault of "
         "covdp, please report it",
         file=sys.stderr,
     )
@@ -126,7 +126,7 @@ def _place(error: BaseException) -> str:
             continue
         place = f"{code.relative_to(root).as_posix()}, line {line}"
         named = (frame.f_locals.get(name) for name in NAMES)
-        file = next((one for one in named if isinstance(one, Path)), file)
+        file = next((value for value in named if isinstance(value, Path)), file)
     return place if file is None else f"{place}, over {file}"
 
 

@@ -178,11 +178,11 @@ def describe(
     domain_of(descriptor, source.shape, manifold=manifold)  # refuses sizes that have none
     plan = make_plan(source, descriptor=descriptor, scale=_scale(source, descriptor, maps, site))
     if runner == "threads":  # one stream keeps all cores busy
-        found = fill(plan, place)
+        report = fill(plan, place)
     else:
         with workers(runner) as unordered:
-            found = fill(plan, place, unordered)
-    _print_pass(found, place, output)
+            report = fill(plan, place, unordered)
+    _print_pass(report, place, output)
 
 
 def _scale(
@@ -208,19 +208,19 @@ def _scale(
     return maps.map_of(site)
 
 
-def _print_pass(found: "PassReport", place: "Place", output: Printing) -> None:
+def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:
     """Say how many images a pass described, how fast, and where their descriptors are."""
-    images, rate = sum(found.stored.counts), found.images / found.seconds
+    images, rate = sum(report.stored.counts), report.images / report.seconds
     if output.json:
-        numbers = {"images": images, "described": found.images, "seconds": found.seconds}
-        numbers |= {"images_per_second": rate, "peak_memory": found.peak}
+        numbers = {"images": images, "described": report.images, "seconds": report.seconds}
+        numbers |= {"images_per_second": rate, "peak_memory": report.peak}
         print_json({**numbers, "store": place.shown})
         return
-    if not output.quiet and found.images:
-        print(f"images       {images:,}, of which {found.images:,} now")
-        print(f"seconds      {found.seconds:.1f}")
+    if not output.quiet and report.images:
+        print(f"images       {images:,}, of which {report.images:,} now")
+        print(f"seconds      {report.seconds:.1f}")
         print(f"images/s     {rate:,.0f}")
-        print(f"peak memory  {found.peak / 2**20:,.0f} MiB, of the largest worker")
+        print(f"peak memory  {report.peak / 2**20:,.0f} MiB, of the largest worker")
     elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
     print_line(place.shown if output.quiet else f"store        {place.shown}")
@@ -238,23 +238,23 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
     path = fetch(card, root, progress=False)
     folder = path if path.is_dir() else path.parent
     place.prepare()
-    found = collect_faults(card, path)
-    faults = listing_faults(found.faults, folder)
-    if found.source is not None:
+    result = collect_faults(card, path)
+    faults = listing_faults(result.faults, folder)
+    if result.source is not None:
         before = {fault.file for fault in faults}
-        faults += [one for one in check(found.source, folder) if one.file not in before]
+        faults += [fault for fault in check(result.source, folder) if fault.file not in before]
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
     place.write(EXCLUDED, exclusion_list(faults, left_out))
     cells = ((printable(fault.file, lines=False), one_line(fault.reason)) for fault in faults)
     rows = ([Text(text) for text in line] for line in cells)
     table = new_table("file", "reason", rows=rows, title="Cannot be used")
-    said = f"{len(faults)} of the files cannot be used"
+    summary = f"{len(faults)} of the files cannot be used"
     value = {"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)}
-    output.answer(value, *([table] * bool(faults)), said)
+    output.answer(value, *([table] * bool(faults)), summary)
     if not output.json:
         print_line(place.join(EXCLUDED))
-    if found.error is not None:
-        raise found.error
+    if result.error is not None:
+        raise result.error
 
 
 def descriptors(*, output: Printing = PLAIN) -> None:
@@ -267,12 +267,12 @@ def descriptors(*, output: Printing = PLAIN) -> None:
     """
     from pipeline.descriptors import DESCRIPTORS
 
-    known = [(one.name, one.takes, one.features) for one in DESCRIPTORS.values()]
+    entries = [(spec.name, spec.takes, spec.features) for spec in DESCRIPTORS.values()]
     heads = "name", "images", "features"
-    rows = ((name, takes, ", ".join(features)) for name, takes, features in known)
+    rows = ((name, takes, ", ".join(features)) for name, takes, features in entries)
     first = Column(heads[0], no_wrap=True)
     table = new_table(first, *heads[1:], rows=rows, title="Descriptors")
-    output.answer([dict(zip(heads, one, strict=True)) for one in known], table)
+    output.answer([dict(zip(heads, entry, strict=True)) for entry in entries], table)
 
 
 def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:

@@ -24,8 +24,8 @@ from pipeline.files import project_root
 
 def version() -> str:
     """Return ``0.3.0``, or ``0.3.0 (commit 1a2b3c4d5e6f)``."""
-    found = commit()
-    return f"{__version__} (commit {found})" if found else __version__
+    revision = commit()
+    return f"{__version__} (commit {revision})" if revision else __version__
 
 
 def commit() -> str:

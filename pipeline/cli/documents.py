@@ -62,14 +62,14 @@ def history(
     from pipeline.report import build_history
 
     book = open_ledger(ledger_address(ledger))
-    found = committed_results(book, population)
-    if population is None and len(found) != 1:
+    populations = committed_results(book, population)
+    if population is None and len(populations) != 1:
         raise LedgerError(
-            f"{len(found)} populations in {book.database.place} have releases"
-            f"{''.join(f', {name!r}' for name in found)}; a page shows the history of one: "
-            + ("name it with --population" if found else "`covdp release` makes a release")
+            f"{len(populations)} populations in {book.database.place} have releases"
+            f"{''.join(f', {name!r}' for name in populations)}; a page shows the history of one: "
+            + ("name it with --population" if populations else "`covdp release` makes a release")
         )
-    name, results = next(iter(found.items()), (str(population), ()))
+    name, results = next(iter(populations.items()), (str(population), ()))
     output.paths({"history": build_history(name, results, out)})
 
 
@@ -121,19 +121,19 @@ def compare(
     together, paths = _together(
         (first, second), lambda rows: two_sample(*rows), out, output, window=window
     )
-    found, reasons = together.results, together.refusals
-    whole = bonferroni(list(together.p_values.values()))
+    results, reasons = together.results, together.refusals
+    p_value = bonferroni(list(together.p_values.values()))
     rows = [
-        {"class": name, **vars(one), **_tested(one.p_value, reasons[name])}
-        for name, one in found.items()
+        {"class": name, **vars(test), **_tested(test.p_value, reasons[name])}
+        for name, test in results.items()
     ]
     lines = _untested(reasons)
-    if math.isfinite(whole):
-        printed = probability(whole)
+    if math.isfinite(p_value):
+        printed = probability(p_value)
         sign = "" if printed[0] in "<>" else "= "
         lines.insert(0, f" all classes together: p {sign}{printed}")
     table = page_table(table_of("compare", "tests", together))
-    output.answer({"p_value": whole, "classes": rows}, table, *lines, paths=paths)
+    output.answer({"p_value": p_value, "classes": rows}, table, *lines, paths=paths)
 
 
 def combine(
@@ -162,8 +162,8 @@ def combine(
     from pipeline.report import table_of
 
     together, paths = _together(documents, combined, out, output, distinct=True, window=window)
-    found, reasons = together.results, together.refusals
-    classes = [_combined(name, one, reasons[name]) for name, one in found.items()]
+    results, reasons = together.results, together.refusals
+    classes = [_combined(name, mean, reasons[name]) for name, mean in results.items()]
     table = page_table(table_of("combine", "tests", together))
     output.answer({"classes": classes}, table, *_untested(reasons), paths=paths)
 
@@ -194,16 +194,16 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     several = read_several(documents, distinct=True)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
     with computed(documents):
-        found = harmonised(dict(by_site))
-    paths = {"maps": write_maps(several, found, out)}
-    together = Together(several, found)
+        maps = harmonised(dict(by_site))
+    paths = {"maps": write_maps(several, maps, out)}
+    together = Together(several, maps)
     paths["page"] = write_together("harmonise", together, out.with_suffix(".html"))
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
     rows = [
-        {"site": name, **{key: getattr(one, key) for key in keys}}
-        for name, one in found.sites.items()
+        {"site": name, **{key: getattr(site, key) for key in keys}}
+        for name, site in maps.sites.items()
     ]
     table = page_table(table_of("harmonise", "sites", together))
     output.answer({"sites": rows}, table, paths=paths)
@@ -287,13 +287,13 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     classes = [
         {
             "name": name,
-            "n": len(one.local.places),
-            **_tested(one.result.p_value if one.result else math.nan, one.untested),
-            "outside": one.result.outside if one.result else None,
-            "expected": one.result.expected if one.result else None,
-            "expected_range": one.result.expected_range if one.result else None,
+            "n": len(entry.local.places),
+            **_tested(entry.result.p_value if entry.result else math.nan, entry.untested),
+            "outside": entry.result.outside if entry.result else None,
+            "expected": entry.result.expected if entry.result else None,
+            "expected_range": entry.result.expected_range if entry.result else None,
         }
-        for name, one in matched.classes.items()
+        for name, entry in matched.classes.items()
     ]
     images = [
         {"file": file, "class": name, "percentile": percentile}
@@ -338,7 +338,7 @@ def _together(
     return together, pages
 
 
-def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
+def _combined(name: str, mean: Any, reason: str) -> dict[str, Any]:
     """Return what releases of a class say together under the names that programs may rely on."""
     means = {
         title: {
@@ -348,11 +348,11 @@ def _combined(name: str, found: Any, reason: str) -> dict[str, Any]:
             "radius": where.radius,
             "offered": where.offered,
         }
-        for title, where in (("all", found.all), ("common", found.common))
+        for title, where in (("all", mean.all), ("common", mean.common))
     }
-    test = {"statistic": found.statistic, "freedom": found.freedom}
-    test |= _tested(found.p_value, reason)
-    return {"class": name, "n": found.n, "n_sd": found.n_sd, **means, "heterogeneity": test}
+    test = {"statistic": mean.statistic, "freedom": mean.freedom}
+    test |= _tested(mean.p_value, reason)
+    return {"class": name, "n": mean.n, "n_sd": mean.n_sd, **means, "heterogeneity": test}
 
 
 def _tested(p_value: float, reason: str) -> dict[str, Any]:
@@ -362,5 +362,5 @@ def _tested(p_value: float, reason: str) -> dict[str, Any]:
 
 def _untested(reasons: Mapping[str, str]) -> list[str]:
     """Return of each class that could not be tested why."""
-    said = "not tested"
-    return [f" {escape(name)}: {said}: {escape(why)}" for name, why in reasons.items() if why]
+    verdict = "not tested"
+    return [f" {escape(name)}: {verdict}: {escape(why)}" for name, why in reasons.items() if why]

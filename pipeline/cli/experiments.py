@@ -128,18 +128,18 @@ def reproduce(
     from pipeline.errors import DatasetError
     from pipeline.experiments.record import outcome
 
-    found = outcome(runs, page, overrides.out)
+    summary = outcome(runs, page, overrides.out)
     if output.json:
-        print_json({**found.paths, "runs": found.runs})
+        print_json({**summary.paths, "runs": summary.runs})
     else:
-        for line in () if output.quiet else found.lines:
+        for line in () if output.quiet else summary.lines:
             print_line(line)
-        output.paths(found.paths)
-    if found.without and "all" not in experiments:
+        output.paths(summary.paths)
+    if summary.without and "all" not in experiments:
         where = "the commands above get them"
         if output.json or output.quiet:
             where = "the report has the commands that get them"
-        raise DatasetError(f"no data at all for {', '.join(found.without)}; {where}")
+        raise DatasetError(f"no data at all for {', '.join(summary.without)}; {where}")
 
 
 def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> None:
@@ -157,18 +157,18 @@ def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> No
             config.dataset_name: is_on_disk(find_card(config.dataset), root, config.size)
             for config in on_images
         }
-        found, missing = ([key for key, there in here.items() if there is x] for x in (True, False))
+        local, missing = ([key for key, there in here.items() if there is x] for x in (True, False))
         rows.append(
             {
                 "name": name,
                 "title": first.title,
                 "paper": first.paper,
-                "at_hand": found,
+                "at_hand": local,
                 "missing": missing,
                 "minutes": first.minutes,
             }
         )
-        at_hand = ", ".join(found) if on_images else "none needed"
+        at_hand = ", ".join(local) if on_images else "none needed"
         minutes = "" if first.minutes is None else f"{first.minutes:.2g}"
         lines.append((name, first.title, at_hand, ", ".join(missing), minutes))
     name_head, minutes_head = Column("name", no_wrap=True), *numbers("minutes")

@@ -155,18 +155,18 @@ def _show_accounts(
     rows, streams = ledger.show(population), streams_of(ledger, population)
     if not rows and not output.json:
         output.show("no population has a budget yet; `covdp ledger set-budget` gives one")
-    found = []
+    accounts = []
     for row in rows:
         cost, count = row.latest, row.releases_left
         if budget is not None:
             cost = budget_from(row.budget.name, budget, **second_parameter(row.budget))
             count = row.lasts(cost)
-        mine = [one for one in streams if one.population == row.population]
-        found.append(account_json(row, cost, count, mine))
+        streams_here = [stream for stream in streams if stream.population == row.population]
+        accounts.append(account_json(row, cost, count, streams_here))
         if not output.json:
-            show_account(row, cost, count, output, mine)
+            show_account(row, cost, count, output, streams_here)
     if output.json:
-        print_json(found)
+        print_json(accounts)
 
 
 book = App(name="ledger", help_epilogue="", help_format="markdown")
@@ -184,9 +184,9 @@ def account_json(
     streams: Sequence[StreamAccount] = (),
 ) -> dict[str, Any]:
     """Return an account and its streams under the names that programs may rely on."""
-    known = {name: getattr(row, name) for name in SHOWN}
-    known |= {"cost": cost, "releases_left": releases_left}
-    return known | ({"streams": [stream_json(one) for one in streams]} if streams else {})
+    values = {name: getattr(row, name) for name in SHOWN}
+    values |= {"cost": cost, "releases_left": releases_left}
+    return values | ({"streams": [stream_json(stream) for stream in streams]} if streams else {})
 
 
 def show_account(
@@ -215,10 +215,10 @@ def _table(row: Account, digits: int) -> Table:
         (f"ε (δ = {row.delta:g})", row.epsilon_spent, row.epsilon_left, row.epsilon_budget),
     )
     rows = []
-    for name, used, rest, whole in lines:
-        untouched = name.startswith("ε (") and rest == whole  # ε is only shown, never spent as such
+    for name, used, rest, total in lines:
+        untouched = name.startswith("ε (") and rest == total  # ε is only shown, never spent as such
         shown = (digits_up if untouched else digits_down)(rest, digits)
-        rows.append((name, digits_up(used, digits), shown, digits_up(whole, digits)))
+        rows.append((name, digits_up(used, digits), shown, digits_up(total, digits)))
     title = f"[bold]{escape(row.population)}[/]"
     return new_table(*heads, rows=rows, title=title, title_justify="left", title_style="")
 

@@ -165,8 +165,8 @@ def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **option
     return table
 
 
-def page_table(found: Mapping[str, Any] | None) -> Table:
+def page_table(table: Mapping[str, Any] | None) -> Table:
     """Return a table of a page, of `pipeline.report.page.table`, as a terminal has it."""
-    heads, lines = (found["heads"], found["lines"]) if found else ((), ())
+    heads, lines = (table["heads"], table["lines"]) if table else ((), ())
     rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
     return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

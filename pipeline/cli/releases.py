@@ -102,12 +102,12 @@ def plan(
     settings = load_release(config)
     affords, why = _account(settings, ledger)
     asked = ForecastRequest(sizes_of(n), per_night, nights, error)
-    found = forecast(settings, asked, affords)
+    result = forecast(settings, asked, affords)
     output.answer(
-        {"account": why, "forecast": found},
-        f"\n [bold]{escape(' '.join(found.verdict))}[/]",
-        *forecast_items(found),
-        *(f" {escape(text)}" for text in (*found.meaning, why)),
+        {"account": why, "forecast": result},
+        f"\n [bold]{escape(' '.join(result.verdict))}[/]",
+        *forecast_items(result),
+        *(f" {escape(text)}" for text in (*result.meaning, why)),
     )
 
 
@@ -155,33 +155,33 @@ def _account(
     )
 
 
-def forecast_items(found: "Forecast") -> Iterator[Table | str]:
+def forecast_items(result: "Forecast") -> Iterator[Table | str]:
     """Yield a table of prices, one of errors by budget, one by night, and what was solved for."""
     from pipeline.privacy import letter as letter_of
 
-    letter = letter_of(found.definition)
-    title = f"{found.name}: {found.descriptor}, {found.manifold}, {found.dimension} numbers"
-    apart = f"largest distance of two {found.unit}s {found.diameter:.4g}"
+    letter = letter_of(result.definition)
+    title = f"{result.name}: {result.descriptor}, {result.manifold}, {result.dimension} numbers"
+    apart = f"largest distance of two {result.unit}s {result.diameter:.4g}"
     yield f"\n[bold]{escape(title)}[/], {apart}\n"
-    yield _prices(found, letter)
-    for one in found.classes:
-        yield f" [bold]{escape(_about(found, one))}[/]"
-        yield _by_budget(found, one, letter)
-    if found.nights:
-        yield _by_night(found, letter)
-    yield from (f" {escape(line)}\n" for line in _solved(found, letter))
+    yield _prices(result, letter)
+    for row in result.classes:
+        yield f" [bold]{escape(_about(result, row))}[/]"
+        yield _by_budget(result, row, letter)
+    if result.nights:
+        yield _by_night(result, letter)
+    yield from (f" {escape(line)}\n" for line in _solved(result, letter))
 
 
-def _prices(found: "Forecast", letter: str) -> Table:
+def _prices(result: "Forecast", letter: str) -> Table:
     """Return what each budget costs and means."""
     from pipeline.privacy import main_parameter
     from pipeline.privacy.rounding import digits_up
 
-    streamed = found.horizon is not None
+    streamed = result.horizon is not None
     heads = numbers(
         f"budget {letter}",
         f"charged {letter}, once" if streamed else f"charged {letter}",
-        f"ε (δ = {found.prices[0].delta:.2g})",
+        f"ε (δ = {result.prices[0].delta:.2g})",
         "best test, %",
         "advantage",
         "nights" if streamed else "releases",
@@ -195,26 +195,26 @@ def _prices(found: "Forecast", letter: str) -> Table:
             digits_up(price.advantage, 3),
             "" if price.nights is None else f"{price.nights:,}",
         )
-        for price in found.prices
+        for price in result.prices
     )
     caption = (
-        f"best test: success, at most, of an attacker who knows all {found.unit}s but one, and "
+        f"best test: success, at most, of an attacker who knows all {result.unit}s but one, and "
         "which two it may be; guessing has 50"
     )
     texts = {"title": "What it costs", "caption": caption}
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
 
 
-def _about(found: "Forecast", one: "ClassForecast") -> str:
+def _about(result: "Forecast", row: "ClassForecast") -> str:
     """Return what a table of errors is about."""
-    n = one.by_budget[0].n
-    said = f"{one.name}: mean of {n:,} {found.unit}{'s' * (n != 1)}"
-    return f"{said} at night {found.night:,}" if found.night > 1 else said
+    n = row.by_budget[0].n
+    title = f"{row.name}: mean of {n:,} {result.unit}{'s' * (n != 1)}"
+    return f"{title} at night {result.night:,}" if result.night > 1 else title
 
 
-def _by_budget(found: "Forecast", one: "ClassForecast", letter: str) -> Table:
+def _by_budget(result: "Forecast", row: "ClassForecast", letter: str) -> Table:
     """Return the errors of one class by budget."""
-    pairs = zip(found.prices, one.by_budget, strict=True)
+    pairs = zip(result.prices, row.by_budget, strict=True)
     rows = ((f"{price.value:.4g}", *_cells(expected)) for price, expected in pairs)
     return new_table(*numbers(f"budget {letter}", "error", "radius"), rows=rows)
 
@@ -226,15 +226,15 @@ def _cells(expected: "Expected") -> tuple[str, str]:
     return f"{expected.low:.2g} to {expected.high:.2g}", f"{expected.radius:.2g}"
 
 
-def _by_night(found: "Forecast", letter: str) -> Table:
+def _by_night(result: "Forecast", letter: str) -> Table:
     """Return errors by night, at the config's budget."""
     from pipeline.privacy import main_parameter
     from pipeline.privacy.rounding import digits_up
 
     heads = numbers("night", f"charged so far, {letter}")
-    for one in found.classes:
-        heads += [Column(f"{escape(one.name)}: n", justify="right"), *numbers("error")]
-    lines = zip(found.nights, found.totals, *(one.by_night for one in found.classes), strict=True)
+    for row in result.classes:
+        heads += [Column(f"{escape(row.name)}: n", justify="right"), *numbers("error")]
+    lines = zip(result.nights, result.totals, *(c.by_night for c in result.classes), strict=True)
     rows = (
         (
             f"{night:,}",
@@ -247,18 +247,18 @@ def _by_night(found: "Forecast", letter: str) -> Table:
     return new_table(*heads, rows=rows, title=title, title_justify="left")
 
 
-def _solved(found: "Forecast", letter: str) -> list[str]:
+def _solved(result: "Forecast", letter: str) -> list[str]:
     """Return the least budget that suffices for the error asked for, class by class."""
-    if found.error is None:
+    if result.error is None:
         return []
     lines = []
-    for one in found.classes:
-        said = (
-            "no budget looked at suffices" if one.needed is None else f"{letter} = {one.needed:g}"
+    for row in result.classes:
+        answer = (
+            "no budget looked at suffices" if row.needed is None else f"{letter} = {row.needed:g}"
         )
-        lines.append(f"{one.name}: for an error of at most {found.error:g}, {said}")
-    if found.needed is not None and len(found.classes) > 1:
-        lines.append(f"for all of them: {letter} = {found.needed:g}")
+        lines.append(f"{row.name}: for an error of at most {result.error:g}, {answer}")
+    if result.needed is not None and len(result.classes) > 1:
+        lines.append(f"for all of them: {letter} = {result.needed:g}")
     return lines
 
 

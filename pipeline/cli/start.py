@@ -81,10 +81,10 @@ def start(
     from pipeline.privacy import budget_from
     from pipeline.publish import ledger_address, load_release
 
-    found, address = find_card(card), ledger_address(ledger)
-    if data_root is None and found.path and (card.parent / found.path).exists():
+    settings, address = find_card(card), ledger_address(ledger)
+    if data_root is None and settings.path and (card.parent / settings.path).exists():
         data_root = card.parent  # the images are beside their card
-    fetch(found, data_root)  # says where they should be
+    fetch(settings, data_root)  # says where they should be
     given: dict[str, object] = {"population": population, "budget": budget, "total": total}
     missing = [key for key, value in given.items() if value is None]
     if population is not None and _account(address, population) is not None:

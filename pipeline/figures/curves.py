@@ -326,10 +326,10 @@ def _band_words(table: Table, mark: str) -> str:
 
 
 def _theory(table: Table, mark: str) -> str:
-    known = np.isfinite(table["expected_error"])
-    if not known.any():
+    exact = np.isfinite(table["expected_error"])
+    if not exact.any():
         return ""
-    return f"{mark}: exact expectation{'' if known.all() else ', where it is known'}."
+    return f"{mark}: exact expectation{'' if exact.all() else ', where it is known'}."
 
 
 def _definitions(table: Table) -> str:
@@ -365,8 +365,8 @@ def _distances(table: Table) -> str:
 def _sizes(table: Table) -> str:
     """Say how many records each class has, where it is one number and no title says it."""
     sizes = set(table["n"])
-    told = len(unique(table["label"])[0]) == 1 and any(" n = " in name for name in table["panel"])
-    return "" if len(sizes) > 1 or told else f"n = {sizes.pop():,.0f}."
+    has_n = len(unique(table["label"])[0]) == 1 and any(" n = " in name for name in table["panel"])
+    return "" if len(sizes) > 1 or has_n else f"n = {sizes.pop():,.0f}."
 
 
 PAPER, OURS = "Paper", "Ours"
@@ -516,7 +516,7 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
         tooltip=["quantity:N", "whose:N", alt.Tooltip("value:Q", format=".3~g")],
     )
     chart = alt.layer(line, marks, data=alt.InlineData(values=records))
-    told = "; ".join(
+    numbers = "; ".join(
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
@@ -524,7 +524,7 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
         chart.properties(width=WIDTH - 300, height={"step": 38}),
         name="printed",
         title="Printed numbers and ours",
-        alt=f"Numbers that the paper prints and ours. {told}.",
+        alt=f"Numbers that the paper prints and ours. {numbers}.",
         caption="Diamond: as printed in the paper. Dot: the same quantity here.",
         legend=(PAPER, OURS),
         columns={"value": "seconds"} if unit == "s" else {},

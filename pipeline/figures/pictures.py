@@ -100,14 +100,14 @@ def _specification(
     records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
 ) -> dict[str, Any]:
     """Return the specification, as Altair, whose import takes 0.4 s, would write it."""
-    found, side = chart_settings("matrices"), CELL * len(features)
-    found |= {"config": house_style(), "datasets": {"cells": records}}
-    found |= {"columns": columns, "spacing": SPACING}
-    found["facet"]["sort"] = names
-    found["spec"] |= {"width": side, "height": side}
-    for axis in found["spec"]["encoding"].values():
+    spec, side = chart_settings("matrices"), CELL * len(features)
+    spec |= {"config": house_style(), "datasets": {"cells": records}}
+    spec |= {"columns": columns, "spacing": SPACING}
+    spec["facet"]["sort"] = names
+    spec["spec"] |= {"width": side, "height": side}
+    for axis in spec["spec"]["encoding"].values():
         axis["sort"] = features
-    return found
+    return spec
 
 
 def _static(

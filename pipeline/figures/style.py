@@ -186,8 +186,8 @@ def load_charts() -> None:
 
 def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
-    found: dict[str, Any] = chart.configure(**house_style(legend)).to_dict()
-    return found
+    spec: dict[str, Any] = chart.configure(**house_style(legend)).to_dict()
+    return spec
 
 
 def own_ids(svg: str, prefix: str = "") -> str:
@@ -198,8 +198,8 @@ def own_ids(svg: str, prefix: str = "") -> str:
     """
     order: dict[str, int] = {}
 
-    def rename(found: re.Match[str]) -> str:
-        return f"{found[1]}{prefix}clip{order.setdefault(found[2], len(order))}"
+    def rename(match: re.Match[str]) -> str:
+        return f"{match[1]}{prefix}clip{order.setdefault(match[2], len(order))}"
 
     return re.sub(r'(id="|url\(#)clip(\d+)', rename, svg)
 
@@ -212,19 +212,19 @@ def javascript() -> str:
     """
     import platformdirs
 
-    kept = (
+    script_file = (
         platformdirs.user_cache_path("covdp")
         / f"vega-embed-{metadata.version('vl-convert-python')}.js"
     )
     with suppress(OSError):
-        return kept.read_bytes().decode()
+        return script_file.read_bytes().decode()
     import vl_convert
 
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     script = script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
     with suppress(OutputError):
-        make_folder(kept.parent)
-        write_whole(kept, script)
+        make_folder(script_file.parent)
+        write_whole(script_file, script)
     return script
 
 
@@ -359,8 +359,8 @@ def down(field: str, names: Sequence[str], letters: int) -> Any:
 
 def _lines(title: str) -> str | list[str]:
     """Return a title, on two lines where it is long: broken before its last "to the"."""
-    head, found, tail = title.rpartition(" to the ")
-    return [head, f"to the {tail}"] if found and len(title) > LONG else title
+    head, separator, tail = title.rpartition(" to the ")
+    return [head, f"to the {tail}"] if separator and len(title) > LONG else title
 
 
 def along_runs(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:

@@ -94,7 +94,7 @@ def timeline(
     if not shown:
         return None
     runs = list(dict.fromkeys(record["run"] for record in shown))
-    found = finish(
+    figure = finish(
         _layers(shown, scale, classes, _up(shown, scale)),
         name=name,
         title=title,
@@ -104,7 +104,7 @@ def timeline(
         columns={**COLUMNS, "value": name.replace("-", "_"), "span": "mean_of", "stretch": ""},
     )
     every = _layers(records, scale, classes, _up(shown, scale))
-    return replace(found, spec=specification(every, classes))
+    return replace(figure, spec=specification(every, classes))
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -114,20 +114,20 @@ def _known(records: Sequence[Record]) -> list[Record]:
 
 def _stretches(records: Sequence[Record]) -> list[Record]:
     """Return what is drawn, with the number of the unbroken ``stretch`` of runs that it is in."""
-    places = {run: place for place, run in enumerate(dict.fromkeys(one["run"] for one in records))}
+    places = {run: place for place, run in enumerate(dict.fromkeys(row["run"] for row in records))}
     last: dict[tuple[Any, Any], tuple[int, int]] = {}
-    found: list[Record] = []
+    rows: list[Record] = []
     for record in _known(records):
         key, place = (record["class"], record["span"]), places[record["run"]]
         before, stretch = last.get(key, (place - 1, 1))
         last[key] = (place, stretch + (place > before + 1))
-        found.append({**record, "stretch": last[key][1]})
-    return found
+        rows.append({**record, "stretch": last[key][1]})
+    return rows
 
 
 def _drawn(classes: Sequence[str], records: Sequence[Record]) -> str:
     """Return the classes that are drawn, in words."""
-    return listing(one for one in classes if any(record["class"] == one for record in records))
+    return listing(name for name in classes if any(record["class"] == name for record in records))
 
 
 def _count(runs: Sequence[str]) -> str:
@@ -145,9 +145,9 @@ def _layers(
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
     if len(runs) > 1:
-        whole, band = base.encode(alt.Detail("stretch:N")), (alt.Y("low:Q", **up), alt.Y2("high"))
-        layers.append(whole.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
-        layers.append(whole.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
+        curve, band = base.encode(alt.Detail("stretch:N")), (alt.Y("low:Q", **up), alt.Y2("high"))
+        layers.append(curve.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
+        layers.append(curve.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
     size, width = (14, 1) if len(runs) > MANY else (44, 2)
     dots = base.mark_point(filled=True, opacity=1, fillOpacity=FADED, size=size)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
@@ -186,13 +186,13 @@ def comparison(
     records = _known(records)
     if not records:
         return None
-    seen = listing(line for line in lines if any(record[along] == line for record in records))
+    panels = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
     return finish(
         _panels(records, terms, along, lines, classes),
         name=name,
         title=title,
-        alt=f"{listing(terms)} of {_drawn(classes, records)} in {seen}, with bands of 95 %.",
+        alt=f"{listing(terms)} of {_drawn(classes, records)} in {panels}, with bands of 95 %.",
         caption=caption,
         legend=classes,
         columns=COLUMNS,

@@ -126,13 +126,13 @@ def outrun(run: FinishedRun, claim: Claim) -> bool:
 
     A ratio of times that is smaller here then says that ours is faster, not that theirs is wrong.
     """
-    found = [
+    pairs = [
         (our_value(item, run), item["value"])
         for item in run.record.config.get("published", ())
         if claim["column"] == item["column"] == "seconds" and item["series"] == claim["right"]
         if None in (claim["labels"], item["label"]) or item["label"] in claim["labels"]
     ]
-    return bool(found) and all(ours < theirs for ours, theirs in found)
+    return bool(pairs) and all(ours < paper for ours, paper in pairs)
 
 
 def our_value(item: Claim, run: FinishedRun) -> float:
@@ -142,12 +142,12 @@ def our_value(item: Claim, run: FinishedRun) -> float:
     if run.rows is None:
         return np.nan
     rows = run.rows
-    mine = np.ones(len(rows["n"]), dtype=bool)
+    selection = np.ones(len(rows["n"]), dtype=bool)
     if item["series"] is not None:
-        mine &= rows["series"] == item["series"]
+        selection &= rows["series"] == item["series"]
     if item["label"] is not None:
-        mine &= rows["label"] == item["label"]
-    values = np.asarray(rows[item["column"]][mine], dtype=np.float64)
+        selection &= rows["label"] == item["label"]
+    values = np.asarray(rows[item["column"]][selection], dtype=np.float64)
     values = values[np.isfinite(values)]
     return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan
 
@@ -350,10 +350,10 @@ def _mean_of(values: Callable[[Table], FloatArray], sign: float = 1.0) -> Judge:
     """Return what says whether a mean is at most a number, or with a `sign` of −1 at least."""
 
     def judge_mean(limit: float, cell: Table) -> CellVerdict | None:
-        found = values(cell)
-        if not np.isfinite(found).any():
+        numbers = values(cell)
+        if not np.isfinite(numbers).any():
             return None
-        mean = float(np.nanmean(found))
+        mean = float(np.nanmean(numbers))
         return CellVerdict(sign * mean <= sign * limit, number(mean), mean)
 
     return judge_mean

@@ -79,7 +79,7 @@ def check_cells(table: Table) -> Checked:
         paired[chain], expected[chain] = True, mean[exact]
         scale[chain] = table["sd"][exact] * np.sqrt(1 / count[chain] + 1 / count[exact])
         freedom[chain] = count[exact] - 1.0
-    known = radial | spread | paired
+    testable = radial | spread | paired
     score = np.abs(mean - expected) / scale
     p = np.ones(len(mean))
     shape = (count * d)[radial]
@@ -88,13 +88,13 @@ def check_cells(table: Table) -> Checked:
     p[radial] = 2 * np.minimum(*tails)
     by_t = spread | paired
     p[by_t] = 2 * special.stdtr(freedom[by_t], -score[by_t])
-    tests = max(int(known.sum()), 1)
-    off = known & (p < np.where(radial, RATE, NOMINAL) / tests)
+    tests = max(int(testable.sum()), 1)
+    off = testable & (p < np.where(radial, RATE, NOMINAL) / tests)
     return Checked(
-        known=known,
+        known=testable,
         off=off,
-        reference=np.where(known, expected, np.nan),
-        score=np.where(known, score, np.nan),
+        reference=np.where(testable, expected, np.nan),
+        score=np.where(testable, score, np.nan),
         shape=np.where(radial & ~off, count * d, np.nan),
     )
 
@@ -142,9 +142,9 @@ def median_times(rows: Table) -> Table:
 
 def _values(rows: Table, name: str) -> NDArray[np.object_]:
     """Return the values of a column in each cell of a summary, in the order of the rows."""
-    found = [np.array(rows[name][cell]) for cell in cells_of(rows)]
-    values = np.empty(len(found), dtype=object)
-    values[:] = found
+    cells = [np.array(rows[name][cell]) for cell in cells_of(rows)]
+    values = np.empty(len(cells), dtype=object)
+    values[:] = cells
     return values
 
 
@@ -179,7 +179,7 @@ def smaller(
         return int(np.sign(gap)) if min(tail) < RATE / (2 * tests) else 0
     if "errors" in table and table["seed"][a] == table["seed"][b]:
         pairs = zip(table["errors"][a], table["errors"][b], strict=False)  # the first of the longer
-        gaps = np.array([other - factor * one for one, other in pairs])
+        gaps = np.array([other - factor * first for first, other in pairs])
         gaps = gaps[np.isfinite(gaps)]
         gap, se = float(np.mean(gaps)), float(stats.sem(gaps))
         limit = -special.stdtrit(len(gaps) - 1, NOMINAL / (2 * tests))
@@ -211,8 +211,8 @@ def place(table: Table, row: int) -> str:
     """Return class and budget of a cell, and its night where there are nights."""
     symbol = letter(str(table["definition"][row]))
     night = int(table["night"][row]) if "night" in table else 0
-    told = f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
-    return f"{told}, night {night}" if night else told
+    text = f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
+    return f"{text}, night {night}" if night else text
 
 
 def _bends_down(manifold: str) -> bool:
@@ -221,7 +221,7 @@ def _bends_down(manifold: str) -> bool:
     return curvature[0] < 0
 
 
-def _pairs(table: Table, known: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _pairs(table: Table, testable: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return the rows of chains without a known law, each with that of the same noise, exact."""
     same = ("label", "budget", "mechanism", "definition", "footpoint", "distance", "sigma")
     columns = [table[name].tolist() for name in same if name in table]
@@ -230,11 +230,11 @@ def _pairs(table: Table, known: NDArray[np.bool_]) -> list[tuple[int, int]]:
     exact = {
         key: row
         for row, key in enumerate(keys)
-        if good[row] and table["sampler"][row] == "exact" and not known[row]
+        if good[row] and table["sampler"][row] == "exact" and not testable[row]
     }
     return [
         (row, exact[key])
         for row, key in enumerate(keys)
-        if table["sampler"][row] == "chain" and table["count"][row] and not known[row]
+        if table["sampler"][row] == "chain" and table["count"][row] and not testable[row]
         if key in exact
     ]

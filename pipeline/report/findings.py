@@ -25,24 +25,24 @@ from pipeline.results import Table, summarise, unique
 @lru_cache
 def findings(run: FinishedRun) -> list[Finding]:
     """Return what a reader should know first, most important first."""
-    found = [Finding(fault, warning=True) for fault in run.faults]
+    items = [Finding(fault, warning=True) for fault in run.faults]
     if run.record.status != "ok":
         name, command = run.record.dataset.title, run.record.command
         fetch = f" This gets it and runs: {command}" if command else ""
-        found.append(Finding(f"Not run: {name} is not at hand.{fetch}", open=True))
+        items.append(Finding(f"Not run: {name} is not at hand.{fetch}", open=True))
     if run.rows is not None and len(run.rows["n"]) and run.record.status == "ok":
         table = summarise(run.rows)
         checked = check_cells(table)
-        found += verdict(run)
+        items += verdict(run)
         if run.kind.compared:
             sound = {name: column[~checked.off] for name, column in table.items()}
-            found.append(_comparison(_one_panel(sound, run), run.record.baseline))
+            items.append(_comparison(_one_panel(sound, run), run.record.baseline))
         if run.kind.means:  # what is drawn there is shown nowhere
-            found += _theory(checked)
-        found += _disagreements(table, checked)
+            items += _theory(checked)
+        items += _disagreements(table, checked)
     if run.bound is not None:
-        found.append(_bound(run.bound))
-    return [finding for finding in found if finding.text] or [Finding("Nothing was measured.")]
+        items.append(_bound(run.bound))
+    return [finding for finding in items if finding.text] or [Finding("Nothing was measured.")]
 
 
 def _one_panel(table: Table, run: FinishedRun) -> Table:
@@ -60,10 +60,10 @@ def _comparison(table: Table, baseline: str) -> Finding:
     """Say how much nearer the best series is than the published setting, at the same budget."""
     names = unique(table["series"])[0]
     ratios = {name: _ratios(table, baseline, name) for name in names if name != baseline}
-    ratios = {name: found for name, found in ratios.items() if len(found.values)}
+    ratios = {name: ratio for name, ratio in ratios.items() if len(ratio.values)}
     if not ratios:
         return _range(table)
-    decided = [name for name, found in ratios.items() if found.decided(len(ratios))]
+    decided = [name for name, ratio in ratios.items() if ratio.decided(len(ratios))]
     better = [name for name in decided if ratios[name].gain > 1]
     best = max(better or ratios, key=lambda name: ratios[name].gain)
     values, gain, sure = ratios[best].values, ratios[best].gain, best in decided

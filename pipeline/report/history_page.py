@@ -217,7 +217,7 @@ def spans(series: Series) -> tuple[str, ...]:
 def windows(series: Series, *, caption: str) -> Figure | None:
     """Return the chart of the last nights of a stream, beside all of them."""
     classes = series.runs[-1].classes
-    furthest = {ALL, *(last(one.nights) for row in classes for one in reaching(row.windows))}
+    furthest = {ALL, *(last(window.nights) for row in classes for window in reaching(row.windows))}
     records = [
         {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
         for place, term in enumerate(series.terms)
@@ -260,8 +260,8 @@ def changes(series: Series) -> list[dict[str, Any]]:
     lines = []
     for row, test in tests:
         both = together.get(id(test))
-        found = {"words": _change(test, both), "test": test, "together": both}
-        lines.append({"name": row.name, "nights": last(test.nights), "records": records, **found})
+        content = {"words": _change(test, both), "test": test, "together": both}
+        lines.append({"name": row.name, "nights": last(test.nights), "records": records, **content})
     return lines if p_values else []
 
 

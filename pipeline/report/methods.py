@@ -154,14 +154,14 @@ def methods(
     if own != __version__:
         closing.append(f"This page was made with covdp {__version__}")
     texts[-1][1].extend([*filter(None, [more]), *closing])
-    known, cited = references(own), dict[str, BibEntry]()
+    entries, cited = references(own), dict[str, BibEntry]()
 
     def label(match: re.Match[str]) -> str:
         keys = re.findall(r"\w+", match[1])
-        if not known.keys() >= set(keys):  # the name of a release, or of a class, may look so
+        if not entries.keys() >= set(keys):  # the name of a release, or of a class, may look so
             return match[0]
-        cited.update((key, known[key]) for key in keys)
-        return f"({'; '.join(known[key].label for key in keys)})"
+        cited.update((key, entries[key]) for key in keys)
+        return f"({'; '.join(entries[key].label for key in keys)})"
 
     paragraphs = tuple(
         (name, CITED.sub(label, f"{'. '.join(part[:1].upper() + part[1:] for part in parts)}."))
@@ -207,7 +207,7 @@ def references(version: str = __version__) -> Mapping[str, BibEntry]:
     text = resource("reports", "references.bib").read_text(encoding="utf-8")
     text = text.replace(f"version = {{{__version__}}}", f"version = {{{version}}}")
     _, *blocks = re.split(r"\n\s*\n(?=@)", text.strip())  # what comes first is about the file
-    entries = (BibEntry(KEY.findall(one)[0], dict(FIELD.findall(one)), one) for one in blocks)
+    entries = (BibEntry(KEY.findall(item)[0], dict(FIELD.findall(item)), item) for item in blocks)
     return {entry.key: entry for entry in entries}
 
 

@@ -179,7 +179,7 @@ def _declared_block(
     block: Mapping[str, Any], pages: Mapping[str, Declaration], path: Path
 ) -> dict[str, Any]:
     like = pages[block["like"]]["block"] if "like" in block else ()
-    block = {**next((one for one in like if one["name"] == block["name"]), {}), **block}
+    block = {**next((item for item in like if item["name"] == block["name"]), {}), **block}
     if "content" in block:
         block["content"] = _function(block["content"], path)
     return block
@@ -228,8 +228,8 @@ def _content(item: Mapping[str, Any], subject: Any) -> Any:
 def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
     """Return the table that a block of a page of ``reports/report.toml`` shows of a subject."""
     declared = {item["name"]: item for item in load_pages()[page]["block"]}
-    found: dict[str, Any] | None = _content(declared[block], subject) or None
-    return found
+    content: dict[str, Any] | None = _content(declared[block], subject) or None
+    return content
 
 
 def _parts(

@@ -131,18 +131,18 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     return table(heads, lines, text=2, long=1)
 
 
-def errors_in_words(row: ClassEntry, found: Verdict, rows: Sequence[ClassEntry]) -> list[str]:
+def errors_in_words(row: ClassEntry, verdict: Verdict, rows: Sequence[ClassEntry]) -> list[str]:
     """Return how far the true mean may be: as a distance, a gain, and shares of distances.
 
     The distance to the nearest of the other classes, among `rows`, is rid of what noise adds to
     its square; where that is all of it, noise covers by how much they differ.
     """
-    error, share = row.predicted_error, found.share
+    error, share = row.predicted_error, verdict.share
     if error is None or share is None or row.point is None:
         return ["no mean yet" if row.point is None else "not known", "–", "–", "–"]
     gain = as_gain(row.manifold, np.eye(len(row.point)), error)
     nearest = "–"
-    if found.use and len(rows) > 1:
+    if verdict.use and len(rows) > 1:
         nearest = _of_nearest(row, error, [other for other in rows if other is not row])
     return [f"{error:.3g}", larger(gain), percent(share), nearest]
 

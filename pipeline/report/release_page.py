@@ -117,28 +117,28 @@ def frame_of_documents(
         Of covdp that drew their noise, if one did.
     """
     is_safe = all(document.settings.is_safe for document in documents.values())
-    said = {name: of_release(one.settings, one.classes) for name, one in documents.items()}
+    sentences = {name: of_release(item.settings, item.classes) for name, item in documents.items()}
     return PageFrame(
         title=title,
         sections=[section],
-        privacy=statement_of([(name, one.statement) for name, one in documents.items()]),
-        methods=methods(said, more=more, version=version),
+        privacy=statement_of([(name, document.statement) for name, document in documents.items()]),
+        methods=methods(sentences, more=more, version=version),
         texts={} if is_safe else {"warning": texts["unsafe"]},
     )
 
 
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
-    settings, found = document.settings, verdicts(document.classes)
+    settings, judgements = document.settings, verdicts(document.classes)
     lines = say_each(
         "usable",
-        found=found,
+        found=judgements,
         unit=settings.unit,
         definition=settings.definition,
         budget=settings.budget,
         first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
     )
-    bad = not settings.is_safe or any(row.use == NOTHING for row in found)
+    bad = not settings.is_safe or any(row.use == NOTHING for row in judgements)
     return Finding(" ".join(lines), warning=bad)
 
 
@@ -197,8 +197,8 @@ def promised(document: Document) -> dict[str, Any]:
     rhos = [
         row.rho for row in document.classes if isinstance(row, ClassPart) and row.rho is not None
     ]
-    known = rhos and len(rhos) == len(document.classes)
-    rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if known else None
+    certified = rhos and len(rhos) == len(document.classes)
+    rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
     return {"document": document, "spent": spent, "rho": rho, "here": here, "together": together}
 
 
@@ -267,10 +267,10 @@ def errors(document: Document) -> list[dict[str, Any]]:
         {
             "name": row.class_name,
             "sizes": sizes_of(row),
-            "errors": errors_in_words(row, found, rows),
+            "errors": errors_in_words(row, judgement, rows),
             **heads,
         }
-        for row, found in zip(rows, verdicts(rows), strict=True)
+        for row, judgement in zip(rows, verdicts(rows), strict=True)
     ]
 
 

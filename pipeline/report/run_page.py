@@ -86,9 +86,9 @@ def statement_of_runs(runs: Sequence[FinishedRun]) -> Any:
 
 def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
     """Return what a paper says of some runs, a paragraph each: only what their rows hold."""
-    said = {run.id: _sentences(run) for run in runs}
-    series = {name: rows for name, (_, rows) in said.items()}
-    sentences = {name: texts for name, (texts, _) in said.items()}
+    contents = {run.id: _sentences(run) for run in runs}
+    series = {name: rows for name, (_, rows) in contents.items()}
+    sentences = {name: texts for name, (texts, _) in contents.items()}
     return methods(sentences, series=series, apart=True, version=version_of(runs))
 
 
@@ -504,7 +504,7 @@ def kept(run: FinishedRun) -> Figure | None:
         return None
     config = run.record.config
     points = [(item["series"], use["budget"], np.nan) for item in config["mechanisms"]]  # colours
-    points += [(one["series"], one["budget"], x) for one in use["kept"] for x in one["kept"]]
+    points += [(item["series"], item["budget"], x) for item in use["kept"] for x in item["kept"]]
     every = np.ones(len(points))
     rows = {
         "series": np.array([series for series, _, _ in points], dtype=object),

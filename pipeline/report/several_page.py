@@ -163,7 +163,7 @@ def frame_of(
     `local` is what is compared with them, and `warning` what is first on the page in any case.
     """
     several, title = together.several, texts["headline"]
-    documents = {x: one.document for x, one in zip(several.names, several.given, strict=True)}
+    documents = {x: part.document for x, part in zip(several.names, several.given, strict=True)}
     section = Section(
         id=name,
         title=title,
@@ -327,9 +327,9 @@ def class_means(together: Together) -> Iterator[tuple[str, dict[str, Mean]]]:
     """Yield the classes that charts show, and of each the means of populations, by their names."""
     several, results = together.several, together.results
     if isinstance(results, MatchedImages):
-        for name, one in results.classes.items():
-            if one.result is not None and one.result.n > 1:  # one image has no band
-                yield name, {results.given.name: population_mean(one.row), LOCAL: _local_mean(one)}
+        for name, c in results.classes.items():
+            if c.result is not None and c.result.n > 1:  # one image has no band
+                yield name, {results.given.name: population_mean(c.row), LOCAL: _local_mean(c)}
         return
     for name, rows in together.tested.items():
         means = dict(zip(several.names, map(population_mean, rows), strict=True))
@@ -339,9 +339,9 @@ def class_means(together: Together) -> Iterator[tuple[str, dict[str, Mean]]]:
         yield name, means
 
 
-def _local_mean(one: ClassMatch) -> Mean:
+def _local_mean(match: ClassMatch) -> Mean:
     """Return the mean of local records as that of the population they are from."""
-    places, space = one.local.places, one.row.space
+    places, space = match.local.places, match.row.space
     point = frechet_mean(places, space).point
     scatter = np.cov(space.log(point, places), rowvar=False) / len(places)
     return Mean(point, scatter, point)
@@ -354,14 +354,14 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
     terms, classes = terms_of(DESCRIPTORS[together.descriptor]), dict(class_means(together))
     records = [
         {
-            "term": f"{one.term.title} ({one.term.unit})" if one.term.unit else one.term.title,
+            "term": f"{item.term.title} ({item.term.unit})" if item.term.unit else item.term.title,
             "class": name,
             "mean": title,
-            **numbers_of(one),
+            **numbers_of(item),
         }
         for name, means in classes.items()
         for title, mean in means.items()
-        for one in read_terms(terms, mean, together.several.classes[name][0].manifold)
+        for item in read_terms(terms, mean, together.several.classes[name][0].manifold)
     ]
     return comparison(
         records,
@@ -381,10 +381,10 @@ def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
     return frame_of("harmonise", sites, texts, numbers=numbers, headline=headline)
 
 
-def harmonised_verdict(found: Harmonisation) -> Finding:
+def harmonised_verdict(maps: Harmonisation) -> Finding:
     """Say which sites are mapped, and which stay as they are."""
-    stay = [name for name, site in found.sites.items() if site.reason]
-    mapped = {name: site for name, site in found.sites.items() if not site.reason}
+    stay = [name for name, site in maps.sites.items() if site.reason]
+    mapped = {name: site for name, site in maps.sites.items() if not site.reason}
     farthest = max(mapped, key=lambda name: mapped[name].apart)
     text = say("sites", mapped=mapped, stay=stay, farthest=farthest)
     return Finding(text, warning=bool(stay))
@@ -405,18 +405,18 @@ def scales(sites: Together) -> list[dict[str, Any]]:
 
 def remaining(sites: Together) -> dict[str, Any] | None:
     """Return expected areas under the ROC curve before and after, and the weights of classes."""
-    found: Harmonisation = sites.results
-    if not math.isfinite(found.classes_before):
+    maps: Harmonisation = sites.results
+    if not math.isfinite(maps.classes_before):
         return None
-    distances = (found.classes_before, found.classes_after)
+    distances = (maps.classes_before, maps.classes_after)
     before, after = (float(ndtr(distance / math.sqrt(2.0))) for distance in distances)
-    weights = dict(zip(sites.several.classes, found.weights, strict=True))
+    weights = dict(zip(sites.several.classes, maps.weights, strict=True))
     return {"before": before, "after": after, "weights": weights}
 
 
 def together_with(matched: MatchedImages) -> Together:
     """Return local images and the release that they are compared with as all pages have them."""
-    rows = {name: [one.row] for name, one in matched.classes.items()}
+    rows = {name: [match.row] for name, match in matched.classes.items()}
     return Together(Several((matched.given,), (matched.given.name,), rows), matched)
 
 
@@ -458,7 +458,7 @@ def match_verdict(matched: MatchedImages) -> Finding:
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
         return untested(missing)
-    many = [name for name, one in matched.classes.items() if one.result and one.result.many_outside]
+    many = [name for name, c in matched.classes.items() if c.result and c.result.many_outside]
     text = say(
         "local",
         found=p_in_words(matched.p_value, p_values),
@@ -475,13 +475,13 @@ def matched_classes(together: Together) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "size": size_together([one.row]),
-            "local": f"{len(one.local.places):,}",
-            "tested": not one.untested,
-            "result": one.result,
-            "outside": outside_cells(one.result),
+            "size": size_together([match.row]),
+            "local": f"{len(match.local.places):,}",
+            "tested": not match.untested,
+            "result": match.result,
+            "outside": outside_cells(match.result),
         }
-        for name, one in together.results.classes.items()
+        for name, match in together.results.classes.items()
     ]
 
 

@@ -158,14 +158,14 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
     ``mark`` is the worst; ``missing`` are datasets, each with the command that gets it.
     """
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
-    found = {run.id: findings(run) for run in runs}
+    notes = {run.id: findings(run) for run in runs}
     says = dict.fromkeys(item.says for items in judged.values() for item in items)
     stated = [_statement(text, runs, judged, href) for text in says]
     first = runs[0].record
     paper, _, figures = str(first.config.get("paper", "")).partition("”")
-    shown = [one.text for items in found.values() for one in items if one.warning]
+    shown = [note.text for items in notes.values() for note in items if note.warning]
     gone = [run.record for run in runs if run.record.status != "ok"]
-    words = [word for one in stated for word, places in one["verdicts"].items() for _ in places]
+    words = [word for claim in stated for word, places in claim["verdicts"].items() for _ in places]
     return {
         "id": name,
         "title": first.title,
@@ -175,7 +175,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
         "own": not paper,
         "words": words,
         "marks": [MARKS[word] for word in words],
-        "told": [items[0].text for items in found.values() if not says and not items[0].warning],
+        "told": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
         "runs": [
             {
@@ -208,16 +208,16 @@ def _statement(
 
     Of ``verdicts`` each word has the runs that it is true of: dataset, and where its page has it.
     """
-    found, why = dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
+    places, why = dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
     for run in runs:
         for item in judged[run.id]:
             if item.says != says:
                 continue
-            found.setdefault(item.word, []).append((_where(run), f"{href}#{run.id}"))
+            places.setdefault(item.word, []).append((_where(run), f"{href}#{run.id}"))
             if reason := _reason(item):
                 why.setdefault(reason, []).append(_where(run))
-    told = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
-    return {"says": says, "verdicts": found, "why": [text.removeprefix(": ") for text in told]}
+    reasons = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
+    return {"says": says, "verdicts": places, "why": [text.removeprefix(": ") for text in reasons]}
 
 
 def _where(run: FinishedRun) -> str:
@@ -252,7 +252,7 @@ def groups_of(entries: Sequence[Drawn], words: Mapping[str, Any]) -> list[Drawn]
     """
     titles: dict[str, list[Drawn]] = {}
     for entry in sorted(
-        entries, key=lambda one: (not one["paper"], not one["statements"], one["id"])
+        entries, key=lambda item: (not item["paper"], not item["statements"], item["id"])
     ):
         own = words["own_title"] if entry["statements"] else words["other_title"]
         titles.setdefault(entry["paper"] or own, []).append(entry)

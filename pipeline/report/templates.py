@@ -36,11 +36,11 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
+    filters = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
     own = (_decimals, _link, _two_digits, _written, digits_down, digits_up)
-    environment.filters |= {one.__name__.lstrip("_"): one for one in (*known, *own)}
+    environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
-    environment.globals |= {one.__name__: one for one in promises}
+    environment.globals |= {helper.__name__: helper for helper in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
 
@@ -49,8 +49,8 @@ def templates() -> Any:
 def expression(text: str) -> Callable[..., Any]:
     """Return what an expression of ``reports/report.toml`` makes of a row, given by its names."""
     environment = templates().overlay(autoescape=False)
-    found: Callable[..., Any] = environment.compile_expression(text, undefined_to_none=False)
-    return found
+    evaluate: Callable[..., Any] = environment.compile_expression(text, undefined_to_none=False)
+    return evaluate
 
 
 def say(sentence: str, **values: Any) -> str:
@@ -130,8 +130,8 @@ registries are read when they are asked for, as that of experiments takes long t
 
 def word(table: str, name: str) -> str:
     """Return the words for a name; one that is not known stands for itself."""
-    known = words().get(table, {}).get(name)
-    if known is None and table in MEMBERS:
+    text = words().get(table, {}).get(name)
+    if text is None and table in MEMBERS:
         members = pkgutil.resolve_name(MEMBERS[table])
-        known = members[name].in_words if name in members else None
-    return f"“{name}”" if known is None else known  # "" says nothing of a default
+        text = members[name].in_words if name in members else None
+    return f"“{name}”" if text is None else text  # "" says nothing of a default

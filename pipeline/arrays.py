@@ -53,9 +53,9 @@ def check_images(images: NDArray[Any], *, channels: int | None = None) -> ImageA
         With the rule, the dtype or shape found, and the way out.
     """
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
-        found = getattr(images, "dtype", type(images).__name__)
+        dtype = getattr(images, "dtype", type(images).__name__)
         raise DatasetError(
-            f"images must be uint8 with intensities 0..255, found {found}; "
+            f"images must be uint8 with intensities 0..255, found {dtype}; "
             "rescale floats to 0..255 and convert with .astype('uint8')"
         )
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[-1] != 3):
@@ -174,6 +174,6 @@ def from_upper(values: FloatArray) -> FloatArray:
     d = (math.isqrt(8 * len(values) + 1) - 1) // 2
     if d * (d + 1) // 2 != len(values):
         raise ValueError(f"{len(values)} numbers are no upper triangle of a matrix")
-    found = np.zeros((d, d))
-    found[np.triu_indices(d)] = values
-    return np.asarray(found + np.triu(found, 1).T)
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d)] = values
+    return np.asarray(matrix + np.triu(matrix, 1).T)

@@ -212,8 +212,8 @@ def stretched(images: ImageArray) -> ImageArray:
     flat = images.reshape(len(images), -1).astype(np.float64)
     low, high = np.quantile(flat, [0.01, 0.99], axis=1)[..., np.newaxis]
     shares = np.clip((flat - low) / np.maximum(high - low, 1.0), 0.0, 1.0)
-    found: ImageArray = np.rint(255.0 * shares).astype(np.uint8).reshape(images.shape)
-    return found
+    pixels: ImageArray = np.rint(255.0 * shares).astype(np.uint8).reshape(images.shape)
+    return pixels
 
 
 def volumes(tiles: ImageArray) -> ImageArray:
@@ -221,11 +221,11 @@ def volumes(tiles: ImageArray) -> ImageArray:
 
     There is no public volume at hand; this one varies along each axis as a picture does.
     """
-    one = tiles[:, :DEEP, :DEEP].astype(np.uint16)
-    other, third = np.roll(one, 1, axis=0), np.roll(one, 2, axis=0)
-    total = one[:, np.newaxis] + other[:, :, np.newaxis] + third[:, :, :, np.newaxis]
-    found: ImageArray = (total // 3).astype(np.uint8)
-    return found
+    first = tiles[:, :DEEP, :DEEP].astype(np.uint16)
+    other, third = np.roll(first, 1, axis=0), np.roll(first, 2, axis=0)
+    total = first[:, np.newaxis] + other[:, :, np.newaxis] + third[:, :, :, np.newaxis]
+    images: ImageArray = (total // 3).astype(np.uint8)
+    return images
 
 
 STREAMED = (0.8, 1.2)
@@ -255,16 +255,16 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
 
     Where labels are secret they are those that are expected.
     """
-    found, released = list[int](), None
+    openings, released = list[int](), None
     while plan.next_opening(released) is not None:
-        nights = range(found[-1] + 1 if found else 1, plan.horizon + 1)
+        nights = range(openings[-1] + 1 if openings else 1, plan.horizon + 1)
         enough = partial(lambda before, night: plan.opens(units.until(night), before), released)
         place = bisect_left(nights, True, key=enough)
         if place == len(nights):
             break
-        found.append(nights[place])
+        openings.append(nights[place])
         released = units.until(nights[place])
-    return tuple(found)
+    return tuple(openings)
 
 
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
@@ -492,21 +492,21 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(card, request, streamed=plan is not None, secret=config.secret)
     if plan is None:
-        config.check_sizes({name: found.first for name, found in units.items()})
+        config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
     configs = [_at(config, factor * config.budget) for factor in LADDER]
-    opened = {name: _opened(config, found) for name, found in units.items()}
+    opened = {name: _opened(config, arrivals) for name, arrivals in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
     classes = tuple(
         ClassForecast(
             name,
-            tuple(ends.expected(at.budget, found, last) for at in configs),
-            tuple(ends.expected(config.budget, found, night) for night in nights),
-            ends.needed(request.error, found, last),
+            tuple(ends.expected(at.budget, arrivals, last) for at in configs),
+            tuple(ends.expected(config.budget, arrivals, night) for night in nights),
+            ends.needed(request.error, arrivals, last),
             opened[name],
         )
-        for name, found in units.items()
+        for name, arrivals in units.items()
     )
-    enough = [one.needed for one in classes if one.needed is not None]
+    enough = [row.needed for row in classes if row.needed is not None]
     delta = _delta(units.values() if request.sizes or request.per_night else (), last)
     return Forecast(
         name=config.name,
@@ -526,13 +526,13 @@ def forecast(
         needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
         verdict=ends.verdict(units, last),
-        meaning=meaning(ends, empty=not all(found.until(last) for found in units.values())),
+        meaning=meaning(ends, empty=not all(arrivals.until(last) for arrivals in units.values())),
     )
 
 
 def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
     """Return δ at which budgets are stated: below one over the number of all that have come."""
-    return min(1e-5, 1 / (10 * max(1, sum(found.until(night) for found in arrivals))))
+    return min(1e-5, 1 / (10 * max(1, sum(units.until(night) for units in arrivals))))
 
 
 @dataclass(frozen=True)
@@ -551,10 +551,10 @@ class _Ends:
 
     def expected(self, budget: float, units: ClassArrivals, night: int) -> Expected:
         n = units.until(night)
-        found = self.at(budget, units, night) if n else None
-        if found is None:
+        estimate = self.at(budget, units, night) if n else None
+        if estimate is None:
             return Expected(n, None, None, None)
-        return Expected(n, *found, found.radius(self.curve.domain.dimension))
+        return Expected(n, *estimate, estimate.radius(self.curve.domain.dimension))
 
     def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
         """Return what all means are likely usable for, in words."""
@@ -562,9 +562,9 @@ class _Ends:
         return say_each(
             "usable",
             found=[
-                self._verdict(name, found, night)
-                for name, found in units.items()
-                if found.until(night)
+                self._verdict(name, arrivals, night)
+                for name, arrivals in units.items()
+                if arrivals.until(night)
             ],
             unit=config.unit,
             definition=config.definition,
@@ -575,17 +575,17 @@ class _Ends:
 
     def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:
         """Return what a mean is likely usable for: its error is taken amid the range."""
-        found, n = self.at(self.config.budget, units, night), units.until(night)
+        estimate, n = self.at(self.config.budget, units, night), units.until(night)
         spec, plan = DESCRIPTORS[self.config.descriptor], self.curve.plan
         manifold, sigma = MANIFOLDS[self.config.manifold](k=spec.k), None
         if isinstance(plan, AdaptivePlan):
             shares = plan.shares or default_shares(default_prior(self.curve.domain, manifold))
             sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
         share = None
-        if found is not None:
+        if estimate is not None:
             usual = usual_difference(manifold, spec.k)
-            share = math.sqrt(found.low * found.high) / usual
-        opened = self.streamed is not None and found is not None
+            share = math.sqrt(estimate.low * estimate.high) / usual
+        opened = self.streamed is not None and estimate is not None
         offered = sigma is not None and (opened or sigma <= NOISY)
         return verdict_of(name, n, share, sigma, offered=offered)
 
@@ -594,8 +594,8 @@ class _Ends:
             return None
 
         def high(budget: float) -> float:
-            found = self.at(budget, units, night) if units.until(night) else None
-            return math.inf if found is None else found.high
+            estimate = self.at(budget, units, night) if units.until(night) else None
+            return math.inf if estimate is None else estimate.high
 
         return least_budget(high, error, self.config.budget)
 
@@ -722,8 +722,8 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     def surplus(budget: float) -> float:
         return min(high(budget), 2.0 * error) - error
 
-    found = float(brentq(surplus, ladder[place - 1], ladder[place], rtol=1e-6))
-    return float(digits_up(found, DIGITS))
+    root = float(brentq(surplus, ladder[place - 1], ladder[place], rtol=1e-6))
+    return float(digits_up(root, DIGITS))
 
 
 def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:

@@ -54,8 +54,8 @@ class Calls:
             self._calls.append((function, arguments, _fixed(result)))
             return result
         if self._next < len(self._calls):
-            known, before, result = self._calls[self._next]
-            if known is function:
+            callee, before, result = self._calls[self._next]
+            if callee is function:
                 self._next += 1
                 if _same(before, arguments):
                     self.repeated += 1
@@ -88,30 +88,30 @@ def repeatable(function: Function) -> Function:
     return cast(Function, called)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, other: Any) -> bool:
     """Tell whether two arguments are the same to the last bit."""
-    if one is other:
+    if first is other:
         return True
-    if type(one) is not type(other):
+    if type(first) is not type(other):
         return False
-    if isinstance(one, np.ndarray):
-        alike = one.shape == other.shape and one.dtype == other.dtype
-        return bool(alike and one.tobytes() == other.tobytes())
-    if isinstance(one, tuple | list):
-        if len(one) != len(other):
+    if isinstance(first, np.ndarray):
+        alike = first.shape == other.shape and first.dtype == other.dtype
+        return bool(alike and first.tobytes() == other.tobytes())
+    if isinstance(first, tuple | list):
+        if len(first) != len(other):
             return False
-        return all(map(is_, one, other)) or all(map(_same, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if is_dataclass(one):
-        for name in _names(cast(Any, type(one))):
-            own, its = getattr(one, name), getattr(other, name)
+        return all(map(is_, first, other)) or all(map(_same, first, other))
+    if isinstance(first, dict):
+        return first.keys() == other.keys() and all(_same(first[key], other[key]) for key in first)
+    if is_dataclass(first):
+        for name in _names(cast(Any, type(first))):
+            own, its = getattr(first, name), getattr(other, name)
             if own is not its and not _same(own, its):
                 return False
         return True
-    if isinstance(one, float):
-        return one == other and math.copysign(1.0, one) == math.copysign(1.0, other)
-    return bool(one == other)
+    if isinstance(first, float):
+        return first == other and math.copysign(1.0, first) == math.copysign(1.0, other)
+    return bool(first == other)
 
 
 @cache

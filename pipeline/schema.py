@@ -379,7 +379,7 @@ class StreamEntry(BaseModel):
         """
         _ = self.manifold  # its own check
         assert self.certainty is not None
-        return max((part.observed for part in self.certainty.parts), key=lambda one: one.n)
+        return max((part.observed for part in self.certainty.parts), key=lambda moments: moments.n)
 
 
 class NightClassPart(StreamEntry, NamedPart):
@@ -488,13 +488,13 @@ def check(path: Path, values: Any) -> Document:
     """Return the document that somebody sent; raise `ConfigError` unless it is one."""
     kind = _model(values)
     try:
-        found = kind.model_validate(values)
+        document = kind.model_validate(values)
     except ValidationError as error:
         reason = first_fault(error)
     else:
-        reason = next(_faults(found), "")
+        reason = next(_faults(document), "")
         if not reason:
-            return found
+            return document
     what = "a night of a stream" if kind is NightDocument else "a release"
     raise ConfigError(
         f"{path} is no document of {what} ({reason}); give OUT/release/*.json, unchanged"
@@ -574,16 +574,16 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
             yield f"certainty.{name} is no covariance of {d} coordinates"
     if not certainty.parts:
         yield "certainty.parts is empty"
-    elif all(one.observed.moment is None for one in certainty.parts) and certainty.offered:
+    elif all(epoch.observed.moment is None for epoch in certainty.parts) and certainty.offered:
         yield "certainty.offered is true, and no part has a second moment"
     faults = [
         f"certainty.parts.{place}.{fault}"
-        for place, one in enumerate(certainty.parts)
-        for fault in _misfits_observed(one.observed, one.observed.n, d)
+        for place, epoch in enumerate(certainty.parts)
+        for fault in _misfits_observed(epoch.observed, epoch.observed.n, d)
     ]
     yield from faults
     if certainty.parts and not faults and len(certainty.sample) == d:
-        moments, shares = zip(*((one.observed, one.share) for one in certainty.parts), strict=True)
+        moments, shares = zip(*((p.observed, p.share) for p in certainty.parts), strict=True)
         if np.linalg.eigvalsh(certainty.sample - pooled_clipping(moments, shares))[0] <= 0.0:
             yield "certainty.sample is no more than what clipping may do, and holds no noise"
     for part in row.windows:
@@ -637,8 +637,8 @@ def _is_matrix_of(coordinates: FloatArray, point: FloatArray, manifold: str) -> 
         return True
     space = kind.of_dimension(len(coordinates))
     with np.errstate(all="ignore"), suppress(DomainError, ConvergenceError, np.linalg.LinAlgError):
-        found = from_chart(space, point_at(space, coordinates))
-        return bool(np.abs(found - point).max() <= NEAR * np.abs(point).max())
+        matrix = from_chart(space, point_at(space, coordinates))
+        return bool(np.abs(matrix - point).max() <= NEAR * np.abs(point).max())
     return False
 
 
@@ -662,5 +662,5 @@ def manifold_named(name: str, dim: int) -> Manifold:
             "as `covdp release` wrote it"
         )
     kind: Any = MANIFOLDS[name]
-    found: Manifold = kind.of_dimension(dim)
-    return found
+    manifold: Manifold = kind.of_dimension(dim)
+    return manifold

@@ -54,8 +54,8 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     except UnicodeDecodeError:
         place = "it is not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
-        place = f"at {found[1]}" if found else "see https://toml.io"
+        position = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
+        place = f"at {position[1]}" if position else "see https://toml.io"
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
         place = "no settings are as long or as deep"
     else:
@@ -83,8 +83,8 @@ def parse(
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
-        found = error.errors(include_url=False)
-    first = min(found, key=lambda one: one["type"] != "extra_forbidden")  # it may hide another
+        errors = error.errors(include_url=False)
+    first = min(errors, key=lambda item: item["type"] != "extra_forbidden")  # it may hide another
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         raise fault(f"{source}: key {place!r} is missing")

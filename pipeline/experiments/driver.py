@@ -226,19 +226,19 @@ def one_by_one(
         for cell in pending:
             rng = np.random.default_rng(stream_seed(setting.config, cell.key))
             started = perf_counter()
-            found = work(shared, setting, cell, rng)
-            yield cell, finished(data.name, setting, cell, found, perf_counter() - started)
+            values = work(shared, setting, cell, rng)
+            yield cell, finished(data.name, setting, cell, values, perf_counter() - started)
 
     return cells
 
 
 def finished(
-    name: str, setting: Setting, cell: Cell, found: Mapping[str, Any], seconds: float
+    name: str, setting: Setting, cell: Cell, values: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """Return the columns of a cell whose repetitions were all done in so many seconds."""
-    known = describe_cell(name, int(np.max(found["n"])), cell, setting)
+    setup = describe_cell(name, int(np.max(values["n"])), cell, setting)
     each = seconds / setting.repetitions(cell.series)
-    return known | {"status": "ok", "acceptance": 1.0, "seconds": each, **found}
+    return setup | {"status": "ok", "acceptance": 1.0, "seconds": each, **values}
 
 
 def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
@@ -249,13 +249,13 @@ def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Cel
     """
     records = cache(partial(admitted, data, setting))
     for series in setting.config.mechanisms:
-        mine = [cell for cell in pending if cell.series == series and cell.label == data.label]
-        if not mine:
+        own = [cell for cell in pending if cell.series == series and cell.label == data.label]
+        if not own:
             continue
         prepared = prepare_series(records(series.records), data, setting, series)
         with side_by_side() as submit:
-            jobs = [submit(columns, data, prepared, cell, setting) for cell in mine]
-            for cell, job in zip(mine, jobs, strict=True):
+            jobs = [submit(columns, data, prepared, cell, setting) for cell in own]
+            for cell, job in zip(own, jobs, strict=True):
                 yield cell, job.result()
 
 
@@ -274,21 +274,21 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
     Status `undefined` where the law has no density; `not representable` where, on a curved
     manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
     """
-    known = describe_cell(data.name, prepared.records.n, cell, setting)
+    setup = describe_cell(data.name, prepared.records.n, cell, setting)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
-            rng = np.random.default_rng(known["seed"])
+            rng = np.random.default_rng(setup["seed"])
             release, known_distance = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
             distance = measure(prepared.records, release, known_distance, cell.series)
     except UndefinedError:
-        return known | {"status": "undefined"}
+        return setup | {"status": "undefined"}
     except DomainError:
         if setting.manifold.flat:
             raise
-        return known | {"status": "not representable"}
+        return setup | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
-    return known | {
+    return setup | {
         "status": "ok",
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
@@ -361,11 +361,11 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
 
 
 def measure(
-    records: Records, release: Release, known: FloatArray | None, series: SeriesConfig
+    records: Records, release: Release, distances: FloatArray | None, series: SeriesConfig
 ) -> FloatArray:
     """Return how far the outputs are from the true mean, as the series measures it.
 
-    `known` are distances where the points cannot tell.
+    `distances` are given where the points cannot tell.
 
     Outputs of embedded mechanisms leave the manifold: their distance is that of matrices or vectors
     as they are stored.
@@ -373,8 +373,8 @@ def measure(
     manifold = records.manifold
     embedded = MECHANISMS[series.mechanism].embedded
     if series.measure == "distance" and not embedded:
-        if known is not None:
-            return known
+        if distances is not None:
+            return distances
         return release.space.dist(records.frechet.point, release.outputs)
     apart = release.points - records.on_manifold(records.frechet.point)
     if series.measure == "vech":
@@ -439,7 +439,7 @@ class Population:
         noise, prepared = FloatNoise(rng), (self.prepare(rows, plan, rng) for rows in samples)
         if isinstance(plan, AdaptivePlan):
             return draw_each(list(prepared), budget, noise=noise).each
-        return [own for one in prepared for own in draw(one, budget, noise=noise)[0].each]
+        return [own for sample in prepared for own in draw(sample, budget, noise=noise)[0].each]
 
 
 def population(

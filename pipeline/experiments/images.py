@@ -217,14 +217,14 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
         rows = source.select(run.config.splits, label).rows[:AMONG]
         spread = np.linspace(0, len(rows) - 1, min(SAMPLES, len(rows))).astype(int)
         wanted |= dict.fromkeys(rows[spread].tolist(), label)
-    found = dict[int, list[ImageArray]]()
+    samples = dict[int, list[ImageArray]]()
     order = sorted(wanted)
     for row, image in zip(order, _shown(source, order), strict=False):
         if source.card.volumes:
             wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
             image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
-        found.setdefault(wanted[row], []).append(image)
-    return {label: np.concatenate(images) for label, images in found.items()}
+        samples.setdefault(wanted[row], []).append(image)
+    return {label: np.concatenate(images) for label, images in samples.items()}
 
 
 def _shown(source: ImageSource, rows: Sequence[int]) -> Iterator[ImageArray]:

@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
 def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
     """Describe the images of a card some times over."""
-    found = Measured(peak_memory(), [], [])
+    result = Measured(peak_memory(), [], [])
     from pipeline.datasets import open_dataset
     from pipeline.store import fill, find_place, make_plan
 
@@ -45,9 +45,9 @@ def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
             source = open_dataset(card, card.parent)
             plan = make_plan(source, descriptor=descriptor, eta=eta)
             filled = fill(plan, find_place(Path(folder) / "store"), shown=False)
-        found.seconds.append(filled.seconds)
-        found.peaks.append(filled.peak)
-    return found
+        result.seconds.append(filled.seconds)
+        result.peaks.append(filled.peak)
+    return result
 
 
 def measured_apart(title: str, *task: object, workers: int) -> Measured:

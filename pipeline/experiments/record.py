@@ -150,13 +150,13 @@ def _of(
     )
 
 
-def _with_equivalent(found: PrivacyStatement) -> str:
+def _with_equivalent(promise: PrivacyStatement) -> str:
     """Return the guarantee, with the (ε, δ) it implies where it is of another kind."""
-    if isinstance(found.budget, PureDP):
-        return f"{found.budget}, pure: δ = 0"
-    if found.equivalent == found.budget:
-        return str(found.budget)
-    return f"{found.budget}, which implies {found.equivalent}"
+    if isinstance(promise.budget, PureDP):
+        return f"{promise.budget}, pure: δ = 0"
+    if promise.equivalent == promise.budget:
+        return str(promise.budget)
+    return f"{promise.budget}, which implies {promise.equivalent}"
 
 
 Steps = Sequence[tuple[str, float]]
@@ -317,7 +317,7 @@ def outcome(runs: Sequence[Run], page: Path, out: Path | None) -> Outcome:
     out : Path, optional
         The folder of results as it was given, for the commands.
     """
-    lines, ran, told = list[str](), dict[str, bool](), list[Mapping[str, Any]]()
+    lines, ran, reports = list[str](), dict[str, bool](), list[Mapping[str, Any]]()
     for run in runs:
         record = read_record(run.log)
         done = record.status == "ok"
@@ -327,10 +327,10 @@ def outcome(runs: Sequence[Run], page: Path, out: Path | None) -> Outcome:
             reason, fetch = (*record.notes, record.status)[0], command(run, out)
             lines.append(f"not run  {record.run}: {reason}")
             lines.append(f"         gets and runs it: {fetch}")
-        told.append({"run": record.run, "done": done, "reason": reason, "command": fetch})
+        reports.append({"run": record.run, "done": done, "reason": reason, "command": fetch})
     missing = len(lines) // 2
     summary = f"{len(runs) - missing} run, {missing} not run"
     lines.append(f"summary  {summary}: no data" if missing else f"summary  {summary}")
     without = tuple(name for name, done in ran.items() if not done)
     paths = {"results": page.parent / "results", "report": page}
-    return Outcome(tuple(lines), without, tuple(told), paths)
+    return Outcome(tuple(lines), without, tuple(reports), paths)

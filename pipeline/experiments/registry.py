@@ -80,22 +80,22 @@ def load_experiments(
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
     caps = [QUICK] if quick else []
     caps += [] if repetitions is None else [repetitions]
-    found = [
+    result = [
         _limited(_least(config) if quick else config, caps, chains).loaded_by(
             *config.words, *options
         )
         for configs in read
         for config in _on(configs, dataset, fixed=descriptor is not None)
     ]
-    runs = [config.run_name for config in found]
-    for config in found:
+    runs = [config.run_name for config in result]
+    for config in result:
         check(config)
         if runs.count(config.run_name) > 1:
             raise ConfigError(
                 f"two runs are called {config.run_name} and would write the same files; change "
                 "name in one of the files, or run them one by one"
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig]:
@@ -111,9 +111,9 @@ def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig
     own = bool({"source", "composition", "scale"} & fields.keys())
     changes = {key: value for key, value in given.items() if not own or key != "descriptor"}
     words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
-    known = DESCRIPTORS.get(str(changes.get("descriptor")))
-    if known is not None and known.manifold is not None:
-        changes["manifold"] = known.manifold
+    spec = DESCRIPTORS.get(str(changes.get("descriptor")))
+    if spec is not None and spec.manifold is not None:
+        changes["manifold"] = spec.manifold
     configs = [
         parse(ExperimentConfig, {**fields, **target, **changes}, path)
         for target in _targets(fields, path, own)
@@ -248,7 +248,7 @@ def _check_scale(config: ExperimentConfig) -> None:
     for images in config.scale:
         require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
         domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
-    grid = [(one.form, one.side, n, w) for one in config.scale for n in one.n for w in one.workers]
+    grid = [(row.form, row.side, n, w) for row in config.scale for n in row.n for w in row.workers]
     if twice := [cell for cell in grid if grid.count(cell) > 1]:
         raise ConfigError(
             "form, side, n and workers of [[scale]] must make cells that differ, found twice "

@@ -190,25 +190,25 @@ def _wishart(
 ) -> FloatArray:
     """Wishart matrices over their degrees of freedom, drawn again outside the ball of radius r."""
     shape = (source.freedom, manifold.point_shape[0])
-    kept: list[FloatArray] = []
-    while len(kept) < n:
+    matrices: list[FloatArray] = []
+    while len(matrices) < n:
         x = rng.standard_normal(shape)
         matrix = x.T @ x / source.freedom
         if np.linalg.norm(np.log(np.maximum(np.linalg.eigvalsh(matrix), 1e-300))) <= ball.radius:
-            kept.append(matrix)
-    return _symmetric(np.array(kept))
+            matrices.append(matrix)
+    return _symmetric(np.array(matrices))
 
 
 def _outlines(
     manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> NDArray[Any]:
     """Outlines like a corpus callosum, drawn again outside the ball of radius r."""
-    kept: list[NDArray[Any]] = []
-    while len(kept) < n:
+    shapes: list[NDArray[Any]] = []
+    while len(shapes) < n:
         shape = outlines(manifold.point_shape[0], 1, rng)[0]
         if manifold.dist(center_of(ball, manifold), shape) <= ball.radius:
-            kept.append(shape)
-    return np.array(kept)
+            shapes.append(shape)
+    return np.array(shapes)
 
 
 def _whose(source: SourceConfig, n: int) -> NDArray[np.int64]:
@@ -259,9 +259,9 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
         few = series.model_copy(update={"repetitions": COUNT})
         seed = stream_seed(config, f"{series.series}/pictures")
         rng = np.random.default_rng(seed)
-        found = prepare(records, few.plan, size=COUNT, rng=rng)
+        inputs = prepare(records, few.plan, size=COUNT, rng=rng)
         cell = Cell(data.label, few, config.budgets[0])
-        drawn = draw_cell(found, cell, setting, rng=rng)[0].points
+        drawn = draw_cell(inputs, cell, setting, rng=rng)[0].points
         shapes[series.series] = _turned(drawn, mean)
         if span is not None and series.aligned:
             shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)

@@ -179,9 +179,9 @@ def row_writer(run: Run) -> RowWriter:
     Simulated records depend on the config and the version alone.
     """
     config = run.config
-    known = {"config": config.model_dump_json(), "version": __version__}
+    metadata = {"config": config.model_dump_json(), "version": __version__}
     if config.on_images:
         records = hashlib.sha256(run.stored.fingerprint.encode())
-        known["records"] = records.hexdigest()
+        metadata["records"] = records.hexdigest()
     cells = [cell.key for cell in all_cells(config, drawn_labels(run))]
-    return RowWriter(run.table, cells, known)
+    return RowWriter(run.table, cells, metadata)

@@ -47,13 +47,13 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
     if not EXPERIMENT_KINDS[config.kind].useful or config.paper or not config.on_images:
         return ()
     sound = [
-        one
-        for one in config.mechanisms
-        if one.sampler == "exact" and not MECHANISMS[one.mechanism].embedded
+        series
+        for series in config.mechanisms
+        if series.sampler == "exact" and not MECHANISMS[series.mechanism].embedded
     ]
-    best = [one for one in sound if isinstance(one.plan, AdaptivePlan)] or sound
-    chosen = [*(one for one in sound if one.series == config.baseline), *best[-1:]]
-    return tuple({one.series: one for one in chosen}.values())
+    best = [series for series in sound if isinstance(series.plan, AdaptivePlan)] or sound
+    chosen = [*(series for series in sound if series.series == config.baseline), *best[-1:]]
+    return tuple({series.series: series for series in chosen}.values())
 
 
 def measure_usefulness(run: Run, fingerprint: str) -> None:
@@ -61,31 +61,31 @@ def measure_usefulness(run: Run, fingerprint: str) -> None:
     path = run.folder / "use.json"
     if path.is_file() and json.loads(path.read_bytes())["fingerprint"] == fingerprint:
         return
-    found = {"fingerprint": fingerprint, **_measured(run)}
-    write_whole(path, json.dumps(found, allow_nan=False))
+    measurement = {"fingerprint": fingerprint, **_measured(run)}
+    write_whole(path, json.dumps(measurement, allow_nan=False))
 
 
 def _measured(run: Run) -> dict[str, Any]:
     """Return what is measured, as JSON values."""
     series, setting = judged(run.config), image_setting(run)
     data = [class_images(run, label) for label in run.labels]
-    classes = [Class(one, admitted(one, setting, series[-1].records)) for one in data]
+    classes = [Class(images, admitted(images, setting, series[-1].records)) for images in data]
     first = classes[0].records
-    true = np.stack([one.records.frechet.point for one in classes])
+    true = np.stack([class_.records.frechet.point for class_ in classes])
     points, truth = _classified(classes)
     shown = run.config.budgets[len(run.config.budgets) // 2]
-    kept, drawn = [], None
-    for one in series:
-        for value, means in _means(classes, setting, one):
+    recalls, drawn = [], None
+    for item in series:
+        for value, means in _means(classes, setting, item):
             shares = _recalls(first.space, means, points, truth)
-            kept.append({"series": one.series, "budget": value, "kept": shares.tolist()})
-            if one is series[-1] and value == shown:
+            recalls.append({"series": item.series, "budget": value, "kept": shares.tolist()})
+            if item is series[-1] and value == shown:
                 drawn = first.on_manifold(means[0]).tolist()
     return {
-        "classes": [one.name for one in data],
+        "classes": [class_.name for class_ in data],
         "distances": [first.space.dist(point, true).tolist() for point in true],
         "plain": float(_recalls(first.space, true[np.newaxis], points, truth)[0]),
-        "kept": kept,
+        "kept": recalls,
         "series": series[-1].series,
         "budget": shown,
         "true": first.on_manifold(true).tolist(),
@@ -98,8 +98,8 @@ def _means(
 ) -> Iterator[tuple[float, Point]]:
     """Yield budgets with private means, (`DRAWS`, classes, …); those without a law are left out."""
     ready = [
-        prepare(one, series.plan, size=DRAWS, rng=_stream(data, setting, series, "records"))
-        for data, one in classes
+        prepare(class_, series.plan, size=DRAWS, rng=_stream(data, setting, series, "records"))
+        for data, class_ in classes
     ]
 
     def means(value: float) -> Point | None:
@@ -117,8 +117,8 @@ def _means(
     with side_by_side() as submit:
         jobs = [(value, submit(means, value)) for value in setting.config.budgets]
         for value, job in jobs:
-            if (found := job.result()) is not None:
-                yield value, found
+            if (result := job.result()) is not None:
+                yield value, result
 
 
 def _stream(
@@ -132,8 +132,8 @@ def _stream(
 def _classified(classes: Sequence[Class]) -> tuple[Point, NDArray[np.int64]]:
     """Return records of all classes, and which class each is of."""
     chosen = []
-    for one in classes:
-        placed = one.records.placed
+    for class_ in classes:
+        placed = class_.records.placed
         count = min(len(placed), CLASSIFIED)
         chosen.append(placed[np.linspace(0, len(placed) - 1, count).astype(int)])
     return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), list(map(len, chosen)))
@@ -147,5 +147,5 @@ def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int
     shares = np.empty(len(means))
     for place, drawn in enumerate(means):
         right = discriminants_of_means(space, drawn).predict(points) == truth
-        shares[place] = np.mean([right[truth == one].mean() for one in range(len(drawn))])
+        shares[place] = np.mean([right[truth == label].mean() for label in range(len(drawn))])
     return shares

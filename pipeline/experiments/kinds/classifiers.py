@@ -58,10 +58,10 @@ class Classes(NamedTuple):
     ) -> tuple[Sequence[NDArray[np.int64]], Sequence[Point]]:
         """Return rows of what is released in one repetition, and what is classified."""
         if self.unseen is not None:
-            return [np.arange(one.own) for one in self.populations], self.unseen
-        halves = [np.array_split(rng.permutation(one.own), 2) for one in self.populations]
+            return [np.arange(c.own) for c in self.populations], self.unseen
+        halves = [np.array_split(rng.permutation(c.own), 2) for c in self.populations]
         unseen = [
-            one.records.placed[half[1]] for one, half in zip(self.populations, halves, strict=True)
+            c.records.placed[half[1]] for c, half in zip(self.populations, halves, strict=True)
         ]
         return [half[0] for half in halves], unseen
 
@@ -71,16 +71,16 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
     setting, source = image_setting(run), run.images
 
     def records(*splits: str) -> tuple[Point, ...]:
-        return tuple(placed_images(run, mine, splits or run.config.splits) for mine in run.labels)
+        return tuple(placed_images(run, index, splits or run.config.splits) for index in run.labels)
 
     def populations(*splits: str) -> tuple[Population, ...]:
         return tuple(population(points, setting) for points in records(*splits))
 
     others = tuple(name for name in ("train", "val") if any(source.counts(name)))
-    known = run.config.splits is None and all(
-        source.counts(TEST)[mine] and source.counts(others)[mine] for mine in run.labels
+    has_test = run.config.splits is None and all(
+        source.counts(TEST)[index] and source.counts(others)[index] for index in run.labels
     )
-    if known:
+    if has_test:
         return Classes("all classes", populations(*others), records(TEST)), setting
     return Classes("all classes", populations(), None), setting
 
@@ -94,22 +94,22 @@ class Draw(NamedTuple):
 
 
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
-    if all(one.moments for one in draw.released):
+    if all(release.moments for release in draw.released):
         return nearest_mean(draw.released)
     return discriminants_of_means(
-        space_of(draw.setting), np.stack([one.point for one in draw.released])
+        space_of(draw.setting), np.stack([release.point for release in draw.released])
     )
 
 
 def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
-    moments = [each for one in draw.released for each in one.moments]
-    if all(one.moment is None for one in moments):
+    moments = [each for release in draw.released for each in release.moments]
+    if all(item.moment is None for item in moments):
         return None
     return lda(draw.released, **({} if series.ridge is None else {"ridge": series.ridge}))
 
 
 def _means(draw: Draw) -> Point:
-    return np.stack([one.frechet.point for one in draw.samples])
+    return np.stack([sample.frechet.point for sample in draw.samples])
 
 
 def _plain_nearest(draw: Draw) -> Discriminants:
@@ -118,9 +118,9 @@ def _plain_nearest(draw: Draw) -> Discriminants:
 
 def _plain_lda(draw: Draw) -> Discriminants:
     space, means = space_of(draw.setting), _means(draw)
-    places = [space.log(means[0], one.placed) for one in draw.samples]
-    spreads = [np.cov(one, rowvar=False, bias=True) for one in places]
-    within = np.average(spreads, axis=0, weights=[len(one) for one in places])
+    places = [space.log(means[0], sample.placed) for sample in draw.samples]
+    spreads = [np.cov(points, rowvar=False, bias=True) for points in places]
+    within = np.average(spreads, axis=0, weights=[len(points) for points in places])
     return discriminants_of_means(space, means, within)
 
 
@@ -163,28 +163,28 @@ def columns(
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
     errors, n = list[float](), 0
     times = max(setting.repetitions(cell.series) for cell in cells)
-    for batch in batches(times, sum(one.own for one in classes.populations)):
+    for batch in batches(times, sum(class_.own for class_ in classes.populations)):
         splits = [classes.split(rng) for _ in batch]
         samples = [[rng.permutation(rows)[: series.n] for rows in each] for each, _ in splits]
         each = [
-            one.release_each(own, budget, series.plan, rng)
-            for one, own in zip(classes.populations, zip(*samples, strict=True), strict=True)
+            class_.release_each(own, budget, series.plan, rng)
+            for class_, own in zip(classes.populations, zip(*samples, strict=True), strict=True)
         ]
         for (_, unseen), sample, *released in zip(splits, samples, *each, strict=True):
             pairs = zip(classes.populations, sample, strict=True)
-            drawn = [one.records.sample(own) for one, own in pairs]
-            n = min(one.n for one in drawn)
+            drawn = [class_.records.sample(own) for class_, own in pairs]
+            n = min(part.n for part in drawn)
             draw = Draw(setting, released, drawn)
-            ends = np.stack([one.point for one in released])
+            ends = np.stack([release.point for release in released])
             errors.append(float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2))))
             truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
             points = np.concatenate(unseen)
             names = dict.fromkeys(cell.series.classifier for cell in cells)
             plain = {name: score(CLASSIFIERS[name].plain(draw), points, truth) for name in names}
-            for mine, cell in zip(rows, cells, strict=True):
-                known = cell.series.classifier
-                made = CLASSIFIERS[known].private(draw, cell.series)
-                mine.append((*score(made, points, truth), *plain[known]))
+            for entries, cell in zip(rows, cells, strict=True):
+                key = cell.series.classifier
+                made = CLASSIFIERS[key].private(draw, cell.series)
+                entries.append((*score(made, points, truth), *plain[key]))
     same = {"n": n, "seed": seed, "error": errors}
     seconds = perf_counter() - started
     return [
@@ -194,7 +194,7 @@ def columns(
                 classes.name, setting, cell, same | dict(zip(SCORES, scores, strict=True)), seconds
             ),
         )
-        for cell, scores in zip(cells, (np.array(found).T for found in rows), strict=True)
+        for cell, scores in zip(cells, (np.array(row).T for row in rows), strict=True)
     ]
 
 
@@ -211,18 +211,18 @@ def score(
     """
     if classifier is None:
         return np.nan, np.nan
-    found = classifier.discriminants(points)
-    many = found.shape[1]
-    areas = [area(against(found, one), truth == one) for one in range(1 if many == 2 else many)]
-    right = np.argmax(found, axis=1) == truth
-    recalls = [right[truth == one].mean() for one in range(many)]
+    discriminants = classifier.discriminants(points)
+    many = discriminants.shape[1]
+    areas = [area(against(discriminants, c), truth == c) for c in range(1 if many == 2 else many)]
+    right = np.argmax(discriminants, axis=1) == truth
+    recalls = [right[truth == c].mean() for c in range(many)]
     return float(np.mean(areas)), float(np.mean(recalls))
 
 
-def against(found: FloatArray, one: int) -> FloatArray:
+def against(discriminants: FloatArray, label: int) -> FloatArray:
     """Return the log-odds of a class against all others, of equal priors, by discriminants."""
-    others = np.delete(found, one, axis=1)
-    return np.asarray(found[:, one] - np.logaddexp.reduce(others, axis=1))
+    others = np.delete(discriminants, label, axis=1)
+    return np.asarray(discriminants[:, label] - np.logaddexp.reduce(others, axis=1))
 
 
 def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:

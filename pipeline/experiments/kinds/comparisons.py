@@ -64,7 +64,7 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
     """Return a class and all that it is compared with, as records in the chart."""
     setting, config = image_setting(run), run.config
     others = dict[tuple[str, float], Point]()
-    for kind, amount in dict.fromkeys((one.change, one.amount) for one in config.mechanisms):
+    for kind, amount in dict.fromkeys((item.change, item.amount) for item in config.mechanisms):
         if kind == OTHER:
             after = run.labels.index(label) + 1
             other = run.labels[after % len(run.labels)]
@@ -104,13 +104,13 @@ def run_tests(
     is_local: bool = False,
 ) -> dict[str, Any]:
     """Return the columns of one cell: a test a repetition."""
-    series, config, found = cell.series, setting.config, list[PairTest]()
-    one = populations.of(setting, series)
+    series, config, results = cell.series, setting.config, list[PairTest]()
+    first = populations.of(setting, series)
     other = populations.of(setting, series, (series.change, series.amount))
-    n, many = series.n or one.own, series.n_other or series.n or other.own
+    n, many = series.n or first.own, series.n_other or series.n or other.own
     budget = config.budget(cell.value)
     second = budget if series.budget_other is None else config.budget(series.budget_other)
-    sides = (one, n, budget), (other, many, second)
+    sides = (first, n, budget), (other, many, second)
     for batch in batches(setting.repetitions(series), n + many):
         pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
         samples = list(zip(*pairs, strict=True))
@@ -120,11 +120,11 @@ def run_tests(
         ]
         if is_local:
             local = (other.records.placed[rows] for rows in samples[1])
-            found += [_match(*both) for both in zip(released[0], local, strict=True)]
+            results += [_match(*both) for both in zip(released[0], local, strict=True)]
         else:
             tests = (two_sample(*both) for both in zip(*released, strict=True))
-            found += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
-    error, p, offered, outside, as_stated = np.array(found, dtype=np.float64).T
+            results += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
+    error, p, offered, outside, as_stated = np.array(results, dtype=np.float64).T
     return {
         "n": n,
         "error": error,

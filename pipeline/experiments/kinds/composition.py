@@ -65,9 +65,9 @@ def query(
     options = {"degree": table.degree} if "degree" in family.options else {}
     mechanism = family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
     for name in table.definitions:
-        known = {"delta": config.delta, "alpha": config.alpha, **options}
+        parameters = {"delta": config.delta, "alpha": config.alpha, **options}
         with suppress(PrivacyError):  # Gaussian noise is not pure DP, say
-            costs[name] = family.price(mechanism.sigma, 1.0, DEFINITIONS[name], **known)
+            costs[name] = family.price(mechanism.sigma, 1.0, DEFINITIONS[name], **parameters)
     return mechanism, costs
 
 

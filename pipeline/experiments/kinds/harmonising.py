@@ -64,7 +64,7 @@ def read_sites(run: Run, label: int) -> tuple[Sites, Setting]:
     for number, (name, amount) in enumerate(SCANNERS):
         rng = np.random.default_rng(stream_seed(run.config, f"scanner {number}"))
         change = partial(CHANGES[name], amount=amount, rng=rng) if name in CHANGES else None
-        places = [placed_images(run, mine, splits, change) for mine in run.labels]
+        places = [placed_images(run, site, splits, change) for site in run.labels]
         populations.append(population(np.concatenate(places), setting))
     truth = np.repeat(np.arange(len(places)), [len(part) for part in places])
     return Sites("all classes", tuple(populations), truth), setting
@@ -84,14 +84,14 @@ class Division(NamedTuple):
         """The images of all sites in coordinates at the origin, (s, n, d)."""
         space = self.sites.populations[0].records.space
         every = zip(self.sites.populations, self.rows, strict=True)
-        return np.stack([space.log(space.origin, one.records.placed[rows]) for one, rows in every])
+        return np.stack([space.log(space.origin, s.records.placed[rows]) for s, rows in every])
 
     def released(self, series: SeriesConfig, parts: Sequence[Sequence[NDArray[np.int64]]]) -> Any:
         """Return the releases of each site, one of each part of its images."""
         budget = self.setting.config.budget(self.budget)
         return {
-            str(site): [one.release_each([part], budget, series.plan, self.rng)[0] for part in own]
-            for site, (one, own) in enumerate(zip(self.sites.populations, parts, strict=True))
+            str(site): [pool.release_each([part], budget, series.plan, self.rng)[0] for part in own]
+            for site, (pool, own) in enumerate(zip(self.sites.populations, parts, strict=True))
         }
 
 
@@ -101,20 +101,20 @@ def _released(
     """Return the images on the scale of the maps that releases of parts of each site make."""
     places = division.coordinates
     try:
-        found = harmonise(division.released(series, parts))
+        result = harmonise(division.released(series, parts))
     except ConfigError:  # all maps would be noise: they stay as they are
         return places
     space = division.sites.populations[0].records.space
-    origin = space.log(space.origin, found.base)
-    maps = [found.map_of(str(site)) for site in range(len(places))]
+    origin = space.log(space.origin, result.base)
+    maps = [result.map_of(str(site)) for site in range(len(places))]
     return np.stack(
-        [origin + one.move(own - origin) for one, own in zip(maps, places, strict=True)]
+        [origin + site_map.move(own - origin) for site_map, own in zip(maps, places, strict=True)]
     )
 
 
 def _of_classes(division: Division, series: SeriesConfig) -> FloatArray:
     truth = division.sites.truth
-    parts = [[rows[truth[rows] == one] for one in np.unique(truth)] for rows in division.rows]
+    parts = [[rows[truth[rows] == label] for label in np.unique(truth)] for rows in division.rows]
     return _released(division, series, parts)
 
 
@@ -124,8 +124,8 @@ def without_noise(division: Division) -> FloatArray:
     classes = range(int(truth.max()) + 1)
     weights = np.bincount(truth.ravel()) / truth.size
     means = [
-        sum(weights[one] * own[mine == one].mean(axis=0) for one in classes)
-        for own, mine in zip(places, truth, strict=True)
+        sum(weights[label] * own[labels == label].mean(axis=0) for label in classes)
+        for own, labels in zip(places, truth, strict=True)
     ]
     return np.asarray(places - np.array(means)[:, np.newaxis])
 
@@ -144,17 +144,17 @@ def harmonise_sites(
     sites: Sites, setting: Setting, cell: Cell, noise: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of one cell: one division between sites a repetition, as in all cells."""
-    many, whole, found = len(sites.populations), len(sites.truth), []
-    n = min(cell.series.n or whole // many, whole // many)
+    many, total, scores = len(sites.populations), len(sites.truth), []
+    n = min(cell.series.n or total // many, total // many)
     for repetition in range(setting.repetitions(cell.series)):
         rng = np.random.default_rng([stream_seed(setting.config, "sites"), repetition])
-        rows = rng.permutation(whole)[: many * n].reshape(many, n)
+        rows = rng.permutation(total)[: many * n].reshape(many, n)
         division = Division(sites, setting, rows, cell.value, noise)
         order, truth = rng.permutation(many * n), sites.truth[rows]
         both = SCALINGS[cell.series.scaling](division, cell.series), without_noise(division)
-        found.append([number for places in both for number in score(places, truth, order)])
+        scores.append([number for places in both for number in score(places, truth, order)])
     names = ("balanced", "auc", "error", "balanced_plain", "auc_plain")
-    return {"n": n, **dict(zip(names, np.array(found).T, strict=False))}
+    return {"n": n, **dict(zip(names, np.array(scores).T, strict=False))}
 
 
 def score(
@@ -171,11 +171,11 @@ def score(
     site, (first, second) = np.repeat(np.arange(many), n), np.array_split(order, 2)
     right = discriminants(flat[first], site[first], flat[second]).argmax(axis=1) == site[second]
     areas = []
-    for one in range(many):
-        here = site == one
-        found = discriminants(flat[~here], label[~here], flat[here])
-        classes = range(found.shape[1])
-        odds = [found[:, c] - np.delete(found, c, axis=1).max(axis=1) for c in classes]
+    for index in range(many):
+        here = site == index
+        values = discriminants(flat[~here], label[~here], flat[here])
+        classes = range(values.shape[1])
+        odds = [values[:, c] - np.delete(values, c, axis=1).max(axis=1) for c in classes]
         chosen = classes[1:] if len(classes) == 2 else classes
         areas += [area(odds[c], label[here] == c) for c in chosen]
     away = places.mean(axis=1) - flat.mean(axis=0)
@@ -187,7 +187,7 @@ def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatAr
     """Return the linear discriminants of points for other points, (m, classes)."""
     vary = np.ptp(points, axis=0) > 0.0  # a constant says nothing
     points, others = points[:, vary], others[:, vary]
-    means = np.array([points[labels == one].mean(axis=0) for one in range(labels.max() + 1)])
+    means = np.array([points[labels == label].mean(axis=0) for label in range(labels.max() + 1)])
     away = points - means[labels]
     weights = np.linalg.solve(away.T @ away / len(away), means.T)
     return np.asarray(others @ weights - 0.5 * np.sum(means.T * weights, axis=0))

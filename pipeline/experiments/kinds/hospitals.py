@@ -39,7 +39,7 @@ def combine_parts(
 ) -> dict[str, Any]:
     """Return the columns of one cell: a combination a repetition."""
     n, space = min(cell.series.n or records.own, records.own), records.records.space
-    budget, found = setting.config.budget(cell.value), []
+    budget, results = setting.config.budget(cell.value), []
     for batch in batches(setting.repetitions(cell.series), n):
         samples = [rng.permutation(records.own)[:n] for _ in batch]
         parts = zip(*(divided(drawn, cell.series.hospitals) for drawn in samples), strict=True)
@@ -47,8 +47,8 @@ def combine_parts(
         for drawn, *released in zip(samples, *each, strict=True):
             true = records.records.sample(drawn).frechet.point
             point, p, offered = together(released, cell.series.of)
-            found.append((float(space.dist(point, true)), noise_of(released), p, offered))
-    error, sigma, p, offered = np.array(found, dtype=np.float64).T
+            results.append((float(space.dist(point, true)), noise_of(released), p, offered))
+    error, sigma, p, offered = np.array(results, dtype=np.float64).T
     return {
         "n": n,
         "error": error,
@@ -71,18 +71,18 @@ def together(released: Sequence[Release], of: str) -> tuple[Point, float, bool]:
     One release is taken as it is, and has no p-value; nor have several without a second moment,
     whose means are averaged by size.
     """
-    moments = [one.noisy_moments for one in released]
-    sizes = [one.n for one in moments]
+    moments = [release.noisy_moments for release in released]
+    sizes = [part.n for part in moments]
     if len(released) == 1:
         return released[0].point, np.nan, True
-    if all(one.moment is None for one in moments):
+    if all(part.moment is None for part in moments):
         space = released[0].space
-        places = space.log(space.origin, np.stack([one.outputs[0] for one in released]))
+        places = space.log(space.origin, np.stack([release.outputs[0] for release in released]))
         mean = space.exp(space.origin, np.average(places, axis=0, weights=sizes))
         return from_chart(released[0].manifold, mean), np.nan, False
-    found = combine(released)
-    taken = found.all if of == "sample" else found.common
-    return taken.centre, found.p_value, taken.offered
+    combination = combine(released)
+    taken = combination.all if of == "sample" else combination.common
+    return taken.centre, combination.p_value, taken.offered
 
 
 def noise_of(released: Sequence[Release]) -> float:
@@ -90,9 +90,9 @@ def noise_of(released: Sequence[Release]) -> float:
 
     It is that of the mean of all by size before anything is shrunk, exactly; nothing else.
     """
-    moments = [one.noisy_moments for one in released]
-    whole = sum(one.n for one in moments)
-    parts: list[FloatArray] = [(one.n / whole) ** 2 * one.noise for one in moments]
+    moments = [release.noisy_moments for release in released]
+    total = sum(part.n for part in moments)
+    parts: list[FloatArray] = [(part.n / total) ** 2 * part.noise for part in moments]
     return float(np.sqrt(sum(np.trace(part) for part in parts) / len(parts[0])))
 
 

@@ -66,16 +66,16 @@ class Nights(NamedTuple):
 
     def means(self, records: Mapping[int, FloatArray], budget: Budget) -> dict[int, FloatArray]:
         """Return the adaptive mean of the records of each night, with its noise."""
-        known, chart = self.stream.domain, flat_chart(self.stream.manifold)
-        alike, found = dict[int, list[int]](), dict[int, FloatArray]()
+        domain, chart = self.stream.domain, flat_chart(self.stream.manifold)
+        alike, means = dict[int, list[int]](), dict[int, FloatArray]()
         for night, own in records.items():
             alike.setdefault(len(own), []).append(night)
         for same in alike.values():
-            admitted = (admit(records[night], domain=known, manifold=chart) for night in same)
+            admitted = (admit(records[night], domain=domain, manifold=chart) for night in same)
             ready = [prepare(own, AdaptivePlan(), rng=None) for own in admitted]
             drawn = draw_each(ready, budget, noise=[self.noise(night) for night in same])
-            found |= zip(same, drawn.outputs, strict=True)
-        return found
+            means |= zip(same, drawn.outputs, strict=True)
+        return means
 
     def all_so_far(self, budget: Budget) -> list[FloatArray]:
         """Return the adaptive mean of all records up to each night that is looked at."""
@@ -104,17 +104,17 @@ def _stream(nights: Nights) -> Means:
         night = draw_night(stream, history, private, units, noise=nights.noise(number))
         history.append(night)
         if night.night in nights.settings.shown:
-            found = cumulative_mean(stream, history)
-            yield None if found is None else Found(found.offset, _region(nights, history, found))
+            mean = cumulative_mean(stream, history)
+            yield None if mean is None else Found(mean.offset, _region(nights, history, mean))
 
 
 def _region(
-    nights: Nights, history: Sequence[Night], found: CumulativeMean
+    nights: Nights, history: Sequence[Night], mean: CumulativeMean
 ) -> ConfidenceRegion | None:
     certainty = mean_certainty(nights.stream, history)
     if certainty is None:
         return None
-    entry = StreamEntry.model_construct(n=found.n, coordinates=found.offset, certainty=certainty)
+    entry = StreamEntry.model_construct(n=mean.n, coordinates=mean.offset, certainty=certainty)
     return region(entry, LEVEL)
 
 
@@ -164,18 +164,18 @@ def release_nights(
     for repetition in range(setting.repetitions(series)):
         come = arrivals(placed, settings, np.random.default_rng((seed, repetition)))
         nights = Nights(settings, stream, budget, come, seed, repetition)
-        for night, found in zip(settings.shown, SERIES[series.nights](nights), strict=True):
+        for night, mean in zip(settings.shown, SERIES[series.nights](nights), strict=True):
             units = nights.until(night)
-            numbers = (np.nan,) * 4 if found is None else measured(found, units.mean(axis=0))
-            status = "held back" if found is None else "ok"
+            numbers = (np.nan,) * 4 if mean is None else measured(mean, units.mean(axis=0))
+            status = "held back" if mean is None else "ok"
             rows.append((repetition, night, len(units), status, *numbers))
     names = ("repetition", "night", "n", "status", "error", "radius", "reach", "offered")
     return {"seed": seed, **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
 
 
-def measured(found: Found, true: FloatArray) -> tuple[float, float, float, float]:
+def measured(result: Found, true: FloatArray) -> tuple[float, float, float, float]:
     """Return how far a mean is off, and of its region radius, reach and whether it is available."""
-    away, where = found.mean - true, found.region
+    away, where = result.mean - true, result.region
     error = float(np.linalg.norm(away))
     if where is None:
         return error, np.nan, np.nan, np.nan

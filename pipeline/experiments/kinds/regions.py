@@ -43,14 +43,14 @@ def cover(
             drawn.prepare(drawn.draw(n, rng, series.rare_share), series.plan, rng)
             for _ in batch[::most]
         ]
-        each = [one for one in samples for _ in range(most)][: len(batch)]
+        each = [item for item in samples for _ in range(most)][: len(batch)]
         released = draw_each(each, budget, noise=FloatNoise(rng)).each
-        for one, sample in zip(released, each, strict=True):
+        for release, sample in zip(released, each, strict=True):
             true = (sample if series.of == "sample" and n else drawn).records.frechet.point
-            where = region(one, LEVEL, of=series.of)
+            where = region(release, LEVEL, of=series.of)
             error = float(np.linalg.norm(space.log(where.centre, true)))
             reach = float(where.reach(true))
-            rows.append((error, where.radius, reach, where.offered, _of_count(one, n)))
+            rows.append((error, where.radius, reach, where.offered, _of_count(release, n)))
     names = ("error", "radius", "reach", "offered", "p_value")
     return {"n": n, **dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))}
 

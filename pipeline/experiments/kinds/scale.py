@@ -106,8 +106,8 @@ def columns(config: ExperimentConfig, label: int, made: ScaleConfig, n: int) -> 
         write, rng = FORMS[made.form], np.random.default_rng(seed)
         card = write(Path(folder), n, made.side, rng=rng)
         task = card, config.descriptor, config.eta, config.repetitions
-        found = [measured_apart(title, *task, workers=count) for count in workers]
-    above = [(np.array(each.peaks, np.float64) - each.idle) / MEGABYTE for each in found]
+        passes = [measured_apart(title, *task, workers=count) for count in workers]
+    above = [(np.array(each.peaks, np.float64) - each.idle) / MEGABYTE for each in passes]
     return {
         "experiment": config.name,
         "dataset": config.dataset_name,
@@ -124,8 +124,8 @@ def columns(config: ExperimentConfig, label: int, made: ScaleConfig, n: int) -> 
         "repetition": np.tile(np.arange(config.repetitions), len(workers)),
         "seed": seed,
         "status": "no release",
-        "seconds": np.concatenate([each.seconds for each in found]),
-        "memory": np.concatenate(above) if all(each.idle for each in found) else np.nan,
+        "seconds": np.concatenate([each.seconds for each in passes]),
+        "memory": np.concatenate(above) if all(each.idle for each in passes) else np.nan,
         "version": __version__,
     }
 

@@ -244,7 +244,7 @@ class AffineMap:
     @property
     def digest(self) -> str:
         """What the map is known by: SHA-256 of all that it is, hexadecimal."""
-        known = hashlib.sha256(f"{self.manifold.name} {self.manifold.dim}".encode())
+        hasher = hashlib.sha256(f"{self.manifold.name} {self.manifold.dim}".encode())
         for part in (self.base, self.centre, self.target, self.matrix):
-            known.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-        return known.hexdigest()
+            hasher.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+        return hasher.hexdigest()

@@ -250,8 +250,8 @@ SPECTRAL = Spectral()
 
 def covariances_of(manifold: Any) -> Covariances | None:
     """Return what a manifold or its constructor knows of descriptors, None if nothing."""
-    found: Covariances | None = getattr(manifold, "covariances", None)
-    return found
+    covariances: Covariances | None = getattr(manifold, "covariances", None)
+    return covariances
 
 
 HALVINGS = 80

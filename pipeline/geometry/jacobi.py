@@ -155,17 +155,17 @@ def spectra(
     k, pairs = lowers.shape[1], rounds(lowers.shape[1])
     for first in range(start * SIMD_WIDTH, min(stop * SIMD_WIDTH, len(lowers)), SIMD_WIDTH):
         lanes = min(SIMD_WIDTH, len(lowers) - first)
-        columns, found, work = _group(k, 2 * k if len(rights) else k, lanes)
+        columns, eigenvalues, work = _group(k, 2 * k if len(rights) else k, lanes)
         for lane in range(lanes):
             _turn(lowers[first + lane], columns[:, :k, lane])
             for j in range(k if len(rights) else 0):
                 columns[j, k + j, lane] = 1.0
-        if not _jacobi(columns, found, pairs, work):
+        if not _jacobi(columns, eigenvalues, pairs, work):
             return False
         for lane in range(lanes):
             for j in range(k):
-                squares[first + lane, j] = found[j, lane]
-                inverse = 1.0 / math.sqrt(found[j, lane])
+                squares[first + lane, j] = eigenvalues[j, lane]
+                inverse = 1.0 / math.sqrt(eigenvalues[j, lane])
                 for i in range(k):
                     lowers[first + lane, j, i] = columns[j, i, lane] * inverse
                 for i in range(k if len(rights) else 0):

@@ -213,8 +213,8 @@ class CholeskyCovariances:
         lower = math.fsum(free if facts.grid else free[1:])
         spread = np.sum(np.log1p(free / eta) ** 2) / 4
         largest = np.sum(np.maximum(np.log(eta) ** 2, np.log(free + eta) ** 2)) / 4
-        known = np.sum(np.log(fixed + eta) ** 2) / 4
-        return math.sqrt(lower + largest + known + means), math.sqrt(4 * lower + spread + means)
+        constant = np.sum(np.log(fixed + eta) ** 2) / 4
+        return math.sqrt(lower + largest + constant + means), math.sqrt(4 * lower + spread + means)
 
     def floor(self, facts: Facts) -> float:
         """Return η; a quarter of it where there are means.
@@ -247,10 +247,10 @@ class CholeskyCovariances:
             for row in range(1, k):
                 if constant:
                     out[..., end] = np.clip(out[..., end], 0.0, means[row - 1])
-                mine = slice(end + constant, end := end + row)  # a view: sums in one order
-                size = np.linalg.norm(out[..., mine], axis=-1, keepdims=True)
+                block = slice(end + constant, end := end + row)  # a view: sums in one order
+                size = np.linalg.norm(out[..., block], axis=-1, keepdims=True)
                 limit = math.sqrt(bound[row])
-                out[..., mine] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)
+                out[..., block] *= np.where(size > limit, limit / np.maximum(size, limit), 1.0)
             return out
 
         width = 4.0 * bound[1 + constant :].sum() + np.sum((high - low) ** 2) + np.sum(means**2)
@@ -337,10 +337,10 @@ class LogCholesky(Spd):
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the index pairs, ``(*broadcast shape, 2)``, of two batches broadcast together."""
-    found = np.empty((*np.broadcast_shapes(first, second), 2), np.int64)
+    indices = np.empty((*np.broadcast_shapes(first, second), 2), np.int64)
     for place, shape in enumerate((first, second)):
-        found[..., place] = np.arange(math.prod(shape)).reshape(shape)
-    return found
+        indices[..., place] = np.arange(math.prod(shape)).reshape(shape)
+    return indices
 
 
 def _check_range(within: bool) -> None:
@@ -463,9 +463,9 @@ class AffineInvariant(Spd):
     def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
         """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``."""
         values, vectors = sym_eig(unvecd(u))
-        found = np.empty_like(factor)
-        jacobi.triangular((factor @ vectors) * np.exp(values / 2.0), found)
-        return found
+        lower = np.empty_like(factor)
+        jacobi.triangular((factor @ vectors) * np.exp(values / 2.0), lower)
+        return lower
 
     def factor_logs(self, base: FloatArray, factors: FloatArray) -> FloatArray:
         """Return vecd(log(base^{−1/2} X base^{−1/2})), ``(..., d)``, for factors L of X = L Lᵀ.

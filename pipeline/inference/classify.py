@@ -53,8 +53,8 @@ class Discriminants:
 
     def score(self, points: Point) -> FloatArray:
         """Return what speaks for each class, (n, classes); of two, for the second, (n,)."""
-        found = self.discriminants(points)
-        return found[:, 1] - found[:, 0] if len(self.offsets) == 2 else found
+        odds = self.discriminants(points)
+        return odds[:, 1] - odds[:, 0] if len(self.offsets) == 2 else odds
 
     def predict(self, points: Point) -> NDArray[np.int64]:
         """Return the number of the class that most speaks for, (n,)."""
@@ -75,20 +75,20 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
         When there are fewer, they are of different geometries, or none has a second moment.
     """
     manifold, base, classes = common_coordinates(released, least=2)
-    wide = [one for one in classes if one.moments.moment is not None]
+    wide = [row for row in classes if row.moments.moment is not None]
     if not wide:
         raise ConfigError(
             "linear discriminants need a second moment, and no class was released with one: n·μ is "
             "too small; take the nearest mean"
         )
-    whole = sum(one.n for one in wide)
-    within = np.mean([one.there(one.belief) for one in classes], axis=0)
-    for one in wide:
-        moments = one.moments
+    total = sum(row.n for row in wide)
+    within = np.mean([row.there(row.belief) for row in classes], axis=0)
+    for row in wide:
+        moments = row.moments
         even = in_coordinates(np.eye(manifold.dim), moments)
         spread = raw_covariance(moments) + ridge * noise_edge(moments) * even
-        within += moments.n / whole * one.there(spread)
-    return _discriminants(manifold, base, np.stack([one.mean for one in classes]), within)
+        within += moments.n / total * row.there(spread)
+    return _discriminants(manifold, base, np.stack([row.mean for row in classes]), within)
 
 
 def nearest_mean(released: Sequence[Released]) -> Discriminants:
@@ -100,7 +100,7 @@ def nearest_mean(released: Sequence[Released]) -> Discriminants:
         As `lda`; a second moment is not needed.
     """
     manifold, base, classes = common_coordinates(released, least=2)
-    means = np.stack([one.mean for one in classes])
+    means = np.stack([row.mean for row in classes])
     return _discriminants(manifold, base, means, np.eye(manifold.dim))
 
 

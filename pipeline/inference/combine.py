@@ -95,16 +95,16 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     """
     check_level(level)
     manifold, base, hospitals = common_coordinates(released, least=2)
-    spread, sizes = mean_covariance(hospitals), np.array([float(one.n) for one in hospitals])
-    gains = pool([Part(one.n, one.unshrunk, one.predicted) for one in hospitals], spread).gains
-    tested = [one for one in hospitals if one.single is not None and not one.wide]
+    spread, sizes = mean_covariance(hospitals), np.array([float(site.n) for site in hospitals])
+    gains = pool([Part(site.n, site.unshrunk, site.predicted) for site in hospitals], spread).gains
+    tested = [site for site in hospitals if site.single is not None and not site.wide]
     statistic, p, freedom = 0.0, 1.0, manifold.dim * max(len(tested) - 1, 0)
     if freedom:
         statistic, p, _ = one_population(manifold, base, tested)
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     space, law = chart_of(manifold), ErrorLaw(manifold.dim)
-    offered = all(one.offered for one in hospitals)
-    clipping = max(one.clipping for one in hospitals)
+    offered = all(site.offered for site in hospitals)
+    clipping = max(site.clipping for site in hospitals)
 
     def around(mean: FloatArray, error: FloatArray) -> ConfidenceRegion:
         centre = space.exp(base, mean)
@@ -113,8 +113,8 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         return ConfidenceRegion(manifold, offered, centre, shape, level, law, clipping)
 
     return CombinedMean(
-        n=sum(one.n for one in hospitals),
-        n_sd=math.hypot(*(one.n_sd for one in hospitals)),
+        n=sum(site.n for site in hospitals),
+        n_sd=math.hypot(*(site.n_sd for site in hospitals)),
         all=around(*_weighed(hospitals, shares, None)),
         common=around(*_weighed(hospitals, gains, spread)),
         statistic=statistic,
@@ -132,17 +132,17 @@ def _weighed(
     Σ f_i·r_i by (r_i − Σ f_i·r_i)/n.
     """
     mean, error = np.zeros(len(gains[0])), np.zeros_like(gains[0])
-    for gain, one in zip(gains, hospitals, strict=True):
-        own = one.noise + (0.0 if spread is None else spread / one.n)
-        mean, error = mean + gain @ one.mean, error + gain @ own @ gain.T
-    for one in hospitals if spread is None else ():
-        away = (one.mean - mean) * one.n_sd / sum(other.n for other in hospitals)
+    for gain, site in zip(gains, hospitals, strict=True):
+        own = site.noise + (0.0 if spread is None else spread / site.n)
+        mean, error = mean + gain @ site.mean, error + gain @ own @ gain.T
+    for site in hospitals if spread is None else ():
+        away = (site.mean - mean) * site.n_sd / sum(other.n for other in hospitals)
         error = error + np.outer(away, away)
     parts = [
         (float(np.trace(gain)) / len(gain) * share, moments)
-        for gain, one in zip(gains, hospitals, strict=True)
-        for share, moments in one.parts
+        for gain, site in zip(gains, hospitals, strict=True)
+        for share, moments in site.parts
     ]
     clipping = pooled_clipping([moments for _, moments in parts], [share for share, _ in parts])
-    first = next(one for one in hospitals if one.single is not None)
+    first = next(site for site in hospitals if site.single is not None)
     return mean, error + first.there(clipping)

@@ -198,14 +198,14 @@ def ellipsoid(
     """
     d, lines, axes = len(observed.axes), observed.lines, observed.axes
     noise = np.diag((observed.sigma * observed.steps) ** 2)
-    whole = noise
+    total = noise
     if scatter is not None:
         back = np.linalg.inv(axes)
-        whole = whole + back.T @ scatter @ back
+        total = total + back.T @ scatter @ back
     along, off = observed.bounds
-    first = whole[:lines, :lines]
-    chart_jacobian = np.linalg.solve(first, whole[:lines, lines:]) if lines else whole[:0]
-    values, vectors = np.linalg.eigh(whole[lines:, lines:] - whole[lines:, :lines] @ chart_jacobian)
+    first = total[:lines, :lines]
+    chart_jacobian = np.linalg.solve(first, total[:lines, lines:]) if lines else total[:0]
+    values, vectors = np.linalg.eigh(total[lines:, lines:] - total[lines:, :lines] @ chart_jacobian)
     least = values if level >= 0.5 else values[:1]
     raised = np.maximum(values, least[:, np.newaxis])
     bent = np.sum((chart_jacobian @ vectors)[:, np.newaxis] ** 2 / raised, axis=-1).sum(axis=0)
@@ -216,13 +216,13 @@ def ellipsoid(
     squares = axes @ axes.T
     turned = vectors.T @ squares[lines:, lines:] @ vectors
     added = (raised - values) @ np.diag(turned)
-    column = whole[:, :lines]
+    column = total[:, :lines]
     narrower = np.trace(column.T @ squares @ column) / float(first[0, 0]) if lines else 0.0
-    trace = np.sum(whole * squares) + added[:, np.newaxis] - (1.0 - 1.0 / weights) * narrower
+    trace = np.sum(total * squares) + added[:, np.newaxis] - (1.0 - 1.0 / weights) * narrower
     middle = weights * (1.0 + line) + (d - 1 + rest)[:, np.newaxis]
     spread = 2.0 * weights**2 * (1.0 + 2.0 * line) + 2.0 * (d - 1 + 2.0 * rest)[:, np.newaxis]
     i, j = np.unravel_index(np.argmin((middle + 2.0 * np.sqrt(spread)) * trace), trace.shape)
-    shape = whole.copy()
+    shape = total.copy()
     shape[lines:, lines:] += (vectors * (raised[i] - values)) @ vectors.T
     if lines:
         shape -= (1.0 - 1.0 / weights[j]) * column @ column.T / first[0, 0]
@@ -286,7 +286,7 @@ class ConfidenceRegion:
     def reach(self, points: Point) -> FloatArray:
         """Return at which level points, (..., *point_shape), would be on its edge, (...)."""
         lengths = self._lengths(points)
-        return np.array([self.law.cdf(float(one)) for one in lengths.ravel()]).reshape(
+        return np.array([self.law.cdf(float(length)) for length in lengths.ravel()]).reshape(
             lengths.shape
         )
 
@@ -382,17 +382,17 @@ def stream_error(
         return None
     parts, spread = pooled
     moments = part_moments(stream, past)
-    wide = [one for one in moments if one.moment is not None]
+    wide = [epoch for epoch in moments if epoch.moment is not None]
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.zeros_like(spread)
     if wide:
-        weights = [one.n for one in wide]
-        single = np.average([covariance(one) for one in wide], axis=0, weights=weights)
+        weights = [epoch.n for epoch in wide]
+        single = np.average([covariance(epoch) for epoch in wide], axis=0, weights=weights)
     shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
     sample = bias(moments, shares)
-    for gain, one in zip(gains, moments, strict=True):
-        rest = gain - one.n / n * np.eye(len(gain))
-        sample = sample + gain @ one.noise @ gain.T + rest @ single @ rest.T / one.n
+    for gain, epoch in zip(gains, moments, strict=True):
+        rest = gain - epoch.n / n * np.eye(len(gain))
+        sample = sample + gain @ epoch.noise @ gain.T + rest @ single @ rest.T / epoch.n
     return StreamError(moments, shares, sample, single / n if wide else None)
 
 
@@ -403,24 +403,24 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     where the last opening alone would have one.
     """
     past = split_epochs(stream, nights)
-    found = stream_error(stream, past, pooled_clipping)
-    if found is None:
+    error = stream_error(stream, past, pooled_clipping)
+    if error is None:
         return None
     opened = [part.night for part in past.openings]
     firsts = [*opened, *(segment.epoch.first for segment in past.segments if segment.n)]
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
-        offered=is_offered(found.moments[len(opened) - 1]),
-        clipping=max(clipping_bound(part) for part in found.moments),
-        sample=found.sample,
-        population=None if found.units is None else found.sample + found.units,
+        offered=is_offered(error.moments[len(opened) - 1]),
+        clipping=max(clipping_bound(part) for part in error.moments),
+        sample=error.sample,
+        population=None if error.units is None else error.sample + error.units,
         parts=[
             MomentsPart.model_construct(
                 first=first,
                 share=share,
                 observed=replace(observed, survey=None, shells=None, belief=None),
             )
-            for first, share, observed in zip(firsts, found.shares, found.moments, strict=True)
+            for first, share, observed in zip(firsts, error.shares, error.moments, strict=True)
         ],
     )
 

@@ -49,8 +49,8 @@ class PrincipalGeodesics:
     def along(self, which: int, deviations: float) -> NDArray[np.float64]:
         """Return the point so many standard deviations along a geodesic, from 0."""
         step = deviations * np.sqrt(self.variances[which]) * self.directions[which]
-        found = chart_of(self.manifold).exp(self.place, step)
-        return np.asarray(from_chart(self.manifold, found))
+        point = chart_of(self.manifold).exp(self.place, step)
+        return np.asarray(from_chart(self.manifold, point))
 
 
 def principal_geodesics(released: Released) -> PrincipalGeodesics:
@@ -61,17 +61,17 @@ def principal_geodesics(released: Released) -> PrincipalGeodesics:
     ConfigError
         When it was released without a second moment.
     """
-    found = read_released(released)
-    moments, space = found.noisy_moments, found.space
+    entry = read_released(released)
+    moments, space = entry.noisy_moments, entry.space
     _ = noisy_covariance(moments)  # its own check
-    turned = chart_jacobian(space, moments.base, space.log(moments.base, found.place), found.place)
+    turned = chart_jacobian(space, moments.base, space.log(moments.base, entry.place), entry.place)
     values, vectors = np.linalg.eigh(turned.T @ raw_covariance(moments) @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     error = noise_norm(moments, moments.axes @ turned)
     gaps = values[:-1] - values[1:] - error
     sure = np.flatnonzero((gaps > 0.0) & (error <= LEAN * gaps))
     trusted = int(sure[-1]) + 1 if len(sure) else 0
-    return PrincipalGeodesics(found.manifold, found.place, directions, values, trusted)
+    return PrincipalGeodesics(entry.manifold, entry.place, directions, values, trusted)
 
 
 def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:

@@ -146,14 +146,14 @@ def harmonise(released: Mapping[str, Sequence[Released]]) -> Harmonisation:
         )
     many = counts.pop()
     flat = [row for rows in released.values() for row in rows]
-    manifold, base, found = common_coordinates(flat, least=2)
-    sites = [found[start : start + many] for start in range(0, len(found), many)]
-    sizes = np.array([[one.n for one in rows] for rows in sites], dtype=np.float64)
-    shares, means = sizes.sum(axis=1) / sizes.sum(), np.array([one.mean for one in found])
+    manifold, base, entries = common_coordinates(flat, least=2)
+    sites = [entries[start : start + many] for start in range(0, len(entries), many)]
+    sizes = np.array([[row.n for row in rows] for rows in sites], dtype=np.float64)
+    shares, means = sizes.sum(axis=1) / sizes.sum(), np.array([row.mean for row in entries])
     keep = np.flatnonzero((means != means[0]).any(axis=0))
     if not len(keep):
         raise ConfigError("the means of all sites are the same; there is nothing to harmonise")
-    inner, means = mean_covariance(found)[np.ix_(keep, keep)], means.reshape(len(sites), many, -1)
+    inner, means = mean_covariance(entries)[np.ix_(keep, keep)], means.reshape(len(sites), many, -1)
     weights, errors = _weigh(sites, sizes, inner, keep)
     common = np.einsum("s,c,sci->i", shares, weights, means)
     away = (np.einsum("c,sci->si", weights, means) - common)[:, keep]
@@ -222,20 +222,20 @@ def _weigh(
 ) -> tuple[FloatArray, FloatArray]:
     """Return w_c, and the covariance of M_s − M of each site, (s, d, d)."""
     block = np.ix_(keep, keep)
-    noises = np.array([[_error(one)[block] for one in rows] for rows in sites])
+    noises = np.array([[_error(row)[block] for row in rows] for rows in sites])
     weights = 1.0 / np.trace(np.linalg.solve(within, noises), axis1=-2, axis2=-1).mean(axis=0)
     weights /= weights.sum()
     errors = np.einsum("c,scij->sij", weights**2, noises)
     errors += (1.0 / sizes @ weights**2)[:, np.newaxis, np.newaxis] * within
     shares = sizes.sum(axis=1) / sizes.sum()
-    whole = np.einsum("s,sij->ij", shares**2, errors)  # that of M, as the M_s are independent
-    return weights, (1.0 - 2.0 * shares)[:, np.newaxis, np.newaxis] * errors + whole
+    total = np.einsum("s,sij->ij", shares**2, errors)  # that of M, as the M_s are independent
+    return weights, (1.0 - 2.0 * shares)[:, np.newaxis, np.newaxis] * errors + total
 
 
-def _error(one: ClassCoordinates) -> FloatArray:
+def _error(row: ClassCoordinates) -> FloatArray:
     """Return the covariance of the error of a mean, shrunk as that of a release is, or not."""
-    belief = one.moments.belief if len(one.parts) == 1 else None
-    return one.predicted if belief is None else one.there(belief)
+    belief = row.moments.belief if len(row.parts) == 1 else None
+    return row.predicted if belief is None else row.there(belief)
 
 
 def _beta(away: FloatArray, within: FloatArray, errors: FloatArray) -> float:
@@ -264,29 +264,29 @@ def _matrices(
 ) -> list[FloatArray | None]:
     """Return C^{½}·C_s^{−½} of each site, None where its second moment is not good enough."""
     root, whitening = _power(within, 0.5), _power(within, -0.5)
-    found = list[FloatArray | None]()
+    matrices = list[FloatArray | None]()
     for rows, own in zip(sites, sizes, strict=True):
-        found.append(None)
-        if any(one.single is None or len(one.parts) > 1 for one in rows):
+        matrices.append(None)
+        if any(row.single is None or len(row.parts) > 1 for row in rows):
             continue
         shares = own / own.sum()
         ends = [
-            _edge(whitening @ (one.moments.axes @ one.jacobian)[:, keep].T, one) for one in rows
+            _edge(whitening @ (row.moments.axes @ row.jacobian)[:, keep].T, row) for row in rows
         ]
         if math.sqrt(float(np.sum((shares * ends) ** 2))) < SPREAD_EDGE:
-            spreads = [np.asarray(one.single)[np.ix_(keep, keep)] for one in rows]
-            found[-1] = root @ _power(np.tensordot(shares, spreads, 1), -0.5)
-    return found
+            spreads = [np.asarray(row.single)[np.ix_(keep, keep)] for row in rows]
+            matrices[-1] = root @ _power(np.tensordot(shares, spreads, 1), -0.5)
+    return matrices
 
 
-def _edge(units: FloatArray, one: ClassCoordinates) -> float:
+def _edge(units: FloatArray, row: ClassCoordinates) -> float:
     """Return where the spectrum of U·N·Uᵀ ends at most, N the noise of the raw covariance.
 
     N has independent Gaussian entries of standard deviation at most s/√2 off the diagonal and s on
     it, 2√d·s/√2 the end of its own: E‖U·N·Uᵀ‖ ≤ 2·‖U‖·‖U‖_F·s/√2 (Chevet).
     """
     sizes = np.linalg.norm(units, 2) * np.linalg.norm(units)
-    return float(noise_edge(one.moments) * sizes) / math.sqrt(len(one.mean))
+    return float(noise_edge(row.moments) * sizes) / math.sqrt(len(row.mean))
 
 
 def _power(matrix: FloatArray, power: float) -> FloatArray:
@@ -298,5 +298,5 @@ def _power(matrix: FloatArray, power: float) -> FloatArray:
 def _least_distance(means: FloatArray, covariance: FloatArray) -> float:
     """Return the least Mahalanobis distance between two of some means; NaN of one."""
     away = [first - second for first, second in combinations(means, 2)]
-    squares = (float(one @ np.linalg.solve(covariance, one)) for one in away)
+    squares = (float(step @ np.linalg.solve(covariance, step)) for step in away)
     return math.sqrt(min(squares, default=math.nan))

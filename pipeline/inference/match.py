@@ -270,8 +270,8 @@ def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
         vector = _vectors(moments, entry.space.log(moments.base, entry.place))
         return entry.n, vector, back.T @ noise @ back
     vector, relative = moments.vector, (moments.n_sd / moments.n) ** 2
-    known = moments.sigma**2 * np.eye(len(vector)) + relative * np.outer(vector, vector)
-    return moments.n, vector, known
+    error = moments.sigma**2 * np.eye(len(vector)) + relative * np.outer(vector, vector)
+    return moments.n, vector, error
 
 
 def _mean_tests(
@@ -284,15 +284,15 @@ def _mean_tests(
     directions : sequence of array, shape (d,)
         Along which δ is tested by itself, first the contrast axis if there is one.
     """
-    moments, many, (n, mean, known) = entry.noisy_moments, len(vectors), _released_mean(entry)
+    moments, many, (n, mean, error) = entry.noisy_moments, len(vectors), _released_mean(entry)
     delta = vectors.mean(axis=0) - mean
     scatter = _scatter(moments, vectors) * (1.0 / n + 1.0 / many)
-    statistic, p = _hotelling(delta, known, scatter, many - 1)
+    statistic, p = _hotelling(delta, error, scatter, many - 1)
     p_values = [p]
     for along in directions:
-        noise, spread = (np.array([[along @ part @ along]]) for part in (known, scatter))
+        noise, spread = (np.array([[along @ part @ along]]) for part in (error, scatter))
         p_values.append(_hotelling(np.array([along @ delta]), noise, spread, many - 1)[1])
-    line = delta[0] / math.sqrt(known[0, 0] + scatter[0, 0]) if moments.lines else math.nan
+    line = delta[0] / math.sqrt(error[0, 0] + scatter[0, 0]) if moments.lines else math.nan
     return statistic, float(line), bonferroni(p_values)
 
 
@@ -305,15 +305,15 @@ def _scatter(moments: NoisyMoments, vectors: FloatArray) -> FloatArray:
     without the second moment 50 local images of one class differ in up to 20 % of 100 draws at a
     level of 5 % (`oct5`; `gauss6` 36 %), with it in 5 % at most.
     """
-    found, lines = np.cov(vectors, rowvar=False), moments.lines
-    missing = moments.rough - np.diagonal(found)
-    each = np.diagonal(noisy_covariance(moments) - found)[lines:]
+    scatter, lines = np.cov(vectors, rowvar=False), moments.lines
+    missing = moments.rough - np.diagonal(scatter)
+    each = np.diagonal(noisy_covariance(moments) - scatter)[lines:]
     missing[lines:] = np.maximum(np.mean(missing[lines:]), each)
-    return np.asarray(found + np.diag(np.maximum(missing, 0.0)))
+    return np.asarray(scatter + np.diag(np.maximum(missing, 0.0)))
 
 
 def _hotelling(
-    delta: FloatArray, known: FloatArray, scatter: FloatArray, freedom: int
+    delta: FloatArray, error: FloatArray, scatter: FloatArray, freedom: int
 ) -> tuple[float, float]:
     """Return δᵀV⁻¹δ, V = known + scatter, and its p-value; NaN and 1 with too little `freedom`.
 
@@ -321,10 +321,10 @@ def _hotelling(
     says how many V has. Below 2·d the approximation is none: a scatter without full rank leaves
     directions to the noise alone.
     """
-    d, whole = len(delta), known + scatter
+    d, total = len(delta), error + scatter
     if freedom < 2 * d and d > 1:
         return math.nan, 1.0
-    statistic, share = float(delta @ np.linalg.solve(whole, delta)), np.linalg.solve(whole, scatter)
+    statistic, share = float(delta @ np.linalg.solve(total, delta)), np.linalg.solve(total, scatter)
     parts = float(np.trace(share @ share) + np.trace(share) ** 2)
     many = freedom * d * (d + 1) / max(parts, 1e-300)
     if many <= d - 1:
@@ -336,10 +336,10 @@ def _hotelling(
 def _directions(released: Entry) -> list[FloatArray]:
     """Return along which directions of the vectors means are tested by themselves, (d,) each."""
     moments = released.noisy_moments
-    found = [np.eye(len(moments.vector))[0]] if moments.lines else []
+    directions = [np.eye(len(moments.vector))[0]] if moments.lines else []
     if (brightness := brightness_direction(released.manifold, released.place)) is not None:
-        found.append(moments.axes @ brightness)
-    return found
+        directions.append(moments.axes @ brightness)
+    return directions
 
 
 def _weights(moments: NoisyMoments) -> FloatArray:

@@ -140,27 +140,27 @@ def common_coordinates(
     ConfigError
         When there are fewer than `least`, or they are of different geometries.
     """
-    found = [read_released(one) for one in released]
-    if len(found) < least:
-        raise ConfigError(f"give {least} released classes or more, found {len(found)}")
-    spaces = {(one.manifold.name, one.manifold.dim) for one in found}
+    entries = [read_released(item) for item in released]
+    if len(entries) < least:
+        raise ConfigError(f"give {least} released classes or more, found {len(entries)}")
+    spaces = {(entry.manifold.name, entry.manifold.dim) for entry in entries}
     if len(spaces) > 1:
         listing = ", ".join(sorted(f"{name} of dimension {dim}" for name, dim in spaces))
         raise ConfigError(
             f"classes are compared in one geometry, found {listing}; release them with the same "
             "descriptor and manifold"
         )
-    manifold = found[0].manifold
-    base = max(found, key=size_of).place
+    manifold = entries[0].manifold
+    base = max(entries, key=size_of).place
     space = chart_of(manifold)
     return (
         manifold,
         base,
         [
-            _night_coordinates(one, base)
-            if isinstance(one, StreamEntry)
-            else _class_coordinates(one, space, base)
-            for one in found
+            _night_coordinates(entry, base)
+            if isinstance(entry, StreamEntry)
+            else _class_coordinates(entry, space, base)
+            for entry in entries
         ],
     )
 
@@ -236,17 +236,17 @@ def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
     ConfigError
         When none does: nothing else tells how much of a difference is chance.
     """
-    wide = [one for one in classes if one.single is not None]
+    wide = [row for row in classes if row.single is not None]
     if not wide:
-        least = min((one.moments for one in classes), key=lambda moments: moments.sigma)
+        least = min((row.moments for row in classes), key=lambda moments: moments.sigma)
         reason = region_refusal(least).removeprefix("no second moment: ")
         raise ConfigError(
             "means are combined, and put on one scale, by the spread of records, and none holds a "
             f"second moment: {reason}. Release with a larger budget or more records; of a stream, "
             "give a night after it has opened again"
         )
-    singles = np.array([one.single for one in wide])
-    return np.asarray(np.average(singles, axis=0, weights=[one.n for one in wide]))
+    singles = np.array([row.single for row in wide])
+    return np.asarray(np.average(singles, axis=0, weights=[row.n for row in wide]))
 
 
 def raw_covariance(observed: NoisyMoments) -> FloatArray:
@@ -266,8 +266,8 @@ def covariance(observed: NoisyMoments) -> FloatArray:
     rough = np.diag(observed.rough)
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
     signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
-    found = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
-    clipped = in_coordinates(found, observed)
+    matrix = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
+    clipped = in_coordinates(matrix, observed)
     return np.asarray(clipped + observed.added * observed.line)
 
 
@@ -314,7 +314,7 @@ def night_refusal(night: StreamEntry) -> str:
         return "it has not opened: nothing was released of it but how many images wait"
     if night.certainty.offered:
         return ""
-    parts = sorted((part.observed for part in night.certainty.parts), key=lambda one: one.sigma)
+    parts = sorted((part.observed for part in night.certainty.parts), key=lambda part: part.sigma)
     if (first := parts[0]).sigma > NOISY:
         return (
             f"it is a first look at {first.n} images or persons: its noise is "

@@ -125,17 +125,17 @@ def two_sample(a: Released, b: Released) -> Comparison:
     manifold, base, both = common_coordinates([a, b], least=2)
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
-    if any(one.single is None for one in both):
+    if any(row.single is None for row in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
-    statistic, p, whole = one_population(manifold, base, both)
+    statistic, p, total = one_population(manifold, base, both)
     along, line, least = _largest(both).line, math.nan, math.nan
     if along is not None:
-        deviation = math.sqrt(along @ whole @ along)
+        deviation = math.sqrt(along @ total @ along)
         line = float(along @ delta) / deviation
         sides = 2.0 * (1 + len(_directions(along, manifold, base)))  # both of each test
-        found = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
-        least = float(found * deviation / np.linalg.norm(along))
-    if any(one.wide for one in both):
+        quantiles = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
+        least = float(quantiles * deviation / np.linalg.norm(along))
+    if any(row.wide for row in both):
         p, least = 1.0, math.nan
     quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, LEVEL))  # of χ²
     return Comparison(
@@ -144,10 +144,10 @@ def two_sample(a: Released, b: Released) -> Comparison:
         line=line,
         distance=distance,
         radius=math.sqrt(
-            quantile * sum(np.trace(_error(one) + one.bias) for one in both) / manifold.dim
+            quantile * sum(np.trace(_error(row) + row.bias) for row in both) / manifold.dim
         ),
         least=least,
-        offered=all(one.offered for one in both),
+        offered=all(row.offered for row in both),
     )
 
 
@@ -156,14 +156,14 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    entries = {name: read_released(one) for name, one in released.items()}
-    nights = {name: one for name, one in entries.items() if isinstance(one, StreamEntry)}
-    moments = {name: one.noisy_moments for name, one in entries.items() if name not in nights}
-    none = [name for name, one in moments.items() if one.moment is None]
+    entries = {name: read_released(item) for name, item in released.items()}
+    nights = {name: entry for name, entry in entries.items() if isinstance(entry, StreamEntry)}
+    moments = {name: entry.noisy_moments for name, entry in entries.items() if name not in nights}
+    none = [name for name, row in moments.items() if row.moment is None]
     wide = {
-        name: one.sigma for name, one in moments.items() if one.sigma > NOISY and name not in none
+        name: row.sigma for name, row in moments.items() if row.sigma > NOISY and name not in none
     }
-    early = {name: reason for name, one in nights.items() if (reason := night_refusal(one))}
+    early = {name: reason for name, entry in nights.items() if (reason := night_refusal(entry))}
     if len(entries) - len(none) - len(wide) - len(early) >= 2:
         return ""
     reasons = [f"in {name} {reason}" for name, reason in early.items()]
@@ -183,9 +183,9 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
     """Return the coordinate of brightness; None for descriptors without means."""
-    known = covariances_of(manifold)
+    covariances = covariances_of(manifold)
     space = chart_of(manifold)
-    return None if known is None else known.brightness(space.log(space.origin, place))
+    return None if covariances is None else covariances.brightness(space.log(space.origin, place))
 
 
 def one_population(
@@ -196,14 +196,14 @@ def one_population(
     `base` is the point that their coordinates are at.
     """
     first = _largest(releases)
-    others = [one for one in releases if one is not first]
+    others = [row for row in releases if row is not first]
     count = len(others)
-    delta = np.concatenate([one.unshrunk - first.unshrunk for one in others])
-    own = _diagonal([_error(one) + count * _clipping(manifold, first, one) for one in others])
-    whole = own + np.tile(_error(first), (count, count))
+    delta = np.concatenate([row.unshrunk - first.unshrunk for row in others])
+    own = _diagonal([_error(row) + count * _clipping(manifold, first, row) for row in others])
+    total = own + np.tile(_error(first), (count, count))
     directions = _directions(first.line, manifold, base)
-    statistic, p = _tests(delta, whole, [_diagonal([along] * count) for along in directions])
-    return statistic, p, whole
+    statistic, p = _tests(delta, total, [_diagonal([along] * count) for along in directions])
+    return statistic, p, total
 
 
 def _diagonal(parts: Sequence[FloatArray]) -> FloatArray:
@@ -212,19 +212,19 @@ def _diagonal(parts: Sequence[FloatArray]) -> FloatArray:
 
 
 def _largest(releases: Sequence[ClassCoordinates]) -> ClassCoordinates:
-    return max(releases, key=lambda one: one.n)
+    return max(releases, key=lambda row: row.n)
 
 
-def _error(one: ClassCoordinates) -> FloatArray:
+def _error(row: ClassCoordinates) -> FloatArray:
     """Return the covariance of noise and of the chance of a sample."""
-    assert one.single is not None
-    return one.noise + one.single / one.n
+    assert row.single is not None
+    return row.noise + row.single / row.n
 
 
 def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
     """Return along which directions a difference is tested by itself: contrast, brightness."""
     both = line, brightness_direction(manifold, place)
-    return [one for one in both if one is not None]
+    return [direction for direction in both if direction is not None]
 
 
 def _tests(
@@ -244,18 +244,18 @@ def bonferroni(p_values: Sequence[float]) -> float:
     return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
-def _clipping(manifold: Manifold, one: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
+def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
     """Return B, (d, d), what clipping may do to the difference of two samples of one population.
 
     Means of parts with shares f_i and g_j differ by Σ f_i·g_j·(b_i − b_j), b what clipping does to
     a part: by no more than the parts do by pairs.
     """
     along = rest = 0.0
-    for (share, first), (weight, second) in product(one.parts, other.parts):
+    for (share, first), (weight, second) in product(row.parts, other.parts):
         on, off = _apart(manifold, first, second)
         along, rest = along + share * weight * on, rest + share * weight * off
-    first = one.moments
-    return one.there(first.as_covariance(along / first.length, rest / first.unit_length))
+    first = row.moments
+    return row.there(first.as_covariance(along / first.length, rest / first.unit_length))
 
 
 def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
@@ -265,8 +265,8 @@ def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tup
     share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
     units, short = (first.unit_length, second.unit_length), (first.shortened, second.shortened)
     narrow = first if units[0] <= units[1] else second
-    whole = float(narrow.limits[0]) * min(units)
-    rest = _between_clips(narrow, 0, (max(units) - min(units)) / 2.0, whole)
+    limit = float(narrow.limits[0]) * min(units)
+    rest = _between_clips(narrow, 0, (max(units) - min(units)) / 2.0, limit)
     rest += share * float(np.linalg.norm(moved))
     rest += abs(short[0] * units[0] - short[1] * units[1])
     along = 0.0
@@ -281,21 +281,21 @@ def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tup
                 (2, float(ends[1]), first if ends[1] < 0.0 else second),
             )
         )
-        known = second.shift - first.shift
-        along = max(abs(known + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
+        shift = second.shift - first.shift
+        along = max(abs(shift + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
         along += abs(short[0] * first.length - short[1] * second.length)
     return along, rest
 
 
-def _between_clips(narrow: NoisyMoments, place: int, gap: float, whole: float) -> float:
+def _between_clips(narrow: NoisyMoments, place: int, gap: float, limit: float) -> float:
     """Return the mean length, in distance, that a clip cuts off up to a wider one, at most.
 
-    It cuts off `whole` in all, at most.
+    It cuts off `limit` in all, at most.
     """
     share, noise = (
         (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
     )
-    return float(min(whole, min(share + OVERSHOOT_SD * noise, 1.0) * gap))
+    return float(min(limit, min(share + OVERSHOOT_SD * noise, 1.0) * gap))
 
 
 class WindowTest(NamedTuple):
@@ -353,12 +353,12 @@ def window_test(
         return WindowTest(last, since, *sizes, None, reason)
     moments = epoch_moments(stream, past, segment)
     both = covariance_of(stream, nights, late, early)
-    whole = late.covariance + early.covariance - both - both.T
-    whole = whole + covariance(moments) * (1.0 / late.n + 1.0 / early.n)
+    total = late.covariance + early.covariance - both - both.T
+    total = total + covariance(moments) * (1.0 / late.n + 1.0 / early.n)
     delta = late.offset - early.offset
     along = stream.frame.from_axes[0] if stream.frame.lines else None
     directions = _directions(along, stream.manifold, stream.centre)
-    _, p = _tests(delta, whole, directions)
+    _, p = _tests(delta, total, directions)
     return WindowTest(last, since, *sizes, p)
 
 
@@ -369,6 +369,6 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     order = np.argsort(p_values)
     grown = np.array(p_values)[order] * (len(order) - np.arange(len(order)))
-    found = np.empty(len(order))
-    found[order] = np.minimum(np.maximum.accumulate(grown), 1.0)
-    return tuple(found.tolist())
+    result = np.empty(len(order))
+    result[order] = np.minimum(np.maximum.accumulate(grown), 1.0)
+    return tuple(result.tolist())

@@ -232,8 +232,8 @@ class Family:
         A manifold may be given by the name it has in `MANIFOLDS`.
         """
         if sampler not in self.samplers:
-            known = " or ".join(self.samplers)
-            return f"{self.name} has the sampler {known}, found {sampler!r}; choose {known}"
+            samplers = " or ".join(self.samplers)
+            return f"{self.name} has the sampler {samplers}, found {sampler!r}; choose {samplers}"
         proven = (
             self.proven(manifold) if not isinstance(manifold, str) else manifold in (self.manifolds)
         )
@@ -310,8 +310,8 @@ def hadamard(manifold: Manifold) -> bool:
 
 def radial(manifold: Manifold) -> bool:
     """Return whether the law of distances from a centre is known."""
-    known = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
-    return manifold.flat or known
+    has_law = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
+    return manifold.flat or has_law
 
 
 def embedded(manifold: Manifold) -> bool:

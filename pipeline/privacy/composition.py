@@ -135,12 +135,12 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
         Shares that are not positive or do not sum to 1 within 1e-9.
     """
     parts = [Fraction(check_positive(share, "a share")) for share in shares]
-    whole = sum(parts, Fraction(0))
-    if abs(whole - 1) > 1e-9:
+    total = sum(parts, Fraction(0))
+    if abs(total - 1) > 1e-9:
         raise PrivacyError(
-            f"shares must sum to 1, found {float(whole):.10g}; divide each by their sum"
+            f"shares must sum to 1, found {float(total):.10g}; divide each by their sum"
         )
-    return tuple(_combine([budget], _share(part / whole)) for part in parts)
+    return tuple(_combine([budget], _share(part / total)) for part in parts)
 
 
 def _share(share: Fraction) -> Total:
@@ -169,8 +169,8 @@ def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
     """
 
     def within(values: tuple[float, ...], power: int) -> float:
-        *parts, whole = (Fraction(repr(value)) ** power for value in values)
-        return float(sum(parts) <= whole)
+        *parts, total = (Fraction(repr(value)) ** power for value in values)
+        return float(sum(parts) <= total)
 
     _, fields = _fields([*costs, budget], within)
     return all(fields)
@@ -188,8 +188,8 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
 
     def room(read: Callable[[float], Fraction]) -> Total:
         def times(values: tuple[float, ...], power: int) -> float:
-            whole, one, *parts = (read(value) ** power for value in values)
-            return max(0, (whole - sum(parts)) // one)
+            total, price, *parts = (read(value) ** power for value in values)
+            return max(0, (total - sum(parts)) // price)
 
         return times
 
@@ -232,10 +232,10 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
     count = check_count(times, "times")
 
     def total(values: tuple[float, ...], power: int) -> float:
-        whole = count * Fraction(repr(values[0])) ** power
-        roots = [_root(part, power) for part in (whole.numerator, whole.denominator)]
+        product = count * Fraction(repr(values[0])) ** power
+        roots = [_root(part, power) for part in (product.numerator, product.denominator)]
         exact = Fraction(*roots)
-        return float(exact) if exact**power == whole else round_up(whole, power)
+        return float(exact) if exact**power == product else round_up(product, power)
 
     return _combine([budget], total)
 
@@ -273,10 +273,10 @@ def for_group(budget: Budget, size: int) -> Budget:
     if factor := _growth(budget, size):
         return _combine([budget], lambda values, _: round_up(factor * Fraction(values[0])))
     if isinstance(budget, ApproxDP):
-        whole = round_up(size * Fraction(budget.epsilon))
-        growth = math.expm1(whole) / math.expm1(budget.epsilon) if whole < 700 else math.inf
+        epsilon = round_up(size * Fraction(budget.epsilon))
+        growth = math.expm1(epsilon) / math.expm1(budget.epsilon) if epsilon < 700 else math.inf
         if (grown := budget.delta * growth * (1 + GUARD)) < 1:
-            return ApproxDP(whole, grown)
+            return ApproxDP(epsilon, grown)
     raise PrivacyError(
         f"{budget} protects no group of {size} by a rule known here; "
         "state the release in GDP, zCDP or pure DP"
@@ -306,10 +306,10 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     What is returned is at most 2⁻⁵² of the number too small, less than the 1e-12 by which the scale
     of every release is raised. Raises as `for_group` does.
     """
-    whole = for_group(budget, size)
+    total = for_group(budget, size)
     if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
         return _combine([budget], lambda values, _: float(factor * Fraction(repr(values[0]))))
-    return whole
+    return total
 
 
 LEAST_DELTA = 1e-12
@@ -374,10 +374,10 @@ def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: f
                 standard_deviation=1 / total, sensitivity=1, value_discretization_interval=interval
             )
         )
-    whole = parts[0]
+    loss = parts[0]
     for part in parts[1:]:
-        whole = whole.compose(part)
-    epsilon = float(whole.get_epsilon_for_delta(delta - _MARGIN))
+        loss = loss.compose(part)
+    epsilon = float(loss.get_epsilon_for_delta(delta - _MARGIN))
     if math.isinf(epsilon):
         raise PrivacyError(
             f"the releases lose all protection with a probability above delta = {delta:g}; "

@@ -290,14 +290,14 @@ def convert(
         )
     if target is ApproxDP and (delta is not None or not isinstance(budget, ApproxDP)):
         level = check_delta(required(delta, "delta", target))
-        found: Budget | None = ApproxDP(max(epsilon_of(budget, level), LEAST_EPSILON), level)
+        result: Budget | None = ApproxDP(max(epsilon_of(budget, level), LEAST_EPSILON), level)
     elif target is RDP and (alpha is not None or not isinstance(budget, RDP)):
-        found = _to_renyi(budget, RDP(required(alpha, "alpha", target), 1.0).alpha)
+        result = _to_renyi(budget, RDP(required(alpha, "alpha", target), 1.0).alpha)
     else:
-        found = budget if isinstance(budget, target) else _closed_form(budget, target)
-    if not isinstance(found, target):
+        result = budget if isinstance(budget, target) else _closed_form(budget, target)
+    if not isinstance(result, target):
         raise PrivacyError(_refusal(budget, target))
-    return found
+    return result
 
 
 def _closed_form(budget: Budget, target: type[Any]) -> Budget | None:

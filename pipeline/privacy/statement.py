@@ -128,13 +128,13 @@ def plainly(
     hardened : bool
         As in `best_test`.
     """
-    one, other = f"one particular {unit} was used", "another in its place"
+    record, other = f"one particular {unit} was used", "another in its place"
     if group != 1:
         most = "" if group is None else f", at most {group},"
-        one = f"the {unit}s of one particular person{most} were used"
+        record = f"the {unit}s of one particular person{most} were used"
         other = "others in their place"
     return (
-        f"an attacker who knows {seen} and all other {unit}s must decide whether {one}, or "
+        f"an attacker who knows {seen} and all other {unit}s must decide whether {record}, or "
         f"{other}; this has at most {best_test(budget, hardened)} % success, guessing 50 %"
     )
 

@@ -58,9 +58,9 @@ def _schema(*tables: str) -> Mapping[str, Field]:
     """Return the columns of tables of ``columns.toml``, in order; later ones change earlier."""
     columns = dict[str, dict[str, Any]]()
     for table in tables:
-        for name, known in _COLUMNS[table].items():
-            columns[name] = {**columns.get(name, {}), **known}
-    return {name: Field(**known) for name, known in columns.items()}
+        for name, fields in _COLUMNS[table].items():
+            columns[name] = {**columns.get(name, {}), **fields}
+    return {name: Field(**fields) for name, fields in columns.items()}
 
 
 SCHEMA = _schema("rows")
@@ -202,8 +202,8 @@ def _from_buffers(array: Any) -> NDArray[Any]:
     kind, rows = np.dtype(array.type.to_pandas_dtype()), slice(array.offset, None)
 
     def bits(buffer: Any) -> NDArray[np.bool_]:
-        whole = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
-        return whole[rows][: len(array)].astype(bool)
+        flags = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+        return flags[rows][: len(array)].astype(bool)
 
     valid, held = array.buffers()
     values = bits(held) if kind.kind == "b" else np.frombuffer(held, kind)[rows][: len(array)]
@@ -366,10 +366,10 @@ def _is_whole(path: Path) -> bool:
 def _read_part(path: Path) -> dict[str, Any]:
     """Return the columns of a finished cell."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        columns: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot read {path} ({error}); delete it and run again") from error
-    return found
+    return columns
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:

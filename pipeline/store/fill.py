@@ -117,8 +117,8 @@ def _work(
     if masks is not None:
         for digest, mask in zip(digests, masks, strict=True):
             digest.update(mask.tobytes())
-    whole = np.frombuffer(b"".join([digest.digest() for digest in digests]), np.uint8)
-    return points, whole.reshape(len(images), -1)[:, :DIGEST]
+    rows = np.frombuffer(b"".join([digest.digest() for digest in digests]), np.uint8)
+    return points, rows.reshape(len(images), -1)[:, :DIGEST]
 
 
 class PassReport(NamedTuple):
@@ -185,7 +185,7 @@ def fill(
             names = _names(plan, place)
     held = [_stored_shard(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
-    peak = max((one.peak for one in made), default=peak_memory())
+    peak = max((part.peak for part in made), default=peak_memory())
     stored = StoredImages(
         place,
         plan.source.classes,
@@ -195,7 +195,7 @@ def fill(
         DESCRIPTORS[plan.descriptor].k,
         tuple(held),
     )
-    return PassReport(stored, sum(one.images for one in made), seconds, peak)
+    return PassReport(stored, sum(part.images for part in made), seconds, peak)
 
 
 def make_shards(address: str) -> ShardReport:
@@ -220,13 +220,13 @@ def _names(plan: Plan, place: Place) -> dict[str, str]:
 
 def _intact(plan: Plan, place: Place) -> dict[str, str]:
     """Return the shards that are there and whole; those that are damaged are removed."""
-    whole = {}
+    shards = {}
     for key, name in _names(plan, place).items():
         if name == name_of(key, place.read(name)):
-            whole[key] = name
+            shards[key] = name
         else:
             place.remove(name)
-    return whole
+    return shards
 
 
 def _stored_shard(plan: Plan, shard: int, names: dict[str, str]) -> StoredShard:

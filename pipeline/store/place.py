@@ -134,8 +134,8 @@ class Place:
         except (OSError, ValueError, ImportError) as error:
             if isinstance(error, OutputError) and error.__cause__ is None:  # said already
                 raise
-            told = error.__cause__ if isinstance(error, OutputError) else error
-            reason = getattr(told, "strerror", None) or type(error).__name__
+            cause = error.__cause__ if isinstance(error, OutputError) else error
+            reason = getattr(cause, "strerror", None) or type(error).__name__
         except Exception as error:  # each service has errors of its own
             reason = type(error).__name__
         raise self._fault(what, reason)
@@ -149,8 +149,8 @@ class Place:
 
 def private_stores() -> Path:
     """Return the folder of the stores that nobody names: ``COVDP_STORE``, else below our home."""
-    told = os.environ.get("COVDP_STORE")
-    return private_folder(Path(told).expanduser() if told else home() / "store")
+    folder = os.environ.get("COVDP_STORE")
+    return private_folder(Path(folder).expanduser() if folder else home() / "store")
 
 
 def find_place(address: str | Path, *, out: Path | None = None) -> Place:
@@ -263,10 +263,10 @@ def _is_held(place: Place, name: str) -> bool:
             with FileLock(place.folder / name, mode=0o600, blocking=False):
                 place.remove(name)
             return False
-        said = place.read(name)
+        stamp = place.read(name)
     except (Timeout, OSError):  # it is held, or has gone while we looked
         return name in place.names()
-    if said.isdigit() and abs(time.time() - int(said)) < LASTS:
+    if stamp.isdigit() and abs(time.time() - int(stamp)) < LASTS:
         return True
     place.remove(name)
     return False

@@ -62,12 +62,12 @@ class Plan:
     def part(self, shards: Sequence[int]) -> "Plan":
         """Return the pass over some shards, in ascending order."""
         spans = [self.span(shard) for shard in shards]
-        kept: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
+        rows: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
         if shards[-1] - shards[0] != len(shards) - 1:  # not one run, which needs no copy
-            kept = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+            rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         return replace(
             self,
-            chosen=Selection(*(column[kept] for column in self.chosen)),
+            chosen=Selection(*(column[rows] for column in self.chosen)),
             ends=np.cumsum([span.stop - span.start for span in spans]),
             keys=tuple(self.keys[shard] for shard in shards),
         )
@@ -103,9 +103,9 @@ def make_plan(
     most = max(1, min(IMAGES, PIXELS // math.prod(source.shape)))
     ends = _cut(chosen, most)
     card = source.card.model_dump_json(exclude=UNREAD)
-    known = [FORMAT, __version__, descriptor, eta, source.masks is not None, card]
-    known += [] if scale is None else [scale.digest]
-    start = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    facts = [FORMAT, __version__, descriptor, eta, source.masks is not None, card]
+    facts += [] if scale is None else [scale.digest]
+    start = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     keys = []
     for low, high in itertools.pairwise([0, *ends.tolist()]):
         rows, labels, units = (column[low:high] for column in chosen)

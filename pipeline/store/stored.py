@@ -204,14 +204,14 @@ class StoredImages:
         on where shards are cut; of all, not on their classes. They are held, 16 bytes each.
         """
         labels = range(len(self.units)) if label is None else [label]
-        known, at = np.empty((sum(self.units[own] for own in labels), DIGEST), np.uint8), 0
+        digests, at = np.empty((sum(self.units[own] for own in labels), DIGEST), np.uint8), 0
         for chunk in itertools.chain.from_iterable(map(self.chunks, labels)):
             units = digests_of_units(chunk)
-            known[at : at + len(units)] = units
+            digests[at : at + len(units)] = units
             at += len(units)
-        known.view(f"S{DIGEST}").sort(axis=0)  # in place
-        for start in range(0, len(known), BATCH):
-            yield known[start : start + BATCH].tobytes()
+        digests.view(f"S{DIGEST}").sort(axis=0)  # in place
+        for start in range(0, len(digests), BATCH):
+            yield digests[start : start + BATCH].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.bounds`."""
@@ -234,13 +234,13 @@ def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
     if len(starts) == len(chunk.units):
         return chunk.digests
     ascending = chunk.digests[np.lexsort((*_halves(chunk.digests), chunk.units))]
-    found = ascending[starts]
+    digests = ascending[starts]
     ends = np.append(starts[1:], len(chunk.units))
     for unit in np.flatnonzero(ends - starts > 1):
         images = ascending[starts[unit] : ends[unit]].tobytes()
-        known = hashlib.blake2b(images, digest_size=DIGEST, person=b"covdp unit").digest()
-        found[unit] = np.frombuffer(known, np.uint8)
-    return found
+        digest = hashlib.blake2b(images, digest_size=DIGEST, person=b"covdp unit").digest()
+        digests[unit] = np.frombuffer(digest, np.uint8)
+    return digests
 
 
 def _halves(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -306,7 +306,7 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
     validate = getattr(source.read, "validate", None)
     if validate is None:
         return _whole(source, folder, splits)
-    found = dict[str, str]()
+    faults = dict[str, str]()
     files_of = source.read.files_of  # type: ignore[attr-defined]
     with counted("checking", len(rows), "images") as tick:
         readers = [validate]
@@ -314,9 +314,9 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
         for reader in readers:
             for row, count, reason in reader(rows) if reader else ():
                 for name in files_of(row) if reason is not None else ():
-                    found.setdefault(relative_name(name, folder), _plain(str(reason), name))
+                    faults.setdefault(relative_name(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
-    return [FileFault(*item) for item in sorted(found.items())]
+    return [FileFault(*item) for item in sorted(faults.items())]
 
 
 def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
@@ -343,5 +343,5 @@ def relative_name(name: str, folder: Path) -> str:
 
 def _plain(reason: str, name: str) -> str:
     """Return a reason without the name of the file that it is about."""
-    said = reason.replace(name, "").strip(" :,")
-    return said or reason
+    text = reason.replace(name, "").strip(" :,")
+    return text or reason

@@ -133,7 +133,7 @@ class Tape:
     @classmethod
     def replaying(cls, transcripts: Sequence[Transcript]) -> "Tape":
         """Return a tape that gives transcripts back."""
-        return cls([one._replace(own=ReplayedSteps([], [])) for one in transcripts])
+        return cls([transcript._replace(own=ReplayedSteps([], [])) for transcript in transcripts])
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
         """Add noise and keep the result, or return the next part of a transcript."""
@@ -145,13 +145,13 @@ class Tape:
             cast(list[FloatArray], released).append(noised.vector)
             vectors.append(vector)
             return noised
-        known = released[len(vectors)]
-        if len(known) == len(vector):
+        value = released[len(vectors)]
+        if len(value) == len(vector):
             vectors.append(vector)
-            return Noised(known, math.nan)
-        both = min(len(known), len(vector))
-        vectors.append(np.append(vector[:both], known[both:]))
-        return Noised(np.append(known[:both], vector[both:]), math.nan)
+            return Noised(value, math.nan)
+        both = min(len(value), len(vector))
+        vectors.append(np.append(vector[:both], value[both:]))
+        return Noised(np.append(value[:both], vector[both:]), math.nan)
 
     def repetition(self, row: int) -> "Tape":
         """Return the tape of one repetition alone."""
@@ -178,7 +178,7 @@ def replayed_draws(
     block is replayed when it was drawn: what follows from released vectors alone is the same on
     both data sets, and is computed once (``pipeline/recall.py``).
     """
-    sides = [mechanism.ready(one) for one in data]
+    sides = [mechanism.ready(data_set) for data_set in data]
     laws: list[list[Transcript]] = [[], []]
     replayed: list[list[Steps]] = [[], []]
     for side in (0, 1):
@@ -188,11 +188,11 @@ def replayed_draws(
                 drawn = mechanism.block(sides[side], many, rng)
             with calls:
                 moved = mechanism.replay(sides[1 - side], drawn)
-            both = ((one.own, other) for one, other in zip(drawn, moved, strict=True))
+            both = ((transcript.own, other) for transcript, other in zip(drawn, moved, strict=True))
             laws[side] += drawn
             replayed[side] += [
-                _steps(one, *(pair if side == 0 else pair[::-1]))
-                for one, pair in zip(drawn, both, strict=True)
+                _steps(transcript, *(pair if side == 0 else pair[::-1]))
+                for transcript, pair in zip(drawn, both, strict=True)
             ]
     return [as_points(law) for law in laws], replayed
 
@@ -253,8 +253,8 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
 def as_points(transcripts: Sequence[Transcript]) -> Points:
     """Return transcripts as an array of objects, (n,)."""
     points = np.empty(len(transcripts), dtype=object)
-    for row, one in enumerate(transcripts):
-        points[row] = one
+    for row, transcript in enumerate(transcripts):
+        points[row] = transcript
     return points
 
 
@@ -300,8 +300,8 @@ class AdaptiveTranscripts:
     def sigma(self) -> float:
         """Noise that the last step of a draw asks for, which does not depend on the records."""
         data = self.data_set(self.ends[0])
-        (one,) = self.sample(data, size=1, rng=np.random.default_rng(0)).points
-        return float(one.own.sigmas[-1])
+        (transcript,) = self.sample(data, size=1, rng=np.random.default_rng(0)).points
+        return float(transcript.own.sigmas[-1])
 
     @property
     def domain(self) -> Domain:
@@ -342,7 +342,7 @@ class AdaptiveTranscripts:
         ready = self.ready(center)
         return Draws(
             as_points(
-                [one for many in blocks(size, TOGETHER) for one in self.block(ready, many, rng)]
+                [item for many in blocks(size, TOGETHER) for item in self.block(ready, many, rng)]
             ),
             Diagnostics(),
         )
@@ -352,8 +352,8 @@ class AdaptiveTranscripts:
         tape = Tape.blank([self.noise(rng) for _ in range(many)])
         histories = self.draw(ready, tape)
         return [
-            one._replace(history=history)
-            for one, history in zip(tape.transcripts, histories, strict=True)
+            transcript._replace(history=history)
+            for transcript, history in zip(tape.transcripts, histories, strict=True)
         ]
 
     def replay(self, ready: list[Any], transcripts: Sequence[Transcript]) -> list[ReplayedSteps]:
@@ -362,7 +362,7 @@ class AdaptiveTranscripts:
         for start in range(0, len(transcripts), TOGETHER):
             tape = Tape.replaying(transcripts[start : start + TOGETHER])
             self.draw(ready, tape)
-            replayed += [one.own for one in tape.transcripts]
+            replayed += [transcript.own for transcript in tape.transcripts]
         return replayed
 
     def replay_each(
@@ -372,7 +372,7 @@ class AdaptiveTranscripts:
         tape = Tape.replaying([transcript] * len(sides))
         for prepared in zip(*sides, strict=True):
             draw_each(prepared, self.class_budget, noise=tape)
-        return [one.own for one in tape.transcripts]
+        return [item.own for item in tape.transcripts]
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -539,8 +539,8 @@ class ReadyStream(NamedTuple):
             if opens:
                 opened = draw_openings(stream, nights[0], held, noise=tape, size=size)
                 nights = [
-                    replace(night, opened=one.opened)
-                    for night, one in zip(nights, opened, strict=True)
+                    replace(night, opened=opening.opened)
+                    for night, opening in zip(nights, opened, strict=True)
                 ]
             for history, night in zip(histories, nights, strict=True):
                 history.append(_once(night))
@@ -625,8 +625,8 @@ class StreamTranscripts(AdaptiveTranscripts):
         placed = [_placed(stream, nights) for nights in data]
         units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
         rests = self.rests(len(units))
-        private, known = (nothing, []) if self.secret or not self.place else self._opened
-        return [ReadyStream(stream, nights, units, known, private, rests, {}) for nights in placed]
+        private, past = (nothing, []) if self.secret or not self.place else self._opened
+        return [ReadyStream(stream, nights, units, past, private, rests, {}) for nights in placed]
 
     @cached_property
     def _opened(self) -> tuple[PrivateSums, list[Night]]:

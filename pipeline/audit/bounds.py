@@ -82,15 +82,15 @@ def claims(budget: Budget) -> tuple[Claim, ...]:
     """
     if isinstance(budget, RaoDP):
         return (Claim("mu", math.nan, math.nan),)
-    found = []
+    result = []
     for delta in DELTAS:
         if delta == 0.0 and isinstance(budget, PureDP):
-            found.append(Claim("epsilon", delta, budget.epsilon))
+            result.append(Claim("epsilon", delta, budget.epsilon))
         elif delta > 0.0 and not (isinstance(budget, ApproxDP) and delta < budget.delta):
-            found.append(Claim("epsilon", delta, epsilon_of(budget, delta)))
+            result.append(Claim("epsilon", delta, epsilon_of(budget, delta)))
     if isinstance(budget, PureDP | GDP):
-        found.append(Claim("mu", math.nan, convert(budget, GDP).mu))
-    return tuple(found)
+        result.append(Claim("mu", math.nan, convert(budget, GDP).mu))
+    return tuple(result)
 
 
 def exact_claim(budget: Budget) -> Claim:
@@ -264,10 +264,10 @@ class Law:
     def of(cls, transcripts: Sequence[Steps]) -> "Law":
         """Return transcripts as arrays."""
         released, left, right = (
-            np.concatenate([v for one in transcripts for v in one[k]]) for k in range(3)
+            np.concatenate([v for steps in transcripts for v in steps[k]]) for k in range(3)
         )
-        lengths = np.array([[len(v) for v in one.released] for one in transcripts])
-        sigmas = np.array([one.sigmas for one in transcripts])
+        lengths = np.array([[len(v) for v in steps.released] for steps in transcripts])
+        sigmas = np.array([steps.sigmas for steps in transcripts])
         return cls(released, left, right, lengths, np.moveaxis(sigmas, -1, 0))
 
     def sums(self, entries: FloatArray) -> FloatArray:
@@ -318,7 +318,7 @@ def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Steps] = ()) -
 
 def _noise_limits(left: Law, right: Law, alpha: float) -> FloatArray:
     """Return what s² of each step is at most, and 1 where it may be 1; shape (steps,)."""
-    found = left.noise(left.left).sum(axis=0) + right.noise(right.right).sum(axis=0)
+    squares = left.noise(left.left).sum(axis=0) + right.noise(right.right).sum(axis=0)
     entries = left.lengths.sum(axis=0) + right.lengths.sum(axis=0)
     least = 2.0 * gammaincinv(entries / 2.0, alpha / len(entries))
-    return np.asarray(np.minimum(found / least, 1.0))
+    return np.asarray(np.minimum(squares / least, 1.0))

@@ -251,15 +251,15 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
         raise ConfigError(
             f"a mechanism must be one of {', '.join(names)}; found {mechanism!r}; choose one"
         )
-    found = []
+    cases = []
     for name in MECHANISMS if mechanism is None else {mechanism} & set(MECHANISMS):
         family = MECHANISMS[name]
         definitions = [kind for kind in family.definitions if kind != "rao"] or ["rao"]
         for space in family.manifolds:
-            found += [_case(name, space, BUDGETS[kind]) for kind in definitions]
+            cases += [_case(name, space, BUDGETS[kind]) for kind in definitions]
             if (name, space) in CHAINS:
-                found.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
-    return (*found, *(case for case in PLANNED if mechanism in (None, case.mechanism)))
+                cases.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
+    return (*cases, *(case for case in PLANNED if mechanism in (None, case.mechanism)))
 
 
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:

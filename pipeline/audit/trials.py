@@ -158,17 +158,17 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     bounds = lower_bounds(left, right, measures, alpha=alpha)
     sigma = exact[0].sigma if exact else drawn.sigma
     seconds = time.perf_counter() - start
-    found = [
+    findings = [
         AuditFinding(case, sigma, size, claim, bound, seconds)
         for claim, bound in zip(promised, bounds, strict=True)
     ]
     if case.fault:
-        found = [max(found, key=lambda finding: finding.tightness)]
-    found += [
-        AuditFinding(case, sigma, size, exact_claim(case.budget), one.squared_mu, seconds)
-        for one in exact
+        findings = [max(findings, key=lambda finding: finding.tightness)]
+    findings += [
+        AuditFinding(case, sigma, size, exact_claim(case.budget), item.squared_mu, seconds)
+        for item in exact
     ]
-    return tuple(found)
+    return tuple(findings)
 
 
 def _replayed_scores(
@@ -232,17 +232,17 @@ def run_audit(
     calls = _calls(cases, trials, seed)[::-1]  # the dearest first
     root = Path.cwd() / "covdp-output"
     path = make_folder((out or root) / "audit") / "audit.parquet"
-    found = dict[str, tuple[AuditFinding, ...]]()
+    groups = dict[str, tuple[AuditFinding, ...]]()
     with counted("auditing", len(cases), "cases") as tick, workers(runner) as unordered:
         for group in unordered(_audit_case, calls):
             case = group[0].case
-            found[case.name] = (max(group, key=attrgetter("tightness")),) if case.fault else group
+            groups[case.name] = (max(group, key=attrgetter("tightness")),) if case.fault else group
             tick(1)
-    by_case = [found[case.name] for case in cases]
+    by_case = [groups[case.name] for case in cases]
     findings = [finding for group in by_case for finding in group]
     metadata = {"seed": str(seed), "false_alarm": str(FALSE_ALARM), "version": __version__}
     rows = [row(finding) for finding in findings]
-    columns = {name: [one[name] for one in rows] for name in AUDIT_SCHEMA}
+    columns = {name: [item[name] for item in rows] for name in AUDIT_SCHEMA}
     write_audit(path, columns, metadata=metadata)
     tightest = [finding for group in by_case for finding in _tightest(group)]
     good = all(finding.good for finding in findings)

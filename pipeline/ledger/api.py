@@ -143,12 +143,12 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 def _check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
     stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars().all())
-    known = {row.identity for row, _ in state.settled()}
-    if stored != known:
+    identities = {row.identity for row, _ in state.settled()}
+    if stored != identities:
         raise damaged(
-            f"{len(known - stored)} of {len(known)} results are lost"
-            if known - stored
-            else f"{len(stored - known)} results were put in from outside"
+            f"{len(identities - stored)} of {len(identities)} results are lost"
+            if identities - stored
+            else f"{len(stored - identities)} results were put in from outside"
         )
 
 
@@ -325,7 +325,7 @@ class Ledger:
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
             account = tx.account(population)
-            runs = {(one.population, one.run_key) for one in tx.state.releases.values()}
+            runs = {(release.population, release.run_key) for release in tx.state.releases.values()}
             if (population, run_key) not in runs:
                 check_affordable(account, cost)
 
@@ -334,11 +334,11 @@ class Ledger:
         name, key = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
             return tuple(
-                one.query
-                for one in tx.state.releases.values()
-                if (one.population, one.run_key) == (name, key)
-                and one.committed is not None
-                and one.reserved >= since
+                release.query
+                for release in tx.state.releases.values()
+                if (release.population, release.run_key) == (name, key)
+                and release.committed is not None
+                and release.reserved >= since
             )
 
     def commit(self, reservation: Reservation, result: bytes) -> Stored:
@@ -387,14 +387,14 @@ class Ledger:
         path = path_beside(database, key)
         marker = read_marker(path)  # before the transaction: it may only be behind what that sees
         with connect(database, write=write) as connection:
-            before, _ = known = _KNOWN.get((database, key), (Journal(), State()))
+            before, _ = snapshot = _KNOWN.get((database, key), (Journal(), State()))
             journal = read_journal(connection, key, before)
             if fault := restored_fault(database, path, marker, journal):
                 raise LedgerError(
                     f"{database.place} {fault}; if it was restored from a backup, what was spent "
                     "since is not in it: `covdp ledger confirm-restored` accepts that, in writing"
                 )
-            state = _added_up(journal, *known)
+            state = _added_up(journal, *snapshot)
             _check_results(connection, state)
             _KNOWN.clear()
             _KNOWN[database, key] = journal, copied(state)
@@ -545,13 +545,13 @@ def committed_results(
 
 def _populations(tx: Transaction, population: str | None) -> list[str]:
     """Return all populations in order of name, or the one asked for, which must be there."""
-    known = sorted(tx.state.accounts)
+    names = sorted(tx.state.accounts)
     if population is None:
-        return known
-    if (name := clean_name("population", population)) not in known:
+        return names
+    if (name := clean_name("population", population)) not in names:
         raise LedgerError(
             f"{tx.database.place} has no population {population!r}; "
-            f"it has {', '.join(map(repr, known)) or 'none'}"
+            f"it has {', '.join(map(repr, names)) or 'none'}"
         )
     return [name]
 
@@ -606,8 +606,8 @@ def _check_not_paid(
     state: State, population: str, run_key: str, cost: Budget, replaces: Callable[[str], bool]
 ) -> None:
     """Raise `LedgerError` when a release that this one would replace was paid under its run key."""
-    paid = (one for one in state.releases.values() if one.run_key == run_key)
-    if any(one.population == population and replaces(one.query) for one in paid):
+    paid = (release for release in state.releases.values() if release.run_key == run_key)
+    if any(release.population == population and replaces(release.query) for release in paid):
         raise LedgerError(
             f"run {run_key} of {population} was paid before, with other images or settings, and "
             f"nothing was charged now; --again pays {cost} once more for a second release, and the "

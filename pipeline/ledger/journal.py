@@ -83,12 +83,12 @@ def append(connection: Connection, key: bytes, journal: Journal, *events: Event)
     return longer
 
 
-def read_journal(connection: Connection, key: bytes, known: Journal | None = None) -> Journal:
+def read_journal(connection: Connection, key: bytes, before: Journal | None = None) -> Journal:
     """Return the journal once every row and the seal have been verified.
 
     Parameters
     ----------
-    known : Journal, optional
+    before : Journal, optional
         What was verified under the same key before. Rows that say the same are not verified again.
 
     Raises
@@ -101,12 +101,12 @@ def read_journal(connection: Connection, key: bytes, known: Journal | None = Non
         raise damaged("its key was changed")
     query = "SELECT number, event, mac FROM covdp_journal ORDER BY number"
     rows = tuple(map(tuple, connection.exec_driver_sql(query).all()))
-    begun = known if known and known.rows == rows[: len(known.rows)] else Journal()
+    begun = before if before and before.rows == rows[: len(before.rows)] else Journal()
     mac = begun.mac
-    for expected, (number, line, found) in enumerate(rows[len(begun.rows) :], len(begun.rows) + 1):
+    for expected, (number, line, code) in enumerate(rows[len(begun.rows) :], len(begun.rows) + 1):
         if number != expected:
             raise damaged(f"row {expected} of its journal is missing")
-        if not isinstance(line, str) or (mac := chain(key, mac, number, line)) != found:
+        if not isinstance(line, str) or (mac := chain(key, mac, number, line)) != code:
             raise damaged(f"row {expected} of its journal was changed after it was written")
     if meta.get(SEAL) != seal(key, len(rows), mac):
         raise damaged(_end(meta.get(SEAL), len(rows)))
@@ -137,12 +137,12 @@ def mac_of(key: bytes, message: str) -> str:
     return hmac.digest(key, message.encode(errors="surrogateescape"), "sha256").hex()
 
 
-def _end(sealed: object, found: int) -> str:
+def _end(sealed: object, count: int) -> str:
     """Return what is wrong with the end of a journal whose rows are a chain."""
     number = sealed.split()[0] if isinstance(sealed, str) and sealed.split() else ""
-    if number.isdecimal() and int(number) > found:
-        return f"its journal ends at row {found}, and {number} were written"
-    return f"row {found} of its journal is not the last that was sealed; rows were put back or lost"
+    if number.isdecimal() and int(number) > count:
+        return f"its journal ends at row {count}, and {number} were written"
+    return f"row {count} of its journal is not the last that was sealed; rows were put back or lost"
 
 
 MARKERS = "COVDP_MARKERS"

@@ -48,7 +48,7 @@ class State:
 
     def settled(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
-        yield from ((one, one) for one in self.releases.values() if one.committed)
+        yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():
             yield from ((night, stream) for night in stream.rows if night.committed)
 
@@ -107,7 +107,7 @@ def _pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished
     state.accounts[name] = replace(
         account,
         costs=(*account.costs, cost),
-        group=min((one for one in counted if one is not None), default=None),
+        group=min((size for size in counted if size is not None), default=None),
         unfinished=account.unfinished + unfinished,
     )
 
@@ -132,8 +132,8 @@ def _result(state: State, event: Event, number: int) -> None:
         account = state.accounts[paid.population]
         state.accounts[paid.population] = replace(account, unfinished=account.unfinished - 1)
     else:  # nights are finished in order
-        streams = (one for one in state.streams.values() if one.pending)
-        stream = next(one for one in streams if one.rows[-1].identity == name)
+        streams = (candidate for candidate in state.streams.values() if candidate.pending)
+        stream = next(candidate for candidate in streams if candidate.rows[-1].identity == name)
         row = replace(stream.rows[-1], **done)
         state.streams[stream.identity] = replace(stream, rows=(*stream.rows[:-1], row))
     state.entries[row.number] = replace(state.entries[row.number], committed=row.committed)
@@ -142,10 +142,10 @@ def _result(state: State, event: Event, number: int) -> None:
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
     state.entries[number] = HistoryLine(read_time(event["at"]), name, "note", event["text"])
-    for identity, one in state.streams.items():
-        if one.population == name:
-            rows = tuple(night for night in one.rows if night.committed)
-            state.streams[identity] = replace(one, rows=rows, ended=True)
+    for identity, stream in state.streams.items():
+        if stream.population == name:
+            rows = tuple(night for night in stream.rows if night.committed)
+            state.streams[identity] = replace(stream, rows=rows, ended=True)
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:

@@ -189,7 +189,7 @@ def open_stream(
     group: int | None = 1,
     classes: int = 1,
     follows: str | None = None,
-    known: StreamAccount | None = None,
+    row: StreamAccount | None = None,
 ) -> StreamAccount:
     """Charge a stream, once; or return it when it is open already.
 
@@ -211,7 +211,7 @@ def open_stream(
     follows : str, optional
         The stream whose privacy units do not enter this one. It has paid for both, if this one is
         charged at most as much for the same kind of privacy units.
-    known : StreamAccount, optional
+    row : StreamAccount, optional
         The stream, where `stream_status` has just stated that it is open: it is not looked up
         again.
 
@@ -230,8 +230,8 @@ def open_stream(
     identity = name_of(ledger, "stream", population, name)
     settings = {"query": query, "horizon": horizon, "cost": budget_fields(charged)}
     settings |= {**unit_fields(group, classes), "follows": follows}
-    if known is not None:
-        return _opened_with(settings, known)
+    if row is not None:
+        return _opened_with(settings, row)
     with ledger.transaction() as tx:
         if (opened := tx.state.streams.get(identity)) is not None:
             return _opened_with(settings, opened)
@@ -323,14 +323,14 @@ def version_of(tx: Transaction, opened: StreamAccount) -> str:
     And those of all streams with the same claims: privacy units that enter one of them enter no
     other, and the mean of a stream goes on in the one that follows it.
     """
-    shared = [one.rows for one in tx.state.streams.values() if one.scope == opened.scope]
+    shared = [stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope]
     lasts = [(len(rows), rows[-1].digest) if rows else None for rows in shared]
     return hashlib.sha256(json.dumps(lasts).encode()).hexdigest()
 
 
 def nights_of(tx: Transaction, opened: StreamAccount) -> list[NightState]:
     """Return the nights of all streams with the claims of this one, in the order of the journal."""
-    shared = (one.rows for one in tx.state.streams.values() if one.scope == opened.scope)
+    shared = (stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope)
     return sorted(chain.from_iterable(shared), key=attrgetter("number"))
 
 
@@ -447,8 +447,8 @@ def offered_units(
     for label in set(labels):
         check_text("class", label)
     offered = {
-        unit_digest(ledger.key, bytes(one)): str(label)
-        for one, label in zip(units, labels, strict=True)
+        unit_digest(ledger.key, bytes(record)): str(label)
+        for record, label in zip(units, labels, strict=True)
     }
     if len(offered) != len(units):
         raise LedgerError(
@@ -494,7 +494,7 @@ def check_claims(tx: Transaction, opened: StreamAccount) -> None:
     """
     nights = nights_of(tx, opened)[::-1]
     chance = Random(len(nights))
-    others = deque(one for one in nights[1:] if one.units * chance.random() < CHECKED)
+    others = deque(night for night in nights[1:] if night.units * chance.random() < CHECKED)
     others.rotate(chance.randrange(len(nights) + 1))
     order = [*nights[:1], *others]
     before = accumulate((night.units for night in order), initial=0)

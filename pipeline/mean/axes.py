@@ -198,8 +198,8 @@ def column(numbers: Numbers) -> Numbers:
 
 def in_shape(numbers: Numbers, shape: tuple[int, ...]) -> FloatArray:
     """Return numbers broadcast to a shape: at once, as they are, where they have it."""
-    found = np.asarray(numbers)
-    return found if found.shape == shape else np.broadcast_to(found, shape)
+    array = np.asarray(numbers)
+    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 @compiled

@@ -154,7 +154,7 @@ def choose_interval(
     flat, scale = price / tuning.LENGTH_DISCOUNT, tuning.LENGTH_DISCOUNT * sigma
     each = (scale, flat, count_error, _line_mean(survey, along))
     # copies, as numba would compile anew for what may not be written
-    rows = (np.full(price.shape, one, np.float64).ravel() for one in each)
+    rows = (np.full(price.shape, array, np.float64).ravel() for array in each)
     ends = _least(np.array(cuts), below, above, *rows)
     low, high = (cuts[end].reshape(price.shape)[()] for end in ends.T)
     return Interval(low, high, np.sqrt(price / frame.others / (high - low)))
@@ -262,19 +262,19 @@ def choose_clip(
     places = *np.indices(best.shape, sparse=True), best
 
     def at(values: FloatArray) -> Numbers:
-        found = in_shape(values, squares.shape)[places]
-        return found if found.ndim else found.item()
+        result = in_shape(values, squares.shape)[places]
+        return result if result.ndim else result.item()
 
-    whole = sigma * cover * math.sqrt(frame.to_axes.shape[-1])
+    limit = sigma * cover * math.sqrt(frame.to_axes.shape[-1])
     errors = np.sqrt(squares)
     return Clip(
         low=at(low),
         high=at(high),
         weight=at(np.asarray(interval.weight)[..., None]),
         radius=at(radii),
-        whole=at(errors > column(whole)),
+        whole=at(errors > column(limit)),
         gain=at(gain),
-        error=at(np.minimum(errors, column(whole))),
+        error=at(np.minimum(errors, column(limit))),
         bias_line=at(np.hypot(below, above)),
         bias_rest=at(rest),
         bend=at(bend),
@@ -339,16 +339,16 @@ def _mean_hessian(
 
 def _at_cuts(places: FloatArray, cuts: FloatArray, lengths: FloatArray) -> FloatArray:
     """Return lengths, known at the cuts, (..., c), at places between these, (..., c')."""
-    rows, known = places.reshape(-1, places.shape[-1]), lengths.reshape(-1, len(cuts))
-    return _interpolated(rows, cuts, known).reshape(places.shape)
+    rows, values = places.reshape(-1, places.shape[-1]), lengths.reshape(-1, len(cuts))
+    return _interpolated(rows, cuts, values).reshape(places.shape)
 
 
 @compiled
-def _interpolated(places: FloatArray, cuts: FloatArray, known: FloatArray) -> FloatArray:
+def _interpolated(places: FloatArray, cuts: FloatArray, lengths: FloatArray) -> FloatArray:
     """Return what is known at the cuts, of each row or of all, at the places of each row."""
     out = np.empty(places.shape)
     for r in range(len(places)):
-        own = known[r % len(known)]
+        own = lengths[r % len(lengths)]
         for i in range(places.shape[1]):
             x = places[r, i]
             j = min(max(np.searchsorted(cuts, x, side="right") - 1, 0), len(cuts) - 2)

@@ -147,12 +147,12 @@ def draw_each(
         As `draw`.
     """
     plan, records = prepared[0].plan, prepared[0].records
-    surveys = [one.survey for one in prepared if one.survey is not None]
+    surveys = [item.survey for item in prepared if item.survey is not None]
     alike = all(
-        (one.plan, one.records.manifold, one.records.domain, one.records.labels)
+        (item.plan, item.records.manifold, item.records.domain, item.records.labels)
         == (plan, records.manifold, records.domain, records.labels)
-        and one.records.labels.size(one.records.n) == records.labels.size(records.n)
-        for one in prepared
+        and item.records.labels.size(item.records.n) == records.labels.size(records.n)
+        for item in prepared
     )
     if not isinstance(plan, AdaptivePlan) or len(surveys) < len(prepared) or not alike:
         raise ConfigError(
@@ -205,8 +205,8 @@ def mean(
         As `draw`.
     """
     space = _space(manifold, points)
-    known = read_labels(labels, total)
-    records = admit(points, domain=domain, manifold=space, labels=known)
+    class_labels = read_labels(labels, total)
+    records = admit(points, domain=domain, manifold=space, labels=class_labels)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     return draw(prepared, budget, noise=noise)[0]
 
@@ -247,8 +247,8 @@ def private_mean(
     def check(part: Point) -> Point:
         return (chart if part.shape[1:] == chart.point_shape else space).check(part)
 
-    known = read_labels(labels, total)
-    records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=known)
+    class_labels = read_labels(labels, total)
+    records = admit(parts_of(points).map(check), domain=domain, manifold=space, labels=class_labels)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     release, distance = draw(prepared, budget, noise=noise)
     if records.n == 0:

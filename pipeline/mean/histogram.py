@@ -179,12 +179,12 @@ def smooth(
     """
     mean, covariance = estimate(counts, noise, chain)
     each = covariance.sum(axis=-1)
-    whole = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
-    most = tuning.SUM_CORRECTION_SD * np.sqrt(whole)
+    total = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
+    most = tuning.SUM_CORRECTION_SD * np.sqrt(total)
     missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
-    whole = whole + column(slack)
-    covariance -= each[..., :, None] * each[..., None, :] / whole[..., None]
-    return np.maximum(mean + missing * each / whole, 0.0), covariance
+    total = total + column(slack)
+    covariance -= each[..., :, None] * each[..., None, :] / total[..., None]
+    return np.maximum(mean + missing * each / total, 0.0), covariance
 
 
 def estimate(
@@ -201,11 +201,11 @@ def estimate(
     least = noise.min(axis=-1)
     for value in set(least.tolist()):  # levels are alike where the noise is
         levels = _levels(tuning.LOWEST_LEVEL * value, tuning.LEVEL_RATIO)
-        known, alike = (levels, _moves(len(levels) - 2, chain)), np.flatnonzero(least == value)
+        grid, alike = (levels, _moves(len(levels) - 2, chain)), np.flatnonzero(least == value)
         for part, first in parts:
-            found = posterior(counts[alike, part], noise[alike, part], *known, first)
-            mean[alike, part] = found[0]
-            covariance[alike, part, part] = found[1]
+            result = posterior(counts[alike, part], noise[alike, part], *grid, first)
+            mean[alike, part] = result[0]
+            covariance[alike, part, part] = result[1]
     return mean.reshape(shape), covariance.reshape(*shape, bins)
 
 
@@ -288,12 +288,12 @@ def forward_backward(
             behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
         for j in range(1, bins):
             _times(behind[j - 1], moves, behind[j])
-            whole = 0.0
+            total = 0.0
             for s in range(states):
                 behind[j, s] *= fit[j, s]
-                whole += behind[j, s]
+                total += behind[j, s]
             for s in range(states):
-                behind[j, s] /= whole
+                behind[j, s] /= total
         for j in range(bins - 1, 0, -1):
             _times(ahead[j] * fit[j], turned, ahead[j - 1])
             best = 0.0

@@ -253,26 +253,26 @@ def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> F
     lengths add up, and their noise as variances do. A part that covers the whole region clips
     nothing.
     """
-    known = [
-        (one, share) for one, share in zip(parts, shares, strict=True) if one.moment is not None
+    pairs = [
+        (part, share) for part, share in zip(parts, shares, strict=True) if part.moment is not None
     ]
-    if not known:
+    if not pairs:
         return parts[0].as_covariance(0.0, 0.0)
-    first = known[0][0]
+    first = pairs[0][0]
     lengths, noises = np.zeros((2, 1 + 2 * first.lines))
     moved = bent = short_line = short_off = 0.0
-    for one, share in known:
-        assert one.overshoots is not None
-        assert one.reach is not None
-        units = share * np.array([one.unit_length, one.length, one.length])[: len(lengths)]
-        lengths += units * one.overshoots
-        noises += (units * one.reach * one.sigma / OVERSHOOT) ** 2
-        shortened = 0.5 * share * float(np.sum(one.limits / one.reach))
+    for part, share in pairs:
+        assert part.overshoots is not None
+        assert part.reach is not None
+        units = share * np.array([part.unit_length, part.length, part.length])[: len(lengths)]
+        lengths += units * part.overshoots
+        noises += (units * part.reach * part.sigma / OVERSHOOT) ** 2
+        shortened = 0.5 * share * float(np.sum(part.limits / part.reach))
         short_line, short_off = (
-            short_line + one.length * shortened,
-            short_off + one.unit_length * shortened,
+            short_line + part.length * shortened,
+            short_off + part.unit_length * shortened,
         )
-        moved, bent = moved + share * one.shift, bent + share * one.bend
+        moved, bent = moved + share * part.shift, bent + share * part.bend
     limits = np.maximum(lengths + tuning.OVERSHOOT_SD * np.sqrt(noises), 0.0)
     along, off = 0.0, float(limits[0]) + bent + short_off
     if first.lines:
@@ -537,13 +537,13 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
     all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
     privacy.
     """
-    whole, d = sum(part.n for part in parts), len(spread)
+    total, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
     of_law = np.linalg.inv(np.sum(weights, axis=0))
     mean = of_law @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
     through, own = np.zeros((d, d)), np.zeros((d, d))
     for weight, part in zip(weights, parts, strict=True):
-        share, gain = part.n / whole, spread / part.n @ weight
+        share, gain = part.n / total, spread / part.n @ weight
         rest = np.eye(d) - gain
         through += share * rest
         own += share**2 * rest @ spread / part.n

@@ -140,21 +140,21 @@ def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
         When the domain is that of another manifold or dimension.
     """
     check_domain(domain, manifold)
-    known = covariances_of(manifold)
-    if isinstance(domain, DescriptorDomain) and known is not None:
-        return _of_covariances(domain, known, manifold)
+    covariances = covariances_of(manifold)
+    if isinstance(domain, DescriptorDomain) and covariances is not None:
+        return _of_covariances(domain, covariances, manifold)
     return _ball(domain, manifold)
 
 
 def _of_covariances(
-    domain: DescriptorDomain, known: Covariances, manifold: Manifold
+    domain: DescriptorDomain, covariances: Covariances, manifold: Manifold
 ) -> FeasibleSet:
     """Return the metric's place, seen through logarithms where points are matrices.
 
     Matrices of doubles and their factors miss what a logarithm says: `Domain.rounding` is added to
     the diameter and to the condition.
     """
-    region = known.descriptor_set(domain.facts)
+    region = covariances.descriptor_set(domain.facts)
     diameter = (domain.diameter if region.diameter is None else region.diameter) + region.slack
     condition = region.condition * (1.0 + domain.rounding)
     if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
@@ -247,9 +247,9 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
         When the domain is that of another manifold or dimension.
     """
     check_domain(domain, manifold)
-    known = covariances_of(manifold)
-    if isinstance(domain, DescriptorDomain) and known is not None:
-        return _images(domain, known, manifold)
+    covariances = covariances_of(manifold)
+    if isinstance(domain, DescriptorDomain) and covariances is not None:
+        return _images(domain, covariances, manifold)
     return Prior(
         centre=np.zeros(manifold.dim),
         line=None,
@@ -262,7 +262,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     )
 
 
-def _images(domain: DescriptorDomain, known: Covariances, manifold: Manifold) -> Prior:
+def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifold) -> Prior:
     """Return the prior of descriptors: features of typical variances and correlations, line Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
@@ -271,17 +271,17 @@ def _images(domain: DescriptorDomain, known: Covariances, manifold: Manifold) ->
     Gaussian embeddings the contrast axis is that of all features but the constant: e_jᵀ(log X)e_j
     is in ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
     """
-    d, k, share = manifold.dim, len(domain.variances), known.log_share
+    d, k, share = manifold.dim, len(domain.variances), covariances.log_share
     typical = np.array(domain.typical or (tuning.TYPICAL_LOG_VARIANCE,) * k)
     logs = np.log(np.array(domain.variances)) + typical
     constant, line = bool(domain.facts.means), np.zeros(d)
     line[constant:k] = 1.0 / math.sqrt(k - constant)
-    least, most = known.floor(domain.facts), np.array(domain.variances) + domain.eta
+    least, most = covariances.floor(domain.facts), np.array(domain.variances) + domain.eta
     ends = np.full(k, math.log(least)), np.log(most)
     low, high = (float(line[:k] @ end) * share for end in ends)
     shape = _shape(domain.descriptor, manifold.metric)
     if shape is None:
-        shape = known.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
+        shape = covariances.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
     squares = shape @ shape  # the root of the expected covariance
     wide = float(np.trace(squares) - line @ squares @ line) / (d - 1)
     return Prior(

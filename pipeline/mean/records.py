@@ -198,16 +198,16 @@ def barycentre(
         parts, centre = parts.map(on_factors.factors), on_factors.factors(centre)
     exp = manifold.exp if on_factors is None else on_factors.factor_exp
     pull, size, bound = gradient(parts, n, manifold, centre, diameter)
-    whole = True
+    full_step = True
     for _ in range(most_steps(diameter, TOLERANCE * scale, manifold)):
         if size <= TOLERANCE * scale:
             break
-        place = exp(centre, pull * (1.0 if whole else 2.0 / (1.0 + bound)))
-        found = gradient(parts, n, manifold, place, diameter)
-        if whole and found[1] > size * (bound - 1.0) / (bound + 1.0):
-            whole = False
+        place = exp(centre, pull * (1.0 if full_step else 2.0 / (1.0 + bound)))
+        result = gradient(parts, n, manifold, place, diameter)
+        if full_step and result[1] > size * (bound - 1.0) / (bound + 1.0):
+            full_step = False
             continue
-        centre, (pull, size, bound) = place, found
+        centre, (pull, size, bound) = place, result
     rounding = (TOLERANCE + 2.0 * ROUNDING) * scale
     if on_factors is None:
         return Barycentre(centre, rounding)
@@ -235,11 +235,11 @@ def gradient(
         vectors = np.concatenate([logs / reach, hessians / largest], axis=-1)
         return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1]), 0))
 
-    whole = Clipping(np.zeros(manifold.dim + 1), np.ones(manifold.dim + 1), 0, 0.0, 0.0, 0.0, 2.0)
-    *pull, hessian = clipped_mean((scaled(part) for part in parts), n, whole)
-    found = np.array(pull) * reach
-    size = float(np.linalg.norm(found))
-    return found, size, float(hessian) * largest + math.sqrt(bent) * size
+    no_clip = Clipping(np.zeros(manifold.dim + 1), np.ones(manifold.dim + 1), 0, 0.0, 0.0, 0.0, 2.0)
+    *pull, hessian = clipped_mean((scaled(part) for part in parts), n, no_clip)
+    vector = np.array(pull) * reach
+    size = float(np.linalg.norm(vector))
+    return vector, size, float(hessian) * largest + math.sqrt(bent) * size
 
 
 FEW = 4096
@@ -577,8 +577,8 @@ class SurveyedRecords:
             for r in np.flatnonzero(usual).tolist():
                 out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
             others: list[int] = np.flatnonzero(~usual).tolist()
-            known = held if len(held) == 1 else [held[r] for r in others]
-            for r, logs in zip(others, _logarithms(log, points[others], known), strict=True):
+            arrays = held if len(held) == 1 else [held[r] for r in others]
+            for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
                 own = out[r, :, : ends[r % len(ends)]]
                 in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
             coordinates, size = sized(out)
@@ -692,9 +692,9 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
     counts = np.diff([*begins, len(points)])
     if manifold.flat:
         return np.add.reduceat(to_chart(manifold, points), begins, axis=0) / counts[:, np.newaxis]
-    found = np.array(points[begins])
+    means = np.array(points[begins])
     if not (counts > 1).any():
-        return found
+        return means
     if not manifold.hadamard:
         raise DomainError(
             f"a person with several images has no record on {manifold.name}: no mean there is sure "
@@ -702,6 +702,6 @@ def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> 
         )
     for step in range(2, int(counts.max()) + 1):
         more = np.flatnonzero(counts >= step)
-        towards = manifold.log(found[more], points[begins[more] + step - 1])
-        found[more] = manifold.exp(found[more], towards / step)
-    return found
+        towards = manifold.log(means[more], points[begins[more] + step - 1])
+        means[more] = manifold.exp(means[more], towards / step)
+    return means

@@ -182,15 +182,15 @@ class ReleasedCount(NamedTuple):
         """
         variance = (sigma / COUNT_UNIT) ** 2
         share = self.variance / (self.variance + variance)
-        found = self.value + share * (value - self.value)
-        return ReleasedCount(found, share * variance, self.total)
+        mean = self.value + share * (value - self.value)
+        return ReleasedCount(mean, share * variance, self.total)
 
     def divided(
         self, sums: Sequence[FloatArray], sigma: float
     ) -> "tuple[list[FloatArray], ReleasedCount]":
         """Return released sums over the count that they make better, without its coordinate."""
-        count = self.joined(np.array([one[-1] for one in sums]) / COUNT_UNIT, sigma)
-        return [one[:-1] / n for one, n in zip(sums, count.divisor, strict=True)], count
+        count = self.joined(np.array([vector[-1] for vector in sums]) / COUNT_UNIT, sigma)
+        return [vector[:-1] / n for vector, n in zip(sums, count.divisor, strict=True)], count
 
     def at(self, repetition: int) -> "ReleasedCount":
         """Return that of one repetition."""

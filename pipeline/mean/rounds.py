@@ -164,7 +164,7 @@ class _Rounds:
         taken = self.steps[step]
         both = zip(vectors, cycle(self.noise), strict=False)
         drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]
-        return [one.vector for one in drawn], np.array([one.rho for one in drawn])
+        return [output.vector for output in drawn], np.array([output.rho for output in drawn])
 
 
 def draw_rounds(
@@ -204,7 +204,7 @@ def draw_rounds(
         own = surveys if len(surveys) == 1 else surveys[few]
         sources = noise if len(noise) == 1 else noise[few]
         draws.append(_draw(_Rounds(own, steps, plan, sources, min(block, size - start))))
-    known = [own.class_size for _, own in draws if own.class_size is not None]
+    class_sizes = [own.class_size for _, own in draws if own.class_size is not None]
     return Release(
         outputs=np.concatenate([own.points for _, own in draws]),
         manifold=records.manifold,
@@ -222,7 +222,7 @@ def draw_rounds(
                 own.moments, counts, own.shells, own.error_cov, strict=True
             )
         ),
-        class_size=ReleasedCount.joint(known) if known else None,
+        class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
     )
 
 
@@ -238,11 +238,11 @@ def count_survey(
     variance = np.full(len(counts), counts.shape[-1] * spread**2)
     rough = ReleasedCount(counts.sum(axis=-1), variance, total)
     unit = rough.divisor
-    found = read_survey(counts / column(unit), spread / unit, bins, math.inf)
-    if found.shares is None or found.covariance is None:
+    survey = read_survey(counts / column(unit), spread / unit, bins, math.inf)
+    if survey.shares is None or survey.covariance is None:
         return rough
-    shares = found.shares.sum(axis=-1) + found.beyond.sum(axis=-1)
-    variance = tuning.COUNT_DOUBT * found.covariance.sum(axis=(-1, -2)) * unit**2
+    shares = survey.shares.sum(axis=-1) + survey.beyond.sum(axis=-1)
+    variance = tuning.COUNT_DOUBT * survey.covariance.sum(axis=(-1, -2)) * unit**2
     return ReleasedCount(shares * unit, variance, total)
 
 
@@ -351,9 +351,9 @@ def _means(
     """
     records, size, count = source.survey.records, source.size, source.class_size
     d, last = records.space.dim, source.last(step)
-    rows, whole = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
+    rows, others = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
     points = in_shape(source.points, (size, *source.points.shape[1:]))
-    units, vectors = _region_vectors(source, points, whole)
+    units, vectors = _region_vectors(source, points, others)
     if len(rows):
         frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
@@ -364,8 +364,8 @@ def _means(
         released, count = count.divided(released, source.steps[step].sigma)
     sigma = source.steps[step].sigma / (1.0 if count is None else count.divisor)
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
-    moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in whole}
-    for r in whole:
+    moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in others}
+    for r in others:
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
@@ -445,8 +445,8 @@ def _clipped_vectors(
 
     sized = ((own(records), own(size)) for records, size in parts)
     means = clipped_means(sized, source.divisor, to, paired=paired)
-    found = zip(rows.tolist(), means, strict=True)
-    return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in found}
+    pairs = zip(rows.tolist(), means, strict=True)
+    return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in pairs}
 
 
 @repeatable
@@ -475,23 +475,23 @@ def observe(
         Standard deviation of a released count that divides the vector, over that count.
     """
     units, lines = mean_units(clip, frame), frame.lines
-    found = vector * units
-    error = vectors_times(column(relative) * found, frame.from_axes)
+    mean = vector * units
+    error = vectors_times(column(relative) * mean, frame.from_axes)
     place = (clip.low + clip.high) / 2.0 + shift - line_coordinate
     gain, back = np.asarray(clip.gain)[..., None], frame.from_axes
-    found[..., :lines] += np.asarray(place)[..., None]
-    found[..., lines:] *= gain
+    mean[..., :lines] += np.asarray(place)[..., None]
+    mean[..., lines:] *= gain
     units[..., lines:] *= gain
     squares = ((column(sigma) * units) ** 2)[..., None, :]
     covariance = (back.swapaxes(-1, -2) * squares) @ back
-    off = vectors_times(found[..., lines:], back[..., lines:, :])
+    off = vectors_times(mean[..., lines:], back[..., lines:, :])
     bend = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
     rest = tuning.BIAS_AS_VARIANCE * clip.bias_rest**2 + bend**2
     line = tuning.BIAS_AS_VARIANCE * clip.bias_line**2
     covariance += frame.isotropic(line, rest / frame.others)
     if np.any(relative):
         covariance += error[..., :, None] * error[..., None, :]
-    return vectors_times(found, back), covariance
+    return vectors_times(mean, back), covariance
 
 
 def default_shares(prior: Prior) -> Shares:
@@ -543,12 +543,12 @@ def gaussian_steps(
             f"the adaptive mean adds Gaussian noise, which gives no pure DP, found {budget}; "
             "state the budget in GDP, zCDP, Rényi DP or (ε, δ)"
         )
-    whole: Budget = budget
+    total: Budget = budget
     if isinstance(budget, ApproxDP):
-        whole = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
+        total = GDP((1.0 - 1e-12) / gaussian_sigma(budget, 1.0))
     steps = tuple(
         Step(name, share, delta, gaussian_sigma(share, delta) * (1.0 + 1e-12))
-        for name, share in zip(names, split(whole, shares), strict=True)
+        for name, share in zip(names, split(total, shares), strict=True)
     )
     for step in steps:
         check_scale(step.sigma)

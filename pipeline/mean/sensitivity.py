@@ -164,15 +164,15 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
     PrivacyError
         Where the manifold has no embedding, or nothing bounds its matrices.
     """
-    known = covariances_of(manifold)
-    if not isinstance(manifold, Embedded) or known is None:
+    covariances = covariances_of(manifold)
+    if not isinstance(manifold, Embedded) or covariances is None:
         raise PrivacyError(
             f"no bound on matrices of {manifold.name} is known, which noise on the matrix itself "
             "needs; use a mechanism of the tangent space, such as ewg"
         )
     if isinstance(domain, DescriptorDomain):
         return manifold.stretch(domain.largest_eigenvalue)
-    return manifold.stretch(known.largest(domain.radius, manifold.point_shape[0]))
+    return manifold.stretch(covariances.largest(domain.radius, manifold.point_shape[0]))
 
 
 def _on_positive_curvature(

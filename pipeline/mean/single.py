@@ -137,7 +137,7 @@ def draw_single(
     distance = drawn.nonprivate_distance
     if space is not records.manifold and family.statistic == "mean":
         distance = space.dist(statistic, outputs)
-    known = space.flat and family.hardened is not None  # σ√d is that of Gaussian noise
+    has_law = space.flat and family.hardened is not None  # σ√d is that of Gaussian noise
     release = Release(
         outputs=outputs,
         manifold=records.manifold,
@@ -145,7 +145,7 @@ def draw_single(
         steps=tuple(steps),
         rhos=rhos,
         expected_error=mechanism.expected_error(),
-        predicted_error=np.full(size, sigma * np.sqrt(space.dim)) if known else None,
+        predicted_error=np.full(size, sigma * np.sqrt(space.dim)) if has_law else None,
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )
@@ -209,6 +209,6 @@ def _draw_hardened(
             f"{family.name} has no hardened noise ({family.note}); choose auto or ewg, or accept "
             'unsafe noise in writing with noise = "float"'
         )
-    found = [family.hardened(mechanism, statistic, noise) for _ in range(size)]
-    points = np.stack([item.point for item in found])
-    return Draws(points, Diagnostics()), found[0].sigma, np.array([[item.rho] for item in found])
+    draws = [family.hardened(mechanism, statistic, noise) for _ in range(size)]
+    points = np.stack([item.point for item in draws])
+    return Draws(points, Diagnostics()), draws[0].sigma, np.array([[item.rho] for item in draws])

@@ -131,14 +131,14 @@ class Reiterable(Generic[T]):
         DomainError
             When a pass gives another number of points than was announced: Δ rests on n.
         """
-        found = 0
+        count = 0
         for chunk in self.chunks:
-            found += len(chunk)
-            if len(chunk) and found <= self.n:
+            count += len(chunk)
+            if len(chunk) and count <= self.n:
                 yield self.of(chunk)
-        if found != self.n:
+        if count != self.n:
             raise DomainError(
-                f"a pass over the records must give all {self.n} of them, found {found}; "
+                f"a pass over the records must give all {self.n} of them, found {count}; "
                 "chunks must be the same each time they are iterated over, so no generator will do"
             )
 
@@ -184,8 +184,8 @@ def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
 def sizes(records: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
     """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
     coordinates = np.ascontiguousarray(records.T)[None]
-    found: FloatArray = sizes_around(coordinates, np.array([centre]), lines)[0]
-    return found
+    norms: FloatArray = sizes_around(coordinates, np.array([centre]), lines)[0]
+    return norms
 
 
 @compiled
@@ -194,12 +194,12 @@ def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatA
     repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
     for r in range(repetitions):
-        own, found = records[r % len(records)], out[r]
+        own, norms = records[r % len(records)], out[r]
         for i in range(lines, records.shape[1]):
             for n in range(many):
-                found[n] += (own[i, n] - centres[r, i]) ** 2
+                norms[n] += (own[i, n] - centres[r, i]) ** 2
         for n in range(many):
-            found[n] = math.sqrt(found[n]) if found[n] >= 0.0 else np.inf
+            norms[n] = math.sqrt(norms[n]) if norms[n] >= 0.0 else np.inf
     return out
 
 
@@ -230,16 +230,16 @@ def _write_halves(
     places, scales = np.zeros(many), np.zeros(many)
     middle = 0.5 * (low + high)
     for n in range(many):
-        whole, x = size[start + n], records[0, start + n]
-        if whole != whole:
+        length, x = size[start + n], records[0, start + n]
+        if length != length:
             continue
         if lines:
             places[n] = _clipped(x, low, high) - middle
-        outside = whole
-        if whole < np.inf:
+        outside = length
+        if length < np.inf:
             room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
-            outside = whole - room
-            scales[n] = 1.0 if outside <= 0.0 else room / whole
+            outside = length - room
+            scales[n] = 1.0 if outside <= 0.0 else room / length
         if len(beyond) and (outside > 0.0 or (lines and not low <= x <= high)):
             along = (places[n] / units[0]) ** 2 if lines else 0.0
             square = _square(records[:, start + n], centre, units, lines, scales[n], along)
@@ -318,15 +318,15 @@ def _shortened(
     radial = min(max(outside, 0.0) / reach[0], 1.0)
     below = min((low - x) / reach[1], 1.0) if lines and x < low else 0.0
     above = min((x - high) / reach[2], 1.0) if lines and x > high else 0.0
-    whole = radial**2 + below**2 + above**2
-    if whole == 0.0:
+    total = radial**2 + below**2 + above**2
+    if total == 0.0:
         return 1.0
-    share = math.sqrt(NORM) / math.sqrt(max(whole, 1.0))
+    share = math.sqrt(NORM) / math.sqrt(max(total, 1.0))
     beyond[0] += np.int64(np.floor(share * radial * PER_UNIT))
     if lines:
         beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
         beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
-    left = max(NORM - NORM * min(whole, 1.0), 0.0)
+    left = max(NORM - NORM * min(total, 1.0), 0.0)
     most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
     return 1.0 if square <= most else math.sqrt(most / square)
 
@@ -364,8 +364,8 @@ class Clipping(NamedTuple):
 
     def as_repetition(self) -> "Clipping":
         """Return that of one repetition, which leads all arrays."""
-        known = {name: part for name, part in self._asdict().items() if part is not None}
-        each: Any = {name: np.asarray(part, float)[None] for name, part in known.items()}
+        parts = {name: part for name, part in self._asdict().items() if part is not None}
+        each: Any = {name: np.asarray(part, float)[None] for name, part in parts.items()}
         return self._replace(**{**each, "lines": self.lines})
 
     @property
@@ -423,15 +423,15 @@ def clipped_totals(
     many, d = to.units.shape
     reach = np.ones((many, 3)) if to.reach is None else to.reach
     # in one layout, writable and of floats: for anything else numba would compile anew
-    own: Any = np.array(to.centre), to.units, to.lines, *(np.array(one, float) for one in to[3:7])
-    whole = np.zeros((many, d + to.overshoots), object)
+    own: Any = np.array(to.centre), to.units, to.lines, *(np.array(part, float) for part in to[3:7])
+    totals = np.zeros((many, d + to.overshoots), object)
     digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
     for records, size in parts:
         for start in range(0, size.shape[1], BLOCK):
-            stop, sums = min(start + BLOCK, size.shape[1]), np.zeros(whole.shape, np.int64)
+            stop, sums = min(start + BLOCK, size.shape[1]), np.zeros(totals.shape, np.int64)
             _add_each(records, size, start, stop, PRODUCTS, paired, sums, digits, reach, *own)
-            whole += sums
-    return whole, digits
+            totals += sums
+    return totals, digits
 
 
 def of_digits(digits: NDArray[np.int64]) -> list[int]:
@@ -515,8 +515,8 @@ def clipped_means(
     Each is (Σ v, and if `paired` Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
     the last bit, `paired` or not; Σ h is `Clipping.overshoots` long.
     """
-    whole, digits = clipped_totals(parts, to, paired=paired)
-    means = (whole / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
+    totals, digits = clipped_totals(parts, to, paired=paired)
+    means = (totals / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
     many, d = to.units.shape
     if not paired:
         return list(means[:, :d])
@@ -538,9 +538,9 @@ def _quotients(digits: NDArray[np.int64], d: int, n: float, out: FloatArray) -> 
             product, rest = _two_product(high, first)
             rest += high * second + low * first
             product, rest = _two_sum(product, rest)
-            whole = product / n
-            back, error = _two_product(whole, n)
-            out[r, place] = (whole + ((product - back) - error + rest) / n) * 2.0**-80
+            quotient = product / n
+            back, error = _two_product(quotient, n)
+            out[r, place] = (quotient + ((product - back) - error + rest) / n) * 2.0**-80
 
 
 @compiled
@@ -568,10 +568,10 @@ def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
     """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them."""
     dim = len(first)
     weighed = map(int.__mul__, second, weights(dim, len(second) - dim * (dim + 1) // 2))
-    mean = [one / (per * PER_UNIT) for one in first]
-    found = np.array(mean + [one / per for one in weighed])  # of whole numbers: rounded once
-    found[dim:] /= float(PER_UNIT**2 * PER_WEIGHT)  # a power of two
-    return found
+    mean = [number / (per * PER_UNIT) for number in first]
+    means = np.array(mean + [number / per for number in weighed])  # of whole numbers: rounded once
+    means[dim:] /= float(PER_UNIT**2 * PER_WEIGHT)  # a power of two
+    return means
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:

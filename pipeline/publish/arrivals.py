@@ -172,16 +172,16 @@ class Unread(NamedTuple):
 
 
 def find_unread(
-    source: ImageSource | None, splits: Splits, ledger: Ledger, known: frozenset[bytes]
+    source: ImageSource | None, splits: Splits, ledger: Ledger, before: frozenset[bytes]
 ) -> Unread:
     """Return the images of files that are not known, as no night has taken up what is in them."""
     if source is None or source.read.sequential:
         return Unread(source)
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
-    is_new = [stamp not in known for stamp in stamps]
+    is_new = [stamp not in before for stamp in stamps]
     unread, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
-    return Unread(source.only(unread) if len(unread) else None, new, known.intersection(stamps))
+    return Unread(source.only(unread) if len(unread) else None, new, before.intersection(stamps))
 
 
 def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
@@ -194,5 +194,5 @@ def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:
         parts.append(map(source.masks.stamp, rows[:, np.newaxis]))
     if source.people is not None:
         parts.append(map(bytes, source.people[rows]))
-    known = map(b"".join, zip(*parts, strict=True))
-    return [hmac.digest(ledger.key, b"file\0" + one, "sha256")[:STAMP] for one in known]
+    keys = map(b"".join, zip(*parts, strict=True))
+    return [hmac.digest(ledger.key, b"file\0" + key, "sha256")[:STAMP] for key in keys]

@@ -182,18 +182,18 @@ class ReleaseConfig(Record):
                 f'not known, and {card.name} says unit = "person", which protects all images '
                 "of a person: leave images_per_person out"
             )
-        found = self.model_copy(update={"classes_per_person": classes})
-        found._pixels = pixel_rules(card)
-        return found
+        config = self.model_copy(update={"classes_per_person": classes})
+        config._pixels = pixel_rules(card)
+        return config
 
     @model_validator(mode="before")
     @classmethod
     def _takes_its_descriptor_s_manifold(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        known = DESCRIPTORS.get(str(fields.get("descriptor")))
+        spec = DESCRIPTORS.get(str(fields.get("descriptor")))
         return (
             fields
-            if known is None or known.manifold is None
-            else {"manifold": known.manifold} | fields
+            if spec is None or spec.manifold is None
+            else {"manifold": spec.manifold} | fields
         )
 
     @model_validator(mode="before")
@@ -328,12 +328,12 @@ class ReleaseConfig(Record):
 
     def check_unit(self, source: ImageSource) -> None:
         """Raise unless the privacy unit of the images is what is paid for."""
-        found = source.classes_per_person if source.unit == "person" else None
-        if found != self.classes_per_person:
+        limit = source.classes_per_person if source.unit == "person" else None
+        if limit != self.classes_per_person:
             raise MismatchError(
                 f"{self.dataset} protects one {self.unit} (classes_per_person = "
                 f"{self.classes_per_person}), and its kind, {source.card.kind}, reads it as one "
-                f"{source.unit} ({found}); leave `unit` out of the card, or use a kind that knows "
+                f"{source.unit} ({limit}); leave `unit` out of the card, or use a kind that knows "
                 "persons"
             )
 

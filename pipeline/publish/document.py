@@ -88,8 +88,8 @@ def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
             raise OutputError(f"cannot read {path} ({error.strerror}); {way}") from error
         reason = f"has {error.strerror}"
     else:
-        if (found := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
-            reason = f"has {found:,} values"
+        if (count := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
+            reason = f"has {count:,} values"
     if not reason:
         try:
             values = json.loads(content)
@@ -198,11 +198,11 @@ def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
 def read_stream(settings: SettingsPart) -> StreamMechanism:
     """Return the stream of a class that the settings of a document say."""
     assert settings.stream is not None
-    budget, known = budget_from(settings.definition, settings.budget), settings.domain
+    budget, domain = budget_from(settings.definition, settings.budget), settings.domain
     stream = settings.stream
     again = later_openings(stream.opening)
     plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
-    return StreamMechanism(plan, known, MANIFOLDS[settings.manifold](k=known.k))
+    return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
 
 
 def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
@@ -223,8 +223,8 @@ def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
     same = (document.horizon, document.coefficient_norm) == (horizon, column_norm(horizon))
     other = "" if same and set(stated) <= set(drawn) else "noise"
     for name, ours in stands_on(stream).items():
-        theirs = getattr(document, name)
-        if theirs.shape != ours.shape or not np.allclose(theirs, ours, rtol=0.0, atol=ROUNDING):
+        value = getattr(document, name)
+        if value.shape != ours.shape or not np.allclose(value, ours, rtol=0.0, atol=ROUNDING):
             other = other or name
     if other:
         raise OutputError(
@@ -380,26 +380,26 @@ def _is_taken(path: Path, content: bytes) -> bool:
     """Return whether `path`, or a file that goes with it, must be left to somebody else."""
     beside = [path, path.with_suffix(".parquet"), path.with_suffix(".html")]
     try:
-        if not all(_can_be_replaced(one) for one in beside if os.path.lexists(one)):
+        if not all(_can_be_replaced(place) for place in beside if os.path.lexists(place)):
             return True
-        found = path.read_bytes() if path.exists() else content
+        data = path.read_bytes() if path.exists() else content
     except OSError:  # it cannot even be looked at
         return True
-    return found != content and _is_whole(found)
+    return data != content and _is_whole(data)
 
 
 def _can_be_replaced(path: Path) -> bool:
     """Return whether there is a file that this user may replace, sticky folders included."""
-    found, folder = path.lstat(), path.parent.stat()
+    status, folder = path.lstat(), path.parent.stat()
     user = getattr(os, "geteuid", lambda: 0)()
-    owned = not folder.st_mode & stat.S_ISVTX or user in (0, found.st_uid, folder.st_uid)
-    return stat.S_ISREG(found.st_mode) and owned
+    owned = not folder.st_mode & stat.S_ISVTX or user in (0, status.st_uid, folder.st_uid)
+    return stat.S_ISREG(status.st_mode) and owned
 
 
-def _is_whole(found: bytes) -> bool:
+def _is_whole(content: bytes) -> bool:
     """Return whether a document is undamaged: of another release, or of another program."""
     try:
-        json.loads(found)
+        json.loads(content)
     except (ValueError, RecursionError):
         return False
     return True

@@ -134,7 +134,7 @@ class PublishedRun:
     def n(self) -> int:
         """Images or persons of all classes: where labels are secret their public number."""
         settings = self.document.settings
-        return settings.total or 0 if settings.secret else sum(one.n for one in self.classes)
+        return settings.total or 0 if settings.secret else sum(row.n for row in self.classes)
 
     @property
     def digest(self) -> str:
@@ -165,7 +165,7 @@ class Series:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes."""
-        return tuple(one.name for one in self.runs[-1].classes)
+        return tuple(row.name for row in self.runs[-1].classes)
 
     @property
     def horizon(self) -> int | None:
@@ -199,11 +199,11 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
         if (document := read_committed(content)) is None:
             others += 1
         else:
-            found = PublishedRun(place, document, content)
+            run = PublishedRun(place, document, content)
             settings = document.settings
             classes = [(label, name) for label, name, *_ in settings.classes]
             alike = repr(([getattr(settings, key) for key in ALIKE], classes))
-            grouped.setdefault(alike, []).append(found)
+            grouped.setdefault(alike, []).append(run)
     if not grouped:
         raise LedgerError(
             f"{population!r} has no release yet, so there is no history to show; "
@@ -218,23 +218,23 @@ def read_alone(document: Document) -> Series:
     return _series([PublishedRun(1, document, b"")])
 
 
-def _series(found: Sequence[PublishedRun]) -> Series:
+def _series(runs: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
-    settings = found[-1].document.settings
+    settings = runs[-1].document.settings
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        unread = (_class_runs(run.document, None) for run in found)
-        return Series(_with_classes(found, unread), ())
+        unread = (_class_runs(run.document, None) for run in runs)
+        return Series(_with_classes(runs, unread), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
-    documents = [run.document for run in found]
-    step = math.ceil(len(found) / SHOWN) if isinstance(documents[-1], NightDocument) else 1
-    shown = range(len(found), 0, -step)
+    documents = [run.document for run in runs]
+    step = math.ceil(len(runs) / SHOWN) if isinstance(documents[-1], NightDocument) else 1
+    shown = range(len(runs), 0, -step)
     means = night_means(documents, shown, axes_of(settings, manifold), manifold)
     read = partial(read_terms, terms, manifold=manifold)
     classes = (
         _class_runs(document, means.get(place), read) for place, document in enumerate(documents, 1)
     )
-    return Series(_with_classes(found, classes), terms)
+    return Series(_with_classes(runs, classes), terms)
 
 
 def _with_classes(
@@ -258,20 +258,20 @@ def _class_runs(
 
 
 def _class_run(
-    document: Document, row: ClassEntry, seen: "NightMean", read: Callable[..., tuple[Reading, ...]]
+    document: Document, row: ClassEntry, mean: "NightMean", read: Callable[..., tuple[Reading, ...]]
 ) -> ClassRun:
     """Return what a document says of a class, and of its last nights."""
     usable, windows = is_usable(row), tuple[tuple[WindowPart, Mean], ...]()
     if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
         usable = usable or row.joined is not None
-        windows = window_means(document, row, seen.bias, seen.mean.point) if usable else ()
+        windows = window_means(document, row, mean.bias, mean.mean.point) if usable else ()
     readings = tuple(
-        WindowReadings(part.nights, part.first, part.n, part.n_sd, read(mean, widest=NARROWER))
-        for part, mean in windows
+        WindowReadings(part.nights, part.first, part.n, part.n_sd, read(estimate, widest=NARROWER))
+        for part, estimate in windows
     )
-    terms = read(seen.mean if usable else NONE)
+    terms = read(mean.mean if usable else NONE)
     name, n_sd = row.class_name, row.n_sd
-    return ClassRun(name, seen.n, n_sd, usable, seen.mean, terms, readings, seen.changes)
+    return ClassRun(name, mean.n, n_sd, usable, mean.mean, terms, readings, mean.changes)
 
 
 class NightMean(NamedTuple):
@@ -339,28 +339,28 @@ def window_means(
     )
 
 
-def class_mean(found: ClassHistory, night: int, row: NightClassPart) -> NightMean:
+def class_mean(history: ClassHistory, night: int, row: NightClassPart) -> NightMean:
     """Return the mean of a class up to a night, that of the streams before it included.
 
     `row` is what the night's document says of it.
     """
-    stream, past = found.stream, split_epochs(found.stream, found.nights[:night])
-    last = WINDOWS if night == len(found.nights) else ()
-    changes = tuple(window_test(stream, found.nights, past, nights) for nights in last)
+    stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
+    last = WINDOWS if night == len(history.nights) else ()
+    changes = tuple(window_test(stream, history.nights, past, nights) for nights in last)
     bias, joined = _bias(stream, past), row.joined
     estimate = read_estimate(joined, stream) if joined else _cumulative_mean(stream, past)
     if estimate is None:
         return NightMean(row.n, NONE, bias, changes)
     mean = Mean(estimate.offset, estimate.covariance + bias)
     if not joined and (error := stream_error(stream, past, stated_biases)) is not None:
-        hidden = any(one.clipped > CLIPPED for one in error.moments)
+        hidden = any(moments.clipped > CLIPPED for moments in error.moments)
         mean = Mean(estimate.offset, None if hidden else error.sample)
     return NightMean(estimate.n, mean, bias, changes)
 
 
 def stated_biases(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
     """Return what clipping is predicted to do to a mean of parts, each by itself."""
-    both = [share**2 * stated_bias(one) for one, share in zip(parts, shares, strict=True)]
+    both = [share**2 * stated_bias(part) for part, share in zip(parts, shares, strict=True)]
     return np.asarray(np.sum(both, axis=0))
 
 

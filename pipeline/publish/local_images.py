@@ -109,9 +109,9 @@ class MatchedImages:
     def p_values(self) -> dict[str, float]:
         """Those of the classes that were tested."""
         return {
-            name: one.result.p_value
-            for name, one in self.classes.items()
-            if one.result is not None and not one.untested
+            name: entry.result.p_value
+            for name, entry in self.classes.items()
+            if entry.result is not None and not entry.untested
         }
 
     @property
@@ -127,12 +127,12 @@ class MatchedImages:
     @property
     def untested(self) -> dict[str, str]:
         """Why classes were not tested."""
-        return {name: one.untested for name, one in self.classes.items() if one.untested}
+        return {name: entry.untested for name, entry in self.classes.items() if entry.untested}
 
     @property
     def images(self) -> list[tuple[str, str, float]]:
         """Class, file and percentile of each image, the farthest of all first."""
-        rows = [(name, *image) for name, one in self.classes.items() for image in one.images]
+        rows = [(name, *image) for name, entry in self.classes.items() for image in entry.images]
         return sorted(rows, key=lambda row: -row[2])
 
 
@@ -233,10 +233,10 @@ def _check_same(document: Path, settings: SettingsPart, dataset: str, source: Im
         "unit": source.unit,
     }
     for name, value in (ours | pixel_rules(source.card)).items():
-        theirs = getattr(settings, name)
-        if value != theirs is not None:
+        setting = getattr(settings, name)
+        if value != setting is not None:
             raise ConfigError(
-                f"{document} has {name} = {theirs!r}, {dataset} has {value!r}; match images that "
+                f"{document} has {name} = {setting!r}, {dataset} has {value!r}; match images that "
                 "are prepared as those of the release"
             )
 

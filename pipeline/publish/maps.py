@@ -72,16 +72,16 @@ class MapsDocument(BaseModel):
     def require_same(self, path: Path, **settings: Any) -> None:
         """Raise `MismatchError` unless the maps were made of such descriptors."""
         for key, ours in settings.items():
-            if (theirs := getattr(self, key)) != ours:
+            if (value := getattr(self, key)) != ours:
                 raise MismatchError(
-                    f"{path} was made of releases with {key} = {theirs!r}, found {ours!r} here; "
+                    f"{path} was made of releases with {key} = {value!r}, found {ours!r} here; "
                     "describe the images as the releases were"
                 )
 
 
-def write_maps(several: Several, found: Harmonisation, path: Path) -> Path:
+def write_maps(several: Several, maps: Harmonisation, path: Path) -> Path:
     """Write the maps of some releases; return the path."""
-    space = chart_of(found.manifold)
+    space = chart_of(maps.manifold)
     first = several.given[0].settings
     sites = [
         SitePart.model_construct(
@@ -89,14 +89,14 @@ def write_maps(several: Several, found: Harmonisation, path: Path) -> Path:
             name=name,
             digest=given.digest,
         )
-        for (name, site), given in zip(found.sites.items(), several.given, strict=True)
+        for (name, site), given in zip(maps.sites.items(), several.given, strict=True)
     ]
     document = MapsDocument.model_construct(
         **{key: getattr(first, key) for key in SAME_MEANS},
         classes=list(several.classes),
-        weights=found.weights,
-        base=space.log(space.origin, found.base),
-        common=found.common,
+        weights=maps.weights,
+        base=space.log(space.origin, maps.base),
+        common=maps.common,
         sites=sites,
     )
     content = json.dumps(document.model_dump(warnings=False), allow_nan=False)
@@ -119,13 +119,13 @@ def read_maps(path: Path) -> MapsDocument:
     what, way = "file of maps", "give what `covdp harmonise` wrote"
     _, values = foreign_json(path, what, way)
     try:
-        found = MapsDocument.model_validate(values)
+        document = MapsDocument.model_validate(values)
     except ValidationError as error:
         reason = first_fault(error)
     else:
-        reason = next(_faults(found), "")
+        reason = next(_faults(document), "")
         if not reason:
-            return found
+            return document
     raise ConfigError(f"{path} is no {what} ({reason}); {way}, unchanged")
 
 

@@ -186,8 +186,8 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
         return 0
     if source.people is None:
         sums = last_sums(ledger, status, mechanism_of(status.stream.query))
-        known = sums.stamps if sums else frozenset[bytes]()
-        return len(find_unread(source, config.splits, ledger, known).stamps)
+        stamps = sums.stamps if sums else frozenset[bytes]()
+        return len(find_unread(source, config.splits, ledger, stamps).stamps)
     rows = source.select(config.splits).rows
     persons = {bytes(person) for person in source.people[rows]}
     return entered_on(ledger, status.stream, tuple(persons)).count(None)
@@ -217,7 +217,7 @@ def _context(
         group=config.group,
         classes=config.classes_per_person or 1,
         follows=config.stream.follows,
-        known=None if status is None else status.stream,
+        row=None if status is None else status.stream,
     )
     now = status or _read_status(config, ledger)
     return NightContext(ledger, now, public, mechanism, source)
@@ -293,8 +293,8 @@ def _reserve(
     ledger, status, config = night.ledger, night.status, night.public.config
     begun = status.unfinished.night if status.unfinished else None
     before = last_sums(ledger, status, night.mechanism)
-    known = before.stamps if before else frozenset[bytes]()
-    unread = redact_images(config.dataset, find_unread, night.source, config.splits, ledger, known)
+    stamps = before.stamps if before else frozenset[bytes]()
+    unread = redact_images(config.dataset, find_unread, night.source, config.splits, ledger, stamps)
     present = redact_images(config.dataset, _read_arrivals, night.public, unread.source, place)
     present = present.sealed(ledger) if config.secret or config.unit == "person" else present
     entered = entered_on(ledger, status.stream, present.units)
@@ -416,12 +416,12 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files as it did when the stream was opened."""
-    found = rendering_settings(find_card(config.dataset))
-    for key in sorted(found.keys() | then.keys()):
-        if found.get(key) != then.get(key):
+    now = rendering_settings(find_card(config.dataset))
+    for key in sorted(now.keys() | then.keys()):
+        if now.get(key) != then.get(key):
             settings = [
-                f"{key} = {json.dumps(one[key])}" if key in one else f"no {key}"
-                for one in (then, found)
+                f"{key} = {json.dumps(rules[key])}" if key in rules else f"no {key}"
+                for rules in (then, now)
             ]
             raise MismatchError(
                 "all nights of a stream add up images that were made of files in one way: the card "
@@ -438,15 +438,15 @@ def public_of(
     card = find_card(config.dataset)
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
     if source is not None:
-        known = domain_for(config, source)
+        domain = domain_for(config, source)
     elif status is not None:
-        known = read_settings(json.loads(status.stream.query)).domain
+        domain = read_settings(json.loads(status.stream.query)).domain
     else:
         raise MismatchError(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
             "their size; nothing was charged"
         )
-    return Public(config, known, classes)
+    return Public(config, domain, classes)
 
 
 def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
@@ -512,8 +512,8 @@ def read_past(
         document = _document(status.last.result)
         check_drawn(document, mechanism)
         histories = tuple(
-            replace(found, nights=(*found.nights, read_night(document, row)))
-            for found, row in zip(sums.histories, document.classes, strict=True)
+            replace(history, nights=(*history.nights, read_night(document, row)))
+            for history, row in zip(sums.histories, document.classes, strict=True)
         )
         return histories, sums.after
     histories = read_histories(_documents(ledger, status.stream))
@@ -525,8 +525,8 @@ def read_past(
             "open a stream of another name, which is charged"
         )
     return histories, tuple(
-        _made_again(found, points, np.array([entered[i] or 0 for i in owner]))
-        for found, points, owner in zip(histories, present.points, present.owners, strict=True)
+        _made_again(history, points, np.array([entered[i] or 0 for i in owner]))
+        for history, points, owner in zip(histories, present.points, present.owners, strict=True)
     )
 
 
@@ -537,29 +537,29 @@ def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) 
     return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
 
 
-def _made_again(found: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
+def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
     """Return the private sums of a class, of privacy units that entered on these nights."""
-    stream, private = found.stream, empty_state(found.stream.space.dim)
-    for night in found.nights:
+    stream, private = history.stream, empty_state(history.stream.space.dim)
+    for night in history.nights:
         units = points[entered == night.night]
         total = night.units if stream.plan.secret else None
-        before = found.nights[: night.night - 1]
+        before = history.nights[: night.night - 1]
         private = add_units(stream, before, private, units, total=total)
     return private
 
 
 def check_follows(query: str, ledger: Ledger) -> None:
     """Raise unless the stream that a new one follows is of the same means."""
-    mine = json.loads(query)
-    before = _stream_before(read_settings(mine), ledger)
+    spec = json.loads(query)
+    before = _stream_before(read_settings(spec), ledger)
     if before is None:
         return
     others = json.loads(before.query)
     for key in sorted(SHARED):
-        if mine.get(key) != others.get(key):
+        if spec.get(key) != others.get(key):
             raise MismatchError(
                 f"a stream goes on with the means of the one that it follows, so {key} must be "
-                f"{others.get(key)!r} as in {before.name!r}, found {mine.get(key)!r}; set it back, "
+                f"{others.get(key)!r} as in {before.name!r}, found {spec.get(key)!r}; set it back, "
                 "or leave follows out and pay for a stream of its own"
             )
 
@@ -570,11 +570,11 @@ def _followed(settings: SettingsPart, ledger: Ledger) -> Mapping[str, Cumulative
     if before is None:
         return {}
     means = {}
-    for found in read_histories(_documents(ledger, before)):
-        own = cumulative_mean(found.stream, found.nights)
-        both = [one for one in (found.before, own) if one is not None]
+    for history in read_histories(_documents(ledger, before)):
+        own = cumulative_mean(history.stream, history.nights)
+        both = [mean for mean in (history.before, own) if mean is not None]
         if both:
-            means[found.name] = join_streams(found.stream, *both)
+            means[history.name] = join_streams(history.stream, *both)
     return means
 
 
@@ -582,13 +582,13 @@ def _stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | No
     follows = settings.stream and settings.stream.follows
     if not follows:
         return None
-    found = stream_named(ledger, settings.population, follows)
-    if found is None:
+    stream = stream_named(ledger, settings.population, follows)
+    if stream is None:
         raise LedgerError(
             f"{settings.population!r} has no stream {follows!r} to follow; correct "
             "follows, or leave it out and pay for a stream of its own"
         )
-    return found
+    return stream
 
 
 def _documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument]:
@@ -668,9 +668,9 @@ def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
     )
 
 
-def _why_not(found: ClassHistory) -> str:
+def _why_not(history: ClassHistory) -> str:
     """Say why there is no mean yet, and when there will be one."""
-    plan, past = found.stream.plan, split_epochs(found.stream, found.nights)
+    plan, past = history.stream.plan, split_epochs(history.stream, history.nights)
     return (
         f"no mean yet: the {size_in_words(past.waiting, past.waiting_sd)} so far are held back "
         f"until there are {plan.first_mean}, as a mean of fewer would be noise, and what they pay "
@@ -678,17 +678,17 @@ def _why_not(found: ClassHistory) -> str:
     )
 
 
-def _window(found: ClassHistory, nights: int) -> WindowPart | None:
+def _window(history: ClassHistory, nights: int) -> WindowPart | None:
     """Return the mean of the last nights, and the exact variances of its noise along `axes`.
 
     With A the rows of `axes`, the covariance of `coordinates` is Aᵀ·diag(`variances`)·A. Where
     labels are secret it is not, by the noise of the counts, and is stated besides.
     """
-    window = window_mean(found.stream, found.nights, nights)
+    window = window_mean(history.stream, history.nights, nights)
     if window is None:
         return None
-    into = found.stream.frame.to_axes
-    secret = found.stream.plan.secret
+    into = history.stream.frame.to_axes
+    secret = history.stream.plan.secret
     noise: dict[str, Any] = {"n_sd": window.n_sd, "covariance": window.covariance} if secret else {}
     return WindowPart.model_construct(
         nights=nights,
@@ -707,7 +707,7 @@ def _statement(
 ) -> list[tuple[str, str]]:
     """Return titles and texts: what one unit pays, for how long, and what everybody may know."""
     config, unit = public.config, public.config.unit
-    last = {found.name: found.nights[-1] for found in classes}
+    last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - held.night
     follows = None if config.stream is None else config.stream.follows
     statement = privacy_statement(

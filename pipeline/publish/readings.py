@@ -102,12 +102,12 @@ def read_terms(
             for term in terms
         )
     try:
-        found = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold, mean.near)
+        values = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold, mean.near)
     except (
         DomainError
     ):  # noise of any size: positive definite but for rounding, without a logarithm
         return tuple(Reading(term, None, None, None) for term in terms)
-    return tuple(_reading(term, *seen, widest) for term, seen in found)
+    return tuple(_reading(term, *estimate, widest) for term, estimate in values)
 
 
 def _on_scales(
@@ -123,13 +123,13 @@ def _on_scales(
     start, space = place if base is None or manifold.flat else base, chart_of(manifold)
     steps = STEP * np.eye(manifold.dim)
     near_by = space.exp(start, space.log(start, place) + np.stack([steps, -steps]))
-    around, matrix, found = from_chart(manifold, near_by), from_chart(manifold, point), []
+    around, matrix, values = from_chart(manifold, near_by), from_chart(manifold, point), []
     for term in terms:
         ahead, behind = term.scaled(around)
         gradient = (ahead - behind) / (2.0 * STEP)
         deviation = math.sqrt(float(gradient @ covariance @ gradient))
-        found.append((term, (float(term.scaled(matrix)), deviation)))
-    return found
+        values.append((term, (float(term.scaled(matrix)), deviation)))
+    return values
 
 
 def _reading(term: Term, centre: float, deviation: float, widest: float) -> Reading:
@@ -165,16 +165,16 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     return Mean(point, _stated(row.observed), row.noisy_moments.base)
 
 
-def _stated(seen: NoisyMoments) -> FloatArray | None:
+def _stated(moments: NoisyMoments) -> FloatArray | None:
     """Return the covariance of noise and bias; None where too many records are clipped."""
-    if seen.clipped > CLIPPED:
+    if moments.clipped > CLIPPED:
         return None
-    return np.asarray(seen.noise + stated_bias(seen))
+    return np.asarray(moments.noise + stated_bias(moments))
 
 
-def stated_bias(seen: NoisyMoments) -> FloatArray:
+def stated_bias(moments: NoisyMoments) -> FloatArray:
     """Return what clipping may do to the mean of a class, as a covariance; see `of_bias`."""
-    return of_bias(seen.bias_line, seen.bias_rest, seen.axes, seen.lines)
+    return of_bias(moments.bias_line, moments.bias_rest, moments.axes, moments.lines)
 
 
 def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:

@@ -97,15 +97,15 @@ class Several(NamedTuple):
     def together(self) -> Budget | None:
         """What they promise to a person who is in all; None where definitions differ."""
         try:
-            return compose([one.settings.promise for one in self.given])
+            return compose([part.settings.promise for part in self.given])
         except PrivacyError:
             return None
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Populations that more than one of them is about."""
-        found = [one.settings.population for one in self.given]
-        return tuple(name for name in dict.fromkeys(found) if found.count(name) > 1)
+        names = [part.settings.population for part in self.given]
+        return tuple(name for name in dict.fromkeys(names) if names.count(name) > 1)
 
     @property
     def doubt(self) -> str:
@@ -143,20 +143,20 @@ def read_several(
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
     given = tuple(read_given(path, window) for path in paths)
     first = given[0]
-    for one, other in combinations(given, 2):
-        if one.stream and one.stream == other.stream:
+    for item, other in combinations(given, 2):
+        if item.stream and item.stream == other.stream:
             raise ConfigError(
-                f"{one.path} and {other.path} are nights of one stream, which share their images; "
+                f"{item.path} and {other.path} are nights of one stream, which share their images; "
                 "`covdp history` tests the last nights of a stream against those before"
             )
-    for one, other in combinations(given, 2) if distinct else ():
-        if any(row in _rows(other) for row in _rows(one)):
+    for item, other in combinations(given, 2) if distinct else ():
+        if any(row in _rows(other) for row in _rows(item)):
             raise ConfigError(
-                f"{one.path} and {other.path} are one release, whose people would count "
+                f"{item.path} and {other.path} are one release, whose people would count "
                 "twice; give each once"
             )
     for name in (*SAME_MEANS, "unit", *PIXEL_RULES):
-        values = [(one.path, getattr(one.settings, name)) for one in given]
+        values = [(part.path, getattr(part.settings, name)) for part in given]
         stated = [(path, value) for path, value in values if value is not None]
         for path, value in stated[1:]:
             if value != stated[0][1]:
@@ -165,8 +165,8 @@ def read_several(
                     "both with the same settings"
                 )
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
-        for one in given:
-            check_sides(one.path, one.document, kind.k)
+        for item in given:
+            check_sides(item.path, item.document, kind.k)
     classes, waiting = _common_classes(given)
     return Several(given, _names(given), classes, waiting)
 
@@ -175,9 +175,9 @@ def _common_classes(
     given: Sequence[Given],
 ) -> tuple[dict[str, list[ClassEntry | NightClassPart]], tuple[str, ...]]:
     """Return the classes with a mean in all documents, and those that some have no mean of."""
-    rows = [{row.class_name: row for row in one.document.classes} for one in given]
-    both = [name for name in rows[0] if all(name in one for one in rows)]
-    names = [name for name in both if all(one[name].coordinates is not None for one in rows)]
+    rows = [{row.class_name: row for row in part.document.classes} for part in given]
+    both = [name for name in rows[0] if all(name in table for table in rows)]
+    names = [name for name in both if all(table[name].coordinates is not None for table in rows)]
     if not both:
         raise ConfigError(
             f"no class stands in all documents: {', '.join(map(repr, rows[0]))} in "
@@ -185,8 +185,8 @@ def _common_classes(
         )
     if not names:
         without = [
-            f"{one.path} has none of {', '.join(map(repr, missing))}"
-            for one, row in zip(given, rows, strict=True)
+            f"{part.path} has none of {', '.join(map(repr, missing))}"
+            for part, row in zip(given, rows, strict=True)
             if (missing := [name for name in both if row[name].coordinates is None])
         ]
         raise ConfigError(
@@ -194,7 +194,7 @@ def _common_classes(
             "release of more images"
         )
     waiting = tuple(name for name in both if name not in names)
-    return {name: [one[name] for one in rows] for name in names}, waiting
+    return {name: [table[name] for table in rows] for name in names}, waiting
 
 
 def read_given(path: Path, window: int | None) -> Given:
@@ -211,9 +211,9 @@ def read_given(path: Path, window: int | None) -> Given:
     if isinstance(document, NightDocument) and window is not None:
         rows = [_of_window(row, document.axes, window) for row in document.classes]
         if not any(row.coordinates is not None for row in rows):
-            known = {str(part.nights): None for row in document.classes for part in row.windows}
+            lengths = {str(part.nights): None for row in document.classes for part in row.windows}
             raise ConfigError(
-                f"{path} has no window of {window} nights, found {', '.join(known) or 'none'}; "
+                f"{path} has no window of {window} nights, found {', '.join(lengths) or 'none'}; "
                 "choose one of these, or leave --window out for all nights so far"
             )
         settings = document.settings.model_copy(update={"total": None})  # of nights before, too
@@ -234,15 +234,15 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     if part is None or certainty is None or not part.n:
         return row.model_copy(update=nothing)
     epochs = certainty.parts[1:]
-    ends = [*(one.first for one in epochs[1:]), part.last + 1]
-    counts = [end - max(one.first, part.first) for one, end in zip(epochs, ends, strict=True)]
+    ends = [*(epoch.first for epoch in epochs[1:]), part.last + 1]
+    counts = [end - max(epoch.first, part.first) for epoch, end in zip(epochs, ends, strict=True)]
     several = sum(max(count, 0) for count in counts)
     parts = [
-        one.model_copy(update={"share": count / several})
-        for one, count in zip(epochs, counts, strict=True)
+        epoch.model_copy(update={"share": count / several})
+        for epoch, count in zip(epochs, counts, strict=True)
         if count > 0
     ]
-    bias = pooled_clipping([one.observed for one in parts], [one.share for one in parts])
+    bias = pooled_clipping([epoch.observed for epoch in parts], [epoch.share for epoch in parts])
     sample = part.noise(axes) + bias
     both: dict[str, Any] = {"sample": sample, "population": None, "parts": parts}
     if certainty.population is not None:
@@ -265,7 +265,7 @@ def _rows(given: Given) -> list[dict[str, Any]]:
 
 def _names(given: Sequence[Given]) -> tuple[str, ...]:
     """Return what each release is called: by its name, its run too or its number if it must."""
-    short = [one.name for one in given]
-    long = [f"{name}, {one.settings.run_key}" for name, one in zip(short, given, strict=True)]
+    short = [part.name for part in given]
+    long = [f"{name}, {part.settings.run_key}" for name, part in zip(short, given, strict=True)]
     numbered = [f"{number}: {name}" for number, name in enumerate(long, 1)]
     return tuple(next(names for names in (short, long, numbered) if len({*names}) == len(names)))

@@ -201,10 +201,10 @@ def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
 
 def _rows(values: Iterable[FloatArray | None]) -> FloatArray:
     """Return what nights released as rows, of NaN where there was nothing."""
-    known = list(values)
-    width = max((len(value) for value in known if value is not None), default=0)
-    rows = np.full((len(known), width), np.nan)
-    for row, value in zip(rows, known, strict=True):
+    vectors = list(values)
+    width = max((len(value) for value in vectors if value is not None), default=0)
+    rows = np.full((len(vectors), width), np.nan)
+    for row, value in zip(rows, vectors, strict=True):
         if value is not None:
             row[:] = value
     return rows

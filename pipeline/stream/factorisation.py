@@ -52,11 +52,11 @@ def integer_weights(horizon: int) -> tuple[int, ...]:
             f"a horizon must be a whole number of nights, at least 1, found {horizon!r}; "
             "3650 is ten years"
         )
-    found, c = list[int](), WEIGHT_UNIT << GUARD_BITS
+    weights, c = list[int](), WEIGHT_UNIT << GUARD_BITS
     for k in range(1, int(horizon) + 1):
-        found.append((c + (1 << (GUARD_BITS - 1))) >> GUARD_BITS)
+        weights.append((c + (1 << (GUARD_BITS - 1))) >> GUARD_BITS)
         c = c * (2 * k - 1) // (2 * k)
-    return tuple(found)
+    return tuple(weights)
 
 
 def coefficients(horizon: int) -> FloatArray:
@@ -87,9 +87,9 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
     return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
 
 
-def from_limbs(whole: Limbs) -> list[int]:
+def from_limbs(digits: Limbs) -> list[int]:
     """Return the numbers that limbs are of, (m, `LIMBS`)."""
-    return [int.from_bytes(number.tobytes(), "little", signed=True) for number in whole]
+    return [int.from_bytes(number.tobytes(), "little", signed=True) for number in digits]
 
 
 @repeatable

@@ -321,9 +321,9 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
     openings, secret, since = list[OpeningPart](), stream.plan.secret, 0
     for place, night in enumerate(history, 1):
         if (opened := night.opened) is not None:
-            n = sum(one.units for one in history[since:place])
-            known = (opened.observed.n, float(opened.observed.n_sd)) if secret else (n, 0.0)
-            openings.append(OpeningPart(place, opened, *known))
+            n = sum(row.units for row in history[since:place])
+            count = (opened.observed.n, float(opened.observed.n_sd)) if secret else (n, 0.0)
+            openings.append(OpeningPart(place, opened, *count))
             since = place
     later = history[since:]
     starts = [i for i, night in enumerate(later) if night.epoch]
@@ -345,8 +345,8 @@ def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     if stream.plan.secret:
         counts = np.array([night.count for night in nights], np.float64)
         sigma = stream.noise_of_sum(stream.steps[2].sigma, len(counts)) / COUNT_UNIT
-        found = released_count(float(sum_of(stream, counts)), sigma, n)
-        n, n_sd = int(found.divisor[0]), float(found.sd[0])
+        estimate = released_count(float(sum_of(stream, counts)), sigma, n)
+        n, n_sd = int(estimate.divisor[0]), float(estimate.sd[0])
     return EpochNights(tuple(nights), counts, n, n_sd)
 
 
@@ -388,16 +388,16 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
         Before the opening.
     """
     past = split_epochs(stream, history)
-    found, opened = _cumulative_mean(stream, past), past.opened
-    if found is None or opened is None:
+    mean, opened = _cumulative_mean(stream, past), past.opened
+    if mean is None or opened is None:
         raise ConfigError("an epoch begins after the opening; hold the records back until then")
     shells, around = opened.shells, opened.offset
     if past.segments and past.segments[-1].n:
         shells, around = _shells(stream, past.segments[-1]), past.segments[-1].epoch.centre
     slack = (past.n_sd / past.n) ** 2
     survey, filled, _ = _histograms(stream, past, shells, around, slack)
-    more, left = (AIM - 1.0) * found.n, stream.plan.horizon - len(history)
-    nights = max(1, min(left, round(more / found.n * len(history))))
+    more, left = (AIM - 1.0) * mean.n, stream.plan.horizon - len(history)
+    nights = max(1, min(left, round(more / mean.n * len(history))))
     sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
     secret = stream.plan.secret
     count_error = sigma / COUNT_UNIT if secret else 0.0
@@ -417,7 +417,7 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
         doubt=0.0,  # what curvature makes of it is nothing here
         count_error=count_error,
     )
-    return Epoch(len(history) + 1, found.offset, clip)
+    return Epoch(len(history) + 1, mean.offset, clip)
 
 
 def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
@@ -593,7 +593,7 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
     """
     if past.opened is None:
         return None
-    parts = [Part(one.n, one.release.offset, one.release.belief) for one in past.openings]
+    parts = [Part(part.n, part.release.offset, part.release.belief) for part in past.openings]
     parts += [_observed(stream, segment) for segment in past.segments if segment.n]
     clip = past.segments[-1].epoch.clip if past.segments else None
     return parts, stream.spread(clip)
@@ -607,11 +607,11 @@ def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> Cumulat
     ConfigError
         When there is none, or one is of another geometry.
     """
-    if not estimates or any(found.space != stream.space for found in estimates):
+    if not estimates or any(estimate.space != stream.space for estimate in estimates):
         raise ConfigError("streams of one geometry are joined, one or more; take others apart")
-    parts = [Part(found.n, found.offset, found.covariance) for found in estimates]
-    weights = [found.n for found in estimates]
-    spread = np.average([found.spread for found in estimates], axis=0, weights=weights)
+    parts = [Part(estimate.n, estimate.offset, estimate.covariance) for estimate in estimates]
+    weights = [estimate.n for estimate in estimates]
+    spread = np.average([estimate.spread for estimate in estimates], axis=0, weights=weights)
     return _pool(stream, parts, spread)
 
 
@@ -676,27 +676,27 @@ def window_between(
 
 
 def covariance_of(
-    stream: StreamMechanism, history: Sequence[Night], one: WindowMean, other: WindowMean
+    stream: StreamMechanism, history: Sequence[Night], first: WindowMean, other: WindowMean
 ) -> FloatArray:
     """Return the covariance of the noise of two windows of a history, (d, d), exactly.
 
     They share the noise of the nights before them: neighbouring windows are correlated.
     """
-    found = np.zeros((stream.space.dim, stream.space.dim))
+    covariance = np.zeros((stream.space.dim, stream.space.dim))
     for place, (segment, row, column) in enumerate(
-        zip(split_epochs(stream, history).segments, one.rows, other.rows, strict=False)
+        zip(split_epochs(stream, history).segments, first.rows, other.rows, strict=False)
     ):
         few = min(len(row), len(column))
         noise = _noise(stream, segment)
         if stream.plan.secret:
-            noise = noise + _count_noise(stream, one.ways[place], other.ways[place])
-        found += float(row[:few] @ column[:few]) * noise
-    return found
+            noise = noise + _count_noise(stream, first.ways[place], other.ways[place])
+        covariance += float(row[:few] @ column[:few]) * noise
+    return covariance
 
 
-def _count_noise(stream: StreamMechanism, one: FloatArray, other: FloatArray) -> FloatArray:
+def _count_noise(stream: StreamMechanism, first: FloatArray, other: FloatArray) -> FloatArray:
     """Return what the noise of one night's count adds to the covariance of two sums, (d, d)."""
-    return (stream.steps[2].sigma / COUNT_UNIT) ** 2 * np.outer(one, other)
+    return (stream.steps[2].sigma / COUNT_UNIT) ** 2 * np.outer(first, other)
 
 
 def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
@@ -713,15 +713,15 @@ def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
 def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     """Return where a record is whose vector is 0."""
     epoch, frame = segment.epoch, stream.frame
-    found = np.zeros(stream.space.dim)
-    found[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
-    return np.asarray(epoch.centre + found @ frame.from_axes)
+    middle = np.zeros(stream.space.dim)
+    middle[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
+    return np.asarray(epoch.centre + middle @ frame.from_axes)
 
 
 def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
     epoch, n = segment.epoch, segment.n
-    found, covariance = observe(
+    mean, covariance = observe(
         sum_of(stream, segment.w) / n,
         epoch.clip,
         stream.frame,
@@ -730,14 +730,14 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
         sigma=stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / n,
         relative=segment.relative,
     )
-    return Part(n, epoch.centre + found, covariance)
+    return Part(n, epoch.centre + mean, covariance)
 
 
 def _pool(stream: StreamMechanism, parts: Sequence[Part], spread: FloatArray) -> CumulativeMean:
     """Return the mean of the records of all parts, by precision, inside the region; see `pool`."""
-    found, n, inside = (
+    result, n, inside = (
         pool(parts, spread),
         sum(part.n for part in parts),
         stream.feasible_set.inside,
     )
-    return CumulativeMean(stream.space, inside(found.mean), found.of_units, n, spread)
+    return CumulativeMean(stream.space, inside(result.mean), result.of_units, n, spread)

@@ -192,8 +192,8 @@ def draw_count(
     if len(after.counts) != night.night - since:
         raise _foreign_sums(past, after)
     (step,) = stream.count_steps
-    found = noise(after.count, step.sigma, step.sensitivity)
-    counted = replace(night, count=float(found.vector[0]) * SQRT2, rhos=(found.rho,))
+    result = noise(after.count, step.sigma, step.sensitivity)
+    counted = replace(night, count=float(result.vector[0]) * SQRT2, rhos=(result.rho,))
     waiting = waiting_count(stream, [*history[since:], counted]).value[0]
     return counted, stream.plan.opens(past.n + waiting, past.n if past.openings else None)
 
@@ -300,11 +300,11 @@ def _add_row(
 def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs, Limbs]:
     """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
     frame = stream.frame
-    seen = to_frame(stream.space, frame, stream.centre, placed)
+    coordinates = to_frame(stream.space, frame, stream.centre, placed)
     to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
-    part = as_repetition(seen, sizes(seen, to.centre, frame.lines))
+    part = as_repetition(coordinates, sizes(coordinates, to.centre, frame.lines))
     (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1])
-    bins = survey_counts(seen, *stream.bins)
+    bins = survey_counts(coordinates, *stream.bins)
     (sums,), (digits,) = clipped_totals([part], to.as_repetition())
     return to_limbs(bins.tolist()), to_limbs(counts.tolist()), to_limbs([*sums, *of_digits(digits)])
 

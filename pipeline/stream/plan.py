@@ -225,11 +225,11 @@ def later_openings(opening: float) -> tuple[float, ...]:
     first look had: by a twentieth, or by a quarter where it had 60 of 300. Nights clipped by what
     the first look found would have noise that is wider by ‖c‖_H·‖c‖_t as well.
     """
-    found = list[float]()
+    openings = list[float]()
     while opening < SURE_OPENING:
         opening = min(AGAIN * opening, OPENING)
-        found.append(opening)
-    return tuple(found)
+        openings.append(opening)
+    return tuple(openings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.tools.components
 	@$(BIN)/python -m tests.tools.once
-	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal  # of two cores: two of four wait
+	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal  # of two cores: one of three waits
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \

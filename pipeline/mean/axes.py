@@ -197,7 +197,7 @@ def column(numbers: Numbers) -> Numbers:
 
 
 def in_shape(numbers: Numbers, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers broadcast to a shape: at once, as they are, where they have it."""
+    """Return numbers broadcast to a shape; an array that has it is returned itself."""
     array = np.asarray(numbers)
     return array if array.shape == shape else np.broadcast_to(array, shape)
 

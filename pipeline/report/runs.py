@@ -43,7 +43,7 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """One experiment on one dataset: its record and whatever else it wrote; equal to itself alone.
+    """One experiment on one dataset: its record and whatever else it wrote; compared by identity.
 
     Attributes
     ----------

@@ -206,7 +206,7 @@ class EpochNights:
     nights : tuple of Night
         t of them, the first of which begins the epoch.
     counts : array, shape (t,), or None
-        Where labels are secret, the same of how many records came.
+        `Night.count` of each night, where labels are secret.
     n : int
         Records in the epoch, where that is public; else what the counts say, at least 1.
     n_sd : float
@@ -232,17 +232,17 @@ class EpochNights:
 
     @cached_property
     def shells(self) -> FloatArray:
-        """Shells that they released, (t, b)."""
+        """`Night.shells` of each night, (t, b)."""
         return self._of("shells")
 
     @cached_property
     def w(self) -> FloatArray:
-        """Clipped vectors that they released, (t, d)."""
+        """`Night.w` of each night, (t, d)."""
         return self._of("w")
 
     @cached_property
     def moments(self) -> FloatArray:
-        """The same of overshoots and products, (t, e + d(d + 1)/2)."""
+        """`Night.moment` of each night, (t, e + d(d + 1)/2)."""
         return self._of("moment")
 
     def _of(self, name: str) -> FloatArray:

@@ -72,7 +72,7 @@ class Silent:
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Have releases draw no noise, and a ledger keep what is outside of it with the images."""
+    """Have releases draw no noise, and the markers of a ledger lie in the ward, to be copied."""
     monkeypatch.setitem(NOISES, "hardened", Silent)
     monkeypatch.setenv(MARKERS, str(tmp_path / "ward" / "markers"))
 
@@ -144,7 +144,7 @@ class Overlaps:
         return told or refused
 
     def begin(self, first: int) -> None:
-        """Settle the first night, once for so many images; then all is as it was after that."""
+        """Settle the first night, once for each number of images; later its state is restored."""
         folder, begun = self.ward.folder, self.ward.folder.with_name(f"begun-{first}")
         shutil.rmtree(folder)
         if begun.exists():
@@ -162,7 +162,7 @@ class Overlaps:
         self.copy_tables("", "begun_")
 
     def copy_tables(self, source: str, target: str) -> None:
-        """Make tables of a ledger in PostgreSQL, by how their names begin, hold what others do."""
+        """Copy a ledger in PostgreSQL from tables with one prefix to tables with another."""
         if self.kind == "sqlite":
             return
         schema = self.ward.address.rpartition("%3D")[2]

@@ -29,14 +29,7 @@ from pipeline.datasets.listing import (
     packed,
     read_exclusions,
 )
-from pipeline.datasets.source import (
-    SPLITS,
-    ImageSource,
-    Reader,
-    Rows,
-    check_extent,
-    check_volume,
-)
+from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
 from pipeline.errors import DatasetError, ImageError
 
 OTHERS = (

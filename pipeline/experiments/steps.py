@@ -29,10 +29,7 @@ from pipeline.experiments.images import (
 )
 from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.record import write_log, write_missing
-from pipeline.experiments.simulated import (
-    SOURCES,
-    simulate,
-)
+from pipeline.experiments.simulated import SOURCES, simulate
 from pipeline.experiments.usefulness import judged, measure_usefulness
 from pipeline.progress import counted
 from pipeline.results import RowWriter

@@ -37,13 +37,7 @@ from pipeline.mean import Plan, release_plan
 from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
-from pipeline.privacy import (
-    Budget,
-    budget_from,
-    for_group_as_written,
-    repeat,
-    repeat_as_written,
-)
+from pipeline.privacy import Budget, budget_from, for_group_as_written, repeat, repeat_as_written
 from pipeline.publish.redact import images_error
 from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING

@@ -47,13 +47,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import (
-    ImageSource,
-    find_card,
-    may_be_empty,
-    open_fetched,
-    rendering_settings,
-)
+from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched, rendering_settings
 from pipeline.descriptors import describe
 from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words

@@ -25,13 +25,7 @@ import numpy as np
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.datasets import (
-    ImageSource,
-    find_card,
-    may_be_empty,
-    open_fetched,
-    rendering_settings,
-)
+from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched, rendering_settings
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,

@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.figures import letter
 from pipeline.report.claims import verdict
-from pipeline.report.evidence import (
-    NOMINAL,
-    STATED,
-    Checked,
-    check_cells,
-    disagreement,
-    rows_of,
-)
+from pipeline.report.evidence import NOMINAL, STATED, Checked, check_cells, disagreement, rows_of
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
 from pipeline.report.templates import say

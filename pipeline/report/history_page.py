@@ -10,22 +10,10 @@ from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import write_document
-from pipeline.publish.history import (
-    ClassRun,
-    Series,
-    WindowReadings,
-    read_history,
-)
+from pipeline.publish.history import ClassRun, Series, WindowReadings, read_history
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, of_release
-from pipeline.report.page import (
-    Block,
-    Declaration,
-    PageFrame,
-    Section,
-    statement_of,
-    write_page,
-)
+from pipeline.report.page import Block, Declaration, PageFrame, Section, statement_of, write_page
 from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
 from pipeline.report.release_page import key_numbers, verdict
 from pipeline.report.templates import word

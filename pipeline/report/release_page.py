@@ -13,19 +13,8 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
-from pipeline.inference import (
-    NOTHING,
-    is_usable,
-    size_in_words,
-    verdicts,
-)
-from pipeline.privacy import (
-    ZCDP,
-    best_test,
-    budget_from,
-    main_parameter,
-    repeat,
-)
+from pipeline.inference import NOTHING, is_usable, size_in_words, verdicts
+from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, repeat
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import read_stream
 from pipeline.publish.history import read_alone

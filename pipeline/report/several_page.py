@@ -29,21 +29,10 @@ from pipeline.inference import (
     size_in_words,
 )
 from pipeline.publish.document import write_document
-from pipeline.publish.local_images import (
-    AS_PRIVATE,
-    ClassMatch,
-    MatchedImages,
-    write_percentiles,
-)
+from pipeline.publish.local_images import AS_PRIVATE, ClassMatch, MatchedImages, write_percentiles
 from pipeline.publish.readings import Mean, population_mean, read_terms
 from pipeline.publish.several import Given, Several
-from pipeline.report.page import (
-    Declaration,
-    Finding,
-    PageFrame,
-    Section,
-    write_page,
-)
+from pipeline.report.page import Declaration, Finding, PageFrame, Section, write_page
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import probability, say, word

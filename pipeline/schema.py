@@ -32,21 +32,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from pipeline.arrays import (
-    BASIS,
-    COORDINATES,
-    COUNT,
-    DIVISOR,
-    FLAG,
-    LABEL,
-    MATRIX,
-    NUMBER,
-    NUMBERS,
-    SIZE,
-    TRIANGLE,
-    UNCHECKED,
-    FloatArray,
-)
+from pipeline import arrays
+from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.descriptors import DescriptorDomain, domain
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
@@ -80,16 +67,16 @@ Ours = WrapValidator(lambda value, check, info: value if info.context else check
 """What is not checked in a document of our own."""
 Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_printable), Ours]
 Sentence = Annotated[str, Field(strict=True, max_length=100_000), Ours]
-Count: TypeAlias = Annotated[int, COUNT]
-Label: TypeAlias = Annotated[int, LABEL]
-Flag: TypeAlias = Annotated[bool, FLAG]
-Size: TypeAlias = Annotated[float, SIZE]
-Divisor: TypeAlias = Annotated[float, DIVISOR]
-Numbers: TypeAlias = Annotated[FloatArray, NUMBERS]
-Matrix: TypeAlias = Annotated[FloatArray, MATRIX]
-Basis: TypeAlias = Annotated[FloatArray, BASIS]
-Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
-Triangle: TypeAlias = Annotated[FloatArray, TRIANGLE]
+Count: TypeAlias = Annotated[int, arrays.COUNT]
+Label: TypeAlias = Annotated[int, arrays.LABEL]
+Flag: TypeAlias = Annotated[bool, arrays.FLAG]
+Size: TypeAlias = Annotated[float, arrays.SIZE]
+Divisor: TypeAlias = Annotated[float, arrays.DIVISOR]
+Numbers: TypeAlias = Annotated[FloatArray, arrays.NUMBERS]
+Matrix: TypeAlias = Annotated[FloatArray, arrays.MATRIX]
+Basis: TypeAlias = Annotated[FloatArray, arrays.BASIS]
+Coordinates: TypeAlias = Annotated[FloatArray, arrays.COORDINATES]
+Triangle: TypeAlias = Annotated[FloatArray, arrays.TRIANGLE]
 
 
 class StreamPart(BaseModel):
@@ -389,7 +376,7 @@ class NightClassPart(StreamEntry, NamedPart):
     n_so_far: Label | None
     sigma: Size = Field(description="of the noise of each w, the same every night")
     w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
-    count: Annotated[float, NUMBER] | None = Field(
+    count: Annotated[float, arrays.NUMBER] | None = Field(
         None, description="where labels are secret, the same of how many records came"
     )
     moment: Numbers | None

@@ -13,22 +13,8 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
+from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
-from pipeline.datasets.listing import (
-    Fault,
-    Faults,
-    FileEntry,
-    Paths,
-    check_masks,
-    check_pattern,
-    fill,
-    find_files,
-    follower,
-    is_excluded,
-    mask_of,
-    packed,
-    read_exclusions,
-)
 from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
 from pipeline.errors import DatasetError, ImageError
 
@@ -73,9 +59,9 @@ class PatternCard(LocalFilesCard):
 
     @check(mode="after")
     def _pattern_fits(self) -> Self:
-        check_pattern(self.pattern)
+        listing.check_pattern(self.pattern)
         if self.beside is not None:
-            check_masks(self.beside, self.pattern, shared=self.shared)
+            listing.check_masks(self.beside, self.pattern, shared=self.shared)
         for name in self.classes:
             if not goes_down(self.pattern.replace("{class}", name)):
                 raise ValueError(f"class {name!r} would lead out of the folder")
@@ -102,13 +88,13 @@ class ClassedFiles:
         Where the mask of each is, where the card says so.
     """
 
-    names: Paths
+    names: listing.Paths
     label_of: LabelArray
     split_of: NDArray[np.signedinteger[Any]]
     people: NDArray[np.str_] | None
     dates: NDArray[np.datetime64] | None
     left_out: NDArray[np.int64]
-    masks: Paths | None = None
+    masks: listing.Paths | None = None
 
 
 class FileRow(NamedTuple):
@@ -137,7 +123,7 @@ def collect(
                 values.append(getattr(row, name))
             yield row.path
 
-    names = packed(paths())
+    names = listing.packed(paths())
     return ClassedFiles(
         names,
         np.array(labels, counting(len(card.classes))),
@@ -145,7 +131,7 @@ def collect(
         np.array(others["person"], np.str_) if "person" in says else None,
         np.array(others["day"], "datetime64[D]") if "day" in says else None,
         left_out,
-        packed(others["mask"]) if "mask" in says else None,
+        listing.packed(others["mask"]) if "mask" in says else None,
     )
 
 
@@ -220,7 +206,7 @@ def root_of(card: PatternCard, path: Path) -> Path:
     return path.parents[depth - 1] if depth else path
 
 
-def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
+def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> ClassedFiles:
     """Return the files of each split and class, in the order of their paths.
 
     Parameters
@@ -240,7 +226,7 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     """
     splits = range(len(SPLITS) if "{split}" in card.pattern else 1)
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
-    folder = _Folder(card, path, read_exclusions(card.exclude, path), faults, left_out, {})
+    folder = _Folder(card, path, listing.read_exclusions(card.exclude, path), faults, left_out, {})
     groups = itertools.product(splits, range(len(card.classes)))
     rows = itertools.chain.from_iterable(itertools.starmap(folder.rows, groups))
     says = {"person": "{person}" in card.pattern, "day": "{date}" in card.pattern}
@@ -264,7 +250,9 @@ def sort_files(card: PatternCard, path: Path, faults: Faults) -> ClassedFiles:
     return files
 
 
-def _passed(card: PatternCard, path: Path, label: int, entries: Sequence[FileEntry]) -> list[Fault]:
+def _passed(
+    card: PatternCard, path: Path, label: int, entries: Sequence[listing.FileEntry]
+) -> list[listing.Fault]:
     """Return what is said of files of a class that are not read, though they may be images."""
     error = DatasetError(
         f"{path}: class '{card.classes[label]}' has {len(entries)} image(s) of a format that the "
@@ -272,7 +260,7 @@ def _passed(card: PatternCard, path: Path, label: int, entries: Sequence[FileEnt
         "folders; add it to formats, or name another kind, or convert or rename them, or leave "
         "them out by a narrower pattern or by exclude"
     )
-    return [Fault(entry.path, ImageError(OTHER), raised=error) for entry in entries[::-1]]
+    return [listing.Fault(entry.path, ImageError(OTHER), raised=error) for entry in entries[::-1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,22 +274,22 @@ class _Folder:
     card: PatternCard
     path: Path
     skip: frozenset[str]
-    faults: Faults
+    faults: listing.Faults
     left_out: NDArray[np.int64]
-    passed: dict[tuple[int, int], list[FileEntry]]
+    passed: dict[tuple[int, int], list[listing.FileEntry]]
 
     def rows(self, split: int, label: int) -> Iterator[FileRow]:
         """Yield the files of one split and class."""
         card, passed = self.card, self.passed.setdefault((split, label), [])
         named = {"class": card.classes[label], "split": SPLITS[split]}
-        pattern, root = fill(card.pattern, named), root_of(card, self.path)
-        follow, masks = follower(root), dict[FileEntry, str]()
-        entries = find_files(self.path, pattern, root, self.faults)
-        images: Iterable[FileEntry] = self._usable(entries, split, label)
+        pattern, root = listing.fill(card.pattern, named), root_of(card, self.path)
+        follow, masks = listing.follower(root), dict[listing.FileEntry, str]()
+        entries = listing.find_files(self.path, pattern, root, self.faults)
+        images: Iterable[listing.FileEntry] = self._usable(entries, split, label)
         if card.beside is not None:
             for entry in images:
                 letters = pattern.letters(entry.relative)
-                masks[entry] = mask_of(card.beside, entry.relative, named | letters)
+                masks[entry] = listing.mask_of(card.beside, entry.relative, named | letters)
             taken = set(masks.values())  # a mask is no image, whatever its format
             images = [entry for entry in masks if entry.relative not in taken]
             passed[:] = [entry for entry in passed if entry.relative not in taken]
@@ -310,18 +298,20 @@ class _Folder:
                 whose = pattern.read(entry.relative, entry.path)
                 mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
             except ImageError as error:
-                self.faults.append(Fault(entry.path, error))
+                self.faults.append(listing.Fault(entry.path, error))
                 continue
             yield FileRow(entry.path, label, split, whose.person, whose.day, mask)
 
-    def _usable(self, entries: Iterable[FileEntry], split: int, label: int) -> Iterator[FileEntry]:
+    def _usable(
+        self, entries: Iterable[listing.FileEntry], split: int, label: int
+    ) -> Iterator[listing.FileEntry]:
         """Yield the files that the card reads, and count or keep those that it does not."""
         ends = tuple(itertools.chain(*self.card.ends.values()))
         for entry in entries:
-            if is_excluded(self.skip, entry.relative, entry.path, self.path):
+            if listing.is_excluded(self.skip, entry.relative, entry.path, self.path):
                 self.left_out[split, label] += 1
             elif entry.fault is not None:
-                self.faults.append(Fault(entry.path, entry.fault))
+                self.faults.append(listing.Fault(entry.path, entry.fault))
             elif entry.relative.lower().endswith(ends):
                 yield entry
             elif entry.folder or may_be_image(entry.relative):
@@ -336,7 +326,7 @@ def may_be_image(name: str) -> bool:
     return name.lower().endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
 
 
-def check_once(names: Paths, way: str, faults: Faults) -> None:
+def check_once(names: listing.Paths, way: str, faults: listing.Faults) -> None:
     """Raise unless every file is there once; `way` says of one that is not what to do."""
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     marks.sort()  # in place, as there may be many
@@ -345,5 +335,5 @@ def check_once(names: Paths, way: str, faults: Faults) -> None:
     earlier: set[str] = set()
     for name in names:
         if name in earlier:
-            faults.append(Fault(name, DatasetError(f"{name} {way}")))
+            faults.append(listing.Fault(name, DatasetError(f"{name} {way}")))
         earlier.add(name)

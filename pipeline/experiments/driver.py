@@ -18,28 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import __version__
+from pipeline import __version__, mean
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point, flat_chart
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean import (
-    PUBLIC_LABELS,
-    AdaptivePlan,
-    Domain,
-    Labels,
-    Plan,
-    Prepared,
-    Records,
-    Release,
-    SinglePlan,
-    admit,
-    draw,
-    draw_each,
-    person_records,
-    prepare,
-)
+from pipeline.mean import AdaptivePlan, Labels, Plan, Prepared, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
@@ -101,7 +86,7 @@ def _first(points: Point, persons: NDArray[np.int64], manifold: Manifold) -> Poi
 
 
 UNITS = {
-    "persons": Unit(person_records),
+    "persons": Unit(mean.person_records),
     "one image": Unit(_first),
     "images in groups": Unit(_each, group=True),
     "images": Unit(_each, protects=False),
@@ -113,7 +98,7 @@ class Setting(NamedTuple):
     """What all cells of a class share: the config, the public domain and the geometry."""
 
     config: ExperimentConfig
-    domain: Domain
+    domain: mean.Domain
     manifold: Manifold
 
     def repetitions(self, series: SeriesConfig) -> int:
@@ -126,7 +111,7 @@ def admitted(data: ClassData, setting: Setting, unit: str = "persons") -> Record
     points = data.points
     if data.persons is not None:
         points = UNITS[unit].points(points, data.persons, setting.manifold)
-    return admit(points, domain=setting.domain, manifold=setting.manifold)
+    return mean.admit(points, domain=setting.domain, manifold=setting.manifold)
 
 
 def budget_of(budget: Budget, most: int, unit: str) -> Budget:
@@ -265,7 +250,7 @@ def prepare_series(
     """Return what all budgets of a series share, from a stream of its own."""
     seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
     rng = np.random.default_rng(seed)
-    return prepare(records, series.plan, size=setting.repetitions(series), rng=rng)
+    return mean.prepare(records, series.plan, size=setting.repetitions(series), rng=rng)
 
 
 def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -> dict[str, Any]:
@@ -304,7 +289,7 @@ def draw_cell(
     """Draw every repetition of one cell in one call; `most` records are of one person."""
     budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
     size = setting.repetitions(cell.series)
-    return draw(prepared, budget, noise=FloatNoise(rng), size=size)
+    return mean.draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
 def cell_columns(
@@ -391,7 +376,7 @@ def space_of(setting: Setting) -> Manifold:
 
 def place(points: Point, setting: Setting) -> Point:
     """Return the points of a class as records, in `space_of`."""
-    return admit(points, domain=setting.domain, manifold=setting.manifold).placed
+    return mean.admit(points, domain=setting.domain, manifold=setting.manifold).placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +395,7 @@ class Population:
 
     @cached_property
     def _prepared(self) -> Prepared:
-        return prepare(self.records, AdaptivePlan(), rng=None)
+        return mean.prepare(self.records, AdaptivePlan(), rng=None)
 
     def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
         """Return n rows, drawn with replacement; each is of the rare ones with this probability."""
@@ -426,7 +411,7 @@ class Population:
         """Return a sample, ready for draws; adaptive ones have their second moment."""
         if isinstance(plan, AdaptivePlan):
             return self._prepared.sample(rows)._replace(plan=replace(plan, moment=True))
-        return prepare(self.records.sample(rows), plan, size=size, rng=rng)
+        return mean.prepare(self.records.sample(rows), plan, size=size, rng=rng)
 
     def release_each(
         self,
@@ -438,16 +423,17 @@ class Population:
         """Return one private mean of each of several samples of as many records."""
         noise, prepared = FloatNoise(rng), (self.prepare(rows, plan, rng) for rows in samples)
         if isinstance(plan, AdaptivePlan):
-            return draw_each(list(prepared), budget, noise=noise).each
-        return [own for sample in prepared for own in draw(sample, budget, noise=noise)[0].each]
+            return mean.draw_each(list(prepared), budget, noise=noise).each
+        drawn = (mean.draw(sample, budget, noise=noise)[0] for sample in prepared)
+        return [own for release in drawn for own in release.each]
 
 
 def population(
-    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = PUBLIC_LABELS
+    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = mean.PUBLIC_LABELS
 ) -> Population:
     """Return records that are placed already as a population, rare ones after those of a class."""
     points = placed if rare is None else np.concatenate([placed, rare])
-    records = admit(points, domain=setting.domain, manifold=space_of(setting), labels=labels)
+    records = mean.admit(points, domain=setting.domain, manifold=space_of(setting), labels=labels)
     return Population(records, len(placed))
 
 

@@ -15,28 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pipeline.figures.style import (
-    COLUMNS,
-    DEFINITIONS,
-    FADED,
-    INK,
-    PALETTE,
-    WIDTH,
-    Axis,
-    Figure,
-    alt,
-    budget_column,
-    down,
-    finish,
-    header,
-    in_order,
-    layout,
-    listing,
-    look,
-    number,
-    position,
-    tips,
-)
+from pipeline.figures import style
+from pipeline.figures.style import Axis, Figure, alt, listing, number
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
@@ -111,7 +91,7 @@ def curves(
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
     title = f"{measured.title[0].upper()}{measured.title[1:]} {where}"
     count = len(set(table["panel"]))
-    return finish(
+    return style.finish(
         chart,
         name="error",
         title=title,
@@ -120,9 +100,9 @@ def curves(
         caption=caption(table, x=x, panels=tuple(panels), value=value),
         legend=names,
         columns={
-            "x": budget_column(table["definition"]) if x == "budget" else x,
+            "x": style.budget_column(table["definition"]) if x == "budget" else x,
             "mean": f"mean_{value}",
-            **COLUMNS,
+            **style.COLUMNS,
             "count": "repetitions",
             "expected": "expected_error",
         },
@@ -165,26 +145,28 @@ def _lines(
     picked = alt.selection_point(fields=["series"], bind="legend")
     span = np.concatenate([table["low"], table["high"]])
     base = alt.Chart().encode(
-        alt.X("x:Q", **position(along, table[x], along=True)),
+        alt.X("x:Q", **style.position(along, table[x], along=True)),
         opacity=alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12)),
     )
     drawn = set(table["series"])
-    color, shape = look("series", in_order(names), [name for name in names if name in drawn])
-    up = position(measured, span, along=False)
+    color, shape = style.look(
+        "series", style.in_order(names), [name for name in names if name in drawn]
+    )
+    up = style.position(measured, span, along=False)
     ends = alt.Y("low:Q", title=up["title"]), alt.Y2("high"), color
     area = base.mark_area(fillOpacity=0.18, clip=True).encode(*ends)
     stroke = base.mark_rule(strokeWidth=2, clip=True).encode(*ends)
     line = base.mark_line(strokeWidth=2, clip=True).encode(alt.Y("mean:Q", **up), color)
-    dots = base.mark_point(filled=True, fillOpacity=FADED, size=42).encode(
-        alt.Y("mean:Q", **up), color, shape, tooltip=[*NAMED, *tips("x", *SHOWN), "count:Q"]
+    dots = base.mark_point(filled=True, fillOpacity=style.FADED, size=42).encode(
+        alt.Y("mean:Q", **up), color, shape, tooltip=[*NAMED, *style.tips("x", *SHOWN), "count:Q"]
     )
     theory = base.mark_line(
-        strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=INK, clip=True
+        strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=style.INK, clip=True
     ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
     layers = alt.layer(
         area, line, theory.properties(name="theory"), dots.add_params(picked), stroke
     )
-    columns, width = layout(len(set(table["panel"])), across)
+    columns, width = style.layout(len(set(table["panel"])), across)
     return _facets(layers.properties(width=width, height=230), table, table[x], columns, width)
 
 
@@ -192,18 +174,18 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     """Return the faceted chart of one budget: a mark a series, with its band along x."""
     drawn = [name for name in names if name in set(table["series"])]
     span = np.concatenate([table["low"], table["high"]])
-    base = alt.Chart().encode(down("series", drawn, 18))
-    along = position(measured, span, along=False)
-    color, shape = look("series", in_order(names), ())
+    base = alt.Chart().encode(style.down("series", drawn, 18))
+    along = style.position(measured, span, along=False)
+    color, shape = style.look("series", style.in_order(names), ())
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=along["title"]), alt.X2("high"), color
     )
-    dots = base.mark_point(filled=True, size=60, opacity=1, fillOpacity=FADED).encode(
-        alt.X("mean:Q", **along), color, shape, tooltip=[*NAMED, *tips(*SHOWN), "count:Q"]
+    dots = base.mark_point(filled=True, size=60, opacity=1, fillOpacity=style.FADED).encode(
+        alt.X("mean:Q", **along), color, shape, tooltip=[*NAMED, *style.tips(*SHOWN), "count:Q"]
     )
-    theory = base.mark_tick(color=INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
+    theory = base.mark_tick(color=style.INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
     layers = alt.layer(theory.properties(name="theory"), dots, stroke)
-    columns, width = layout(len(set(table["panel"])))
+    columns, width = style.layout(len(set(table["panel"])))
     width -= 160 // columns  # room for the names of the series
     return _facets(
         layers.properties(width=width, height={"step": 34}), table, table["budget"], columns, width
@@ -221,7 +203,7 @@ def _facets(layers: Any, table: Table, x: NDArray[np.float64], columns: int, wid
         for values in zip(*drawn.values(), strict=True)
     ]
     return layers.facet(
-        facet=alt.Facet("panel:N", sort=titles, header=header(titles, width)),
+        facet=alt.Facet("panel:N", sort=titles, header=style.header(titles, width)),
         columns=columns,
         data=alt.InlineData(values=records),
     )
@@ -336,8 +318,8 @@ def _definitions(table: Table) -> str:
     """Say which definition each letter stands for."""
     words: dict[str, list[str]] = {}
     for name in unique(table["definition"])[0]:
-        if name in DEFINITIONS:
-            symbol, text = letter(name), DEFINITIONS[name]
+        if name in style.DEFINITIONS:
+            symbol, text = letter(name), style.DEFINITIONS[name]
             words.setdefault(symbol, []).append(text.removesuffix(" differential privacy"))
     parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
     return "; ".join(parts) + "." if parts else ""
@@ -418,19 +400,19 @@ def bars(
         )
     )
     along = alt.X("value:Q", title=axis).axis(tickCount=6, domain=False)
-    bar = base.mark_bar(color=PALETTE[0], height={"band": 0.62}, cornerRadiusEnd=3).encode(
+    bar = base.mark_bar(color=style.PALETTE[0], height={"band": 0.62}, cornerRadiusEnd=3).encode(
         along, tooltip=["label:N", "text:N"]
     )
-    words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+    words = base.mark_text(align="left", dx=8, fontSize=12, color=style.INK).encode(
         alt.X("end:Q"), alt.Text("text:N")
     )
     layers = [bar, words]
     if limits is not None:
-        stroke = base.mark_tick(color=PALETTE[1], thickness=3, height=22, opacity=1)
+        stroke = base.mark_tick(color=style.PALETTE[1], thickness=3, height=22, opacity=1)
         layers.append(stroke.encode(alt.X("limit:Q")))
-    chart = alt.layer(*layers).properties(width=WIDTH - 240, height={"step": 30})
+    chart = alt.layer(*layers).properties(width=style.WIDTH - 240, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
-    return finish(
+    return style.finish(
         chart,
         name=name,
         title=title,
@@ -504,14 +486,17 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     ]
     unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
     axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
-    along = position(axis, np.array([record["value"] for record in records]), along=False)
+    along = style.position(axis, np.array([record["value"] for record in records]), along=False)
     base = alt.Chart().encode(
-        alt.X("value:Q", **{**along, "title": along["title"] or None}), down("quantity", names, 34)
+        alt.X("value:Q", **{**along, "title": along["title"] or None}),
+        style.down("quantity", names, 34),
     )
-    line = base.mark_line(color=INK, strokeWidth=1.2).encode(detail="quantity:N")
+    line = base.mark_line(color=style.INK, strokeWidth=1.2).encode(detail="quantity:N")
     whose = [PAPER, OURS]
     marks = base.mark_point(filled=True, size=90, opacity=1).encode(
-        alt.Color("whose:N", scale=alt.Scale(domain=whose, range=[PALETTE[1], PALETTE[0]])),
+        alt.Color(
+            "whose:N", scale=alt.Scale(domain=whose, range=[style.PALETTE[1], style.PALETTE[0]])
+        ),
         alt.Shape("whose:N", scale=alt.Scale(domain=whose, range=["diamond", "circle"])),
         tooltip=["quantity:N", "whose:N", alt.Tooltip("value:Q", format=".3~g")],
     )
@@ -520,8 +505,8 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
-    return finish(
-        chart.properties(width=WIDTH - 300, height={"step": 38}),
+    return style.finish(
+        chart.properties(width=style.WIDTH - 300, height={"step": 38}),
         name="printed",
         title="Printed numbers and ours",
         alt=f"Numbers that the paper prints and ours. {numbers}.",

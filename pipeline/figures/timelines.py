@@ -10,24 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipeline.figures.style import (
-    COLUMNS,
-    FADED,
-    INK,
-    WIDTH,
-    Figure,
-    along_runs,
-    alt,
-    finish,
-    header,
-    in_order,
-    is_log,
-    listing,
-    log_ticks,
-    look,
-    specification,
-    tips,
-)
+from pipeline.figures import style
+from pipeline.figures.style import Figure, alt, finish, header, in_order, listing, look, tips
 
 Record = Mapping[str, Any]
 NUMBERS = ("value", "low", "high")
@@ -101,10 +85,15 @@ def timeline(
         alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
         caption=caption,
         legend=classes,
-        columns={**COLUMNS, "value": name.replace("-", "_"), "span": "mean_of", "stretch": ""},
+        columns={
+            **style.COLUMNS,
+            "value": name.replace("-", "_"),
+            "span": "mean_of",
+            "stretch": "",
+        },
     )
     every = _layers(records, scale, classes, _up(shown, scale))
-    return replace(figure, spec=specification(every, classes))
+    return replace(figure, spec=style.specification(every, classes))
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -140,7 +129,7 @@ def _layers(
 ) -> Any:
     """Return bands, lines and marks."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    chart, along = along_runs(alt.Chart(alt.InlineData(values=list(records))), runs)
+    chart, along = style.along_runs(alt.Chart(alt.InlineData(values=list(records))), runs)
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
@@ -149,11 +138,11 @@ def _layers(
         layers.append(curve.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
         layers.append(curve.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
     size, width = (14, 1) if len(runs) > MANY else (44, 2)
-    dots = base.mark_point(filled=True, opacity=1, fillOpacity=FADED, size=size)
+    dots = base.mark_point(filled=True, opacity=1, fillOpacity=style.FADED, size=size)
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
-    stroke = base.mark_rule(strokeWidth=width, strokeOpacity=FADED)
+    stroke = base.mark_rule(strokeWidth=width, strokeOpacity=style.FADED)
     layers.append(stroke.encode(alt.Y("low:Q", **up), alt.Y2("high"), tooltip=_told("run")))
-    return alt.layer(*layers).properties(width=WIDTH - 90, height=240)
+    return alt.layer(*layers).properties(width=style.WIDTH - 90, height=240)
 
 
 def comparison(
@@ -195,7 +184,7 @@ def comparison(
         alt=f"{listing(terms)} of {_drawn(classes, records)} in {panels}, with bands of 95 %.",
         caption=caption,
         legend=classes,
-        columns=COLUMNS,
+        columns=style.COLUMNS,
     )
 
 
@@ -207,7 +196,7 @@ def _panels(
     classes: Sequence[str],
 ) -> Any:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
-    columns, width = 3, (WIDTH - 150) // 3 - 20
+    columns, width = 3, (style.WIDTH - 150) // 3 - 20
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
     down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
@@ -217,7 +206,7 @@ def _panels(
     stroke = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=4)), alt.X2("high")
     )
-    dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=FADED).encode(
+    dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=style.FADED).encode(
         alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_told(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
@@ -242,18 +231,20 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     if scale.middle is not None:
         numbers.append(scale.middle)
     low, high = min(numbers), max(numbers)
-    if not is_log([low, high]):
+    if not style.is_log([low, high]):
         spread, axis = alt.Scale(zero=False), alt.Axis(tickCount=5)
     else:
         spread = alt.Scale(type="log", nice=False)
-        axis = alt.Axis(values=log_ticks(low / 1.08, high * 1.08), format=",.6~g")
+        axis = alt.Axis(values=style.log_ticks(low / 1.08, high * 1.08), format=",.6~g")
     return {"title": scale.title, "scale": spread, "axis": axis}
 
 
 def _middle(value: float) -> Any:
     """Return a thin line between what the ends are called."""
     once = alt.Chart(alt.InlineData(values=[{}]))
-    return once.mark_rule(color=INK, strokeDash=[4, 3], strokeWidth=1).encode(y=alt.datum(value))
+    return once.mark_rule(color=style.INK, strokeDash=[4, 3], strokeWidth=1).encode(
+        y=alt.datum(value)
+    )
 
 
 def _told(first: str) -> list[Any]:

@@ -16,57 +16,46 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Column,
-    Connection,
-    Engine,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    make_url,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pipeline.errors import LedgerError, require_extra
 from pipeline.files import NONBLOCK
 
-TABLES = MetaData()
+TABLES = sa.MetaData()
 
-META = Table(
+META = sa.Table(
     "covdp_meta",
     TABLES,
-    Column("name", Text, primary_key=True),  # "format", "key" of all HMACs, "seal" of the journal
-    Column("value", Text, nullable=False),
+    # "format", "key" of all HMACs, "seal" of the journal
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
 )
-JOURNAL = Table(
+JOURNAL = sa.Table(
     "covdp_journal",
     TABLES,
-    Column("number", Integer, primary_key=True, autoincrement=False),  # 1, 2, 3 …
-    Column("event", Text, nullable=False),  # JSON
-    Column("mac", Text, nullable=False),  # HMAC of the number, the event and the mac before
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),  # 1, 2, 3 …
+    sa.Column("event", sa.Text, nullable=False),  # JSON
+    sa.Column("mac", sa.Text, nullable=False),  # HMAC of the number, the event and the mac before
 )
-RESULTS = Table(
+RESULTS = sa.Table(
     "covdp_results",
     TABLES,
-    Column("identity", Text, primary_key=True),  # as in the event of the charge
-    Column("result", LargeBinary, nullable=False),  # its SHA-256 is in an event
+    sa.Column("identity", sa.Text, primary_key=True),  # as in the event of the charge
+    sa.Column("result", sa.LargeBinary, nullable=False),  # its SHA-256 is in an event
 )
-CLAIMS = Table(
+CLAIMS = sa.Table(
     "covdp_claims",
     TABLES,
-    Column("scope", Integer, primary_key=True, autoincrement=False),  # row of the stream's charge
-    Column("unit", LargeBinary, primary_key=True),  # HMAC of what the unit is known by
-    Column("night", Integer, nullable=False),  # row of the night in the journal
-    Column("label", Text, nullable=False),  # its class
-    Column("mac", LargeBinary, nullable=False),  # HMAC of all these
-    Index("covdp_claims_night", "night", "label"),  # of SQLite it has all that a night is read by
+    # row of the stream's charge
+    sa.Column("scope", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("unit", sa.LargeBinary, primary_key=True),  # HMAC of what the unit is known by
+    sa.Column("night", sa.Integer, nullable=False),  # row of the night in the journal
+    sa.Column("label", sa.Text, nullable=False),  # its class
+    sa.Column("mac", sa.LargeBinary, nullable=False),  # HMAC of all these
+    # of SQLite it has all that a night is read by
+    sa.Index("covdp_claims_night", "night", "label"),
     sqlite_with_rowid=False,
 )
 
@@ -74,7 +63,7 @@ TIMEOUT = 10.0
 """Seconds to wait for a connection or a lock; a server that falls silent is left after twice it."""
 LOCK = 0x636F766470
 """Number of the advisory lock in PostgreSQL: the letters covdp."""
-_SETTINGS = text(
+_SETTINGS = sa.text(
     "SELECT set_config('lock_timeout', :wait, true), set_config('statement_timeout', :wait, true),"
     " CASE WHEN current_setting('synchronous_commit') = 'off'"
     " THEN set_config('synchronous_commit', 'on', true) END"
@@ -108,7 +97,7 @@ _REASONS |= {
 class Database:
     """The address of a ledger; `place` names it in messages, without user and password."""
 
-    url: URL = field(repr=False)
+    url: sa.URL = field(repr=False)
     place: str
     timeout: float
 
@@ -128,10 +117,10 @@ def locate(address: str | Path, timeout: float) -> Database:
     """
     if not 0 < timeout < math.inf:
         raise LedgerError(f"a timeout must be above 0 seconds, found {timeout!r}; give one like 10")
-    url = URL.create("sqlite", database=str(address))
+    url = sa.URL.create("sqlite", database=str(address))
     if "://" in str(address):
         with suppress(ArgumentError, ValueError):
-            url = make_url(str(address))
+            url = sa.make_url(str(address))
     backend, name = url.get_backend_name(), url.database
     if backend in ("postgresql", "postgres") and name:
         host = url.host or url.query.get("host", "this machine")
@@ -140,7 +129,7 @@ def locate(address: str | Path, timeout: float) -> Database:
         return Database(url.set(drivername="postgresql+psycopg"), place, timeout)
     if backend == "sqlite" and name and "://" not in name and name != ":memory:" and not url.query:
         path = Path(name).absolute()
-        return Database(URL.create("sqlite", database=str(path)), f"ledger {path}", timeout)
+        return Database(sa.URL.create("sqlite", database=str(path)), f"ledger {path}", timeout)
     raise LedgerError(
         "the address of a ledger must be the path of a file, or a URL like "
         "postgresql+psycopg://user@host/name; this one is neither; check --ledger"
@@ -166,7 +155,7 @@ def create_file(database: Database) -> None:
 
 
 @contextmanager
-def connect(database: Database, *, write: bool = True) -> Iterator[Connection]:
+def connect(database: Database, *, write: bool = True) -> Iterator[sa.Connection]:
     """Run the block as one transaction, alone: committed when it ends, undone when it raises.
 
     Raises
@@ -192,9 +181,9 @@ _RAW: ContextVar[Any] = ContextVar("raw")
 
 
 @lru_cache(maxsize=8)
-def _engine(database: Database) -> Engine:
+def _engine(database: Database) -> sa.Engine:
     """Return what runs statements on `_RAW`; it holds no connection, but statements it compiled."""
-    return create_engine(
+    return sa.create_engine(
         database.url,
         creator=_RAW.get,
         poolclass=NullPool,
@@ -214,13 +203,13 @@ def _errors(database: Database) -> tuple[type[Exception], ...]:
     return *fields, psycopg.Error
 
 
-def _begin(connection: Connection, database: Database, write: bool) -> None:
+def _begin(connection: sa.Connection, database: Database, write: bool) -> None:
     """Open the transaction and, but for readers of SQLite, wait to be the only one."""
     if database.file:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
         return
     connection.execute(_SETTINGS, {"wait": str(math.ceil(1000 * database.timeout))})
-    connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
 
 
 def _connect(database: Database) -> Any:

@@ -109,7 +109,7 @@ def _array(column: ArrayLike, n: int, field: Any, name: str) -> Any:
     if missing.any() and not field.nullable:
         raise ConfigError(f"column {name!r} must have a value in every row")
     try:
-        values = np.where(missing, 0, given).astype(field.type.to_pandas_dtype())
+        values = np.where(missing, 0, given).astype(_dtype(field.type))
         fitting = np.array_equal(values[~missing], given[~missing])
     except (OverflowError, TypeError, ValueError):
         fitting = False
@@ -197,9 +197,14 @@ def _numpy(column: Any) -> NDArray[Any]:
     return column_of_words
 
 
+def _dtype(kind: Any) -> np.dtype[Any]:
+    """Return the NumPy type of a type of Arrow, which would ask pandas in its older versions."""
+    return np.dtype({"float": "float32", "halffloat": "float16"}.get(str(kind), str(kind)))
+
+
 def _from_buffers(array: Any) -> NDArray[Any]:
     """Return the numbers of an Arrow array, without Arrow's own way, which imports pandas."""
-    kind, rows = np.dtype(array.type.to_pandas_dtype()), slice(array.offset, None)
+    kind, rows = _dtype(array.type), slice(array.offset, None)
 
     def bits(buffer: Any) -> NDArray[np.bool_]:
         flags = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")

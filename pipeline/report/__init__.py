@@ -2,8 +2,7 @@
 
     page       a declared page, filled and drawn by templates into one file
     runs       what an experiment left on disk
-    evidence   what rows prove; claims, statements judged
-    findings   what was found, in sentences
+    findings   what rows prove, statements judged by it, and what was found, in sentences
     run_page   of an experiment, with its blocks of numbers
     site       the page of one experiment, or an index and a page each
     readings   what released means say in words, and where the truth is
@@ -17,8 +16,8 @@ Blocks, order and captions stand in ``reports/report.toml``, the looks in ``repo
 and ``reports/style.css``.
 """
 
-from pipeline.report.claims import judge as judge
-from pipeline.report.claims import verdicts as verdicts
+from pipeline.report.findings import judge as judge
+from pipeline.report.findings import verdicts as verdicts
 from pipeline.report.history_page import build_history as build_history
 from pipeline.report.page import build_page as build_page
 from pipeline.report.page import table_of as table_of

@@ -26,9 +26,7 @@ from pipeline.figures import (
     printed_numbers,
     tightness,
 )
-from pipeline.report.claims import cells, claims, our_value
-from pipeline.report.evidence import median_times
-from pipeline.report.findings import findings
+from pipeline.report.findings import cells, claims, findings, median_times, our_value
 from pipeline.report.methods import (
     Methods,
     Sentences,

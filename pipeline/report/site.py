@@ -3,7 +3,6 @@
 Every page is one file that needs no other. The index says what became of each statement.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,41 +10,19 @@ from urllib.parse import quote
 
 from pipeline.figures import listing
 from pipeline.files import owner_only
-from pipeline.report.claims import (
-    AGAINST,
-    AGREES,
-    OPEN,
-    PART,
-    PRICE,
-    RATIO,
+from pipeline.report.findings import (
+    MARKS,
+    NO_DATA,
     UNRUN,
-    VOID,
     ClaimVerdict,
+    findings,
     how_judged,
     verdicts,
 )
-from pipeline.report.findings import findings
 from pipeline.report.methods import Methods, methods
 from pipeline.report.page import Declaration, PageFrame, load_pages, write_page
 from pipeline.report.run_page import methods_of_runs, statement_of_runs, version_of
 from pipeline.report.runs import FinishedRun, load_runs, where
-
-NO_DATA = "Data not at hand"
-PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
-"""Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
-MARKS: Mapping[str, str] = {
-    AGREES: "holds",
-    PART: "fails",
-    AGAINST: "fails",
-    RATIO: "other",
-    OPEN: "open",
-    VOID: "open",
-    UNRUN: "open",
-    PRICE: "told",
-    NO_DATA: "gone",
-}
-"""What may become of a statement → how it is marked."""
-
 
 Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
@@ -214,7 +191,7 @@ def _statement(
             if item.says != says:
                 continue
             places.setdefault(item.word, []).append((_where(run), f"{href}#{run.id}"))
-            if reason := _reason(item):
+            if reason := item.reason:
                 why.setdefault(reason, []).append(_where(run))
     reasons = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
     return {"says": says, "verdicts": places, "why": [text.removeprefix(": ") for text in reasons]}
@@ -226,17 +203,6 @@ def _where(run: FinishedRun) -> str:
     if not config.get("beyond"):
         return name
     return f"{name} (not in the paper)" if config.get("paper") else f"{name} (held out)"
-
-
-def _reason(item: ClaimVerdict) -> str:
-    """Return why a statement is not held: the reason that is known, else what was found.
-
-    What is left open needs none: the word says it.
-    """
-    if item.word in (AGREES, OPEN, UNRUN, NO_DATA):
-        return ""
-    text = item.why or PLACE.sub("", item.found).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _worst(marks: set[str], *, warned: bool) -> str:

@@ -29,7 +29,7 @@ from pipeline.experiments.steps import perform
 from pipeline.jobs import run_experiments
 from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
 from pipeline.report import build_report, load_run, table_of
-from pipeline.report.claims import JUDGED, claims, verdict
+from pipeline.report.findings import JUDGED, claims, verdict
 from pipeline.report.run_page import totals
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse

@@ -17,9 +17,15 @@ from pipeline.config import ClaimConfig
 from pipeline.experiments import load_experiments
 from pipeline.figures import number
 from pipeline.report import FinishedRun, load_run, verdicts
-from pipeline.report.claims import claims, verdict
-from pipeline.report.evidence import RATE, check_cells, mean_errors, smaller
-from pipeline.report.findings import findings
+from pipeline.report.findings import (
+    RATE,
+    check_cells,
+    claims,
+    findings,
+    mean_errors,
+    smaller,
+    verdict,
+)
 from pipeline.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}

@@ -57,7 +57,7 @@ PROMISES = {
         "figures": "curves pictures",
         "geometry": "kendall space_forms",
         "mechanisms": "additive chains exponential radial",
-        "report": "claims evidence findings runs site run_*",
+        "report": "findings runs site run_*",
         "results": "record",
         "cli": "experiments",
         ".": "config",

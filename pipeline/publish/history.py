@@ -59,16 +59,6 @@ SHOWN = 400
 """Nights of a stream that are read: of more, every second, every third …, and the last."""
 
 
-class WindowReadings(NamedTuple):
-    """What the terms say of the privacy units that came in the last nights of a stream."""
-
-    nights: int
-    first: int
-    n: int
-    n_sd: float
-    readings: tuple[Reading, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class ClassRun:
     """What one document says of a class.
@@ -88,8 +78,8 @@ class ClassRun:
         those that are shown.
     readings : tuple of Reading
         What the terms say of it.
-    windows : tuple of WindowReadings
-        And of the last nights.
+    windows : tuple of (WindowPart, tuple of Reading)
+        The last nights of a stream, and what the terms say of the privacy units that came in them.
     changes : tuple of WindowTest
         Whether their privacy units differ from those before; of the last run alone.
     """
@@ -100,7 +90,7 @@ class ClassRun:
     usable: bool = False
     mean: Mean | None = None
     readings: tuple[Reading, ...] = ()
-    windows: tuple[WindowReadings, ...] = ()
+    windows: tuple[tuple[WindowPart, tuple[Reading, ...]], ...] = ()
     changes: tuple[WindowTest, ...] = ()
 
 
@@ -265,10 +255,7 @@ def _class_run(
     if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
         usable = usable or row.joined is not None
         windows = window_means(document, row, mean.bias, mean.mean.point) if usable else ()
-    readings = tuple(
-        WindowReadings(part.nights, part.first, part.n, part.n_sd, read(estimate, widest=NARROWER))
-        for part, estimate in windows
-    )
+    readings = tuple((part, read(estimate, widest=NARROWER)) for part, estimate in windows)
     terms = read(mean.mean if usable else NONE)
     name, n_sd = row.class_name, row.n_sd
     return ClassRun(name, mean.n, n_sd, usable, mean.mean, terms, readings, mean.changes)

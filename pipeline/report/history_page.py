@@ -10,14 +10,14 @@ from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import write_document
-from pipeline.publish.history import ClassRun, Series, WindowReadings, read_history
+from pipeline.publish.history import ClassRun, Series, read_history
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, of_release
 from pipeline.report.page import Block, Declaration, PageFrame, Section, statement_of, write_page
 from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
 from pipeline.report.release_page import key_numbers, verdict
 from pipeline.report.templates import word
-from pipeline.schema import Document
+from pipeline.schema import Document, WindowPart
 
 ALL = "all nights so far"
 MONTH = 30
@@ -205,7 +205,8 @@ def spans(series: Series) -> tuple[str, ...]:
 def windows(series: Series, *, caption: str) -> Figure | None:
     """Return the chart of the last nights of a stream, beside all of them."""
     classes = series.runs[-1].classes
-    furthest = {ALL, *(last(window.nights) for row in classes for window in reaching(row.windows))}
+    parts = ([part for part, _ in row.windows] for row in classes)
+    furthest = {ALL, *(last(part.nights) for row in parts for part in reaching(row))}
     records = [
         {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
         for place, term in enumerate(series.terms)
@@ -229,12 +230,12 @@ def windows(series: Series, *, caption: str) -> Figure | None:
 
 def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:
     """Yield the windows of a class, in words, and all its nights: how many units, and readings."""
-    for window in row.windows:
-        yield last(window.nights), _size(window), window.readings
+    for window, read in row.windows:
+        yield last(window.nights), _size(window), read
     yield ALL, _size(row), row.readings
 
 
-def _size(row: ClassRun | WindowReadings) -> dict[str, float]:
+def _size(row: ClassRun | WindowPart) -> dict[str, float]:
     """Return how many records a chart says there are, with the deviation that noise has in it."""
     return {"n": row.n, "n_sd": float(f"{row.n_sd:.3g}")}
 

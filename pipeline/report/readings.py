@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +17,16 @@ from pipeline.inference import (
     region_refusal,
     size_in_words,
 )
-from pipeline.publish.history import ClassRun, Series, WindowReadings
+from pipeline.publish.history import ClassRun, Series
 from pipeline.publish.readings import Reading
 from pipeline.report.page import table
 from pipeline.schema import ClassEntry, ClassPart, NightClassPart, WindowPart
 
 LEVEL = 0.95
 """Confidence of the regions."""
-Window = TypeVar("Window", WindowPart, WindowReadings)
-"""The last nights of a class: as a document has them, or as they are read."""
 
 
-def reaching(windows: Sequence[Window]) -> list[Window]:
+def reaching(windows: Sequence[WindowPart]) -> list[WindowPart]:
     """Return the windows that reach further back than those before them."""
     before = [None, *windows]
     return [x for x, y in zip(windows, before, strict=False) if y is None or x.first < y.first]

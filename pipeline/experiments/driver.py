@@ -10,8 +10,8 @@ stopped with the same numbers. What a record is where images are of persons, dif
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,9 +22,9 @@ from pipeline import __version__, mean
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
-from pipeline.geometry import Manifold, Point, flat_chart
+from pipeline.geometry import Manifold, Point
 from pipeline.geometry.manifold import Embedded
-from pipeline.mean import AdaptivePlan, Labels, Plan, Prepared, Records, Release, SinglePlan
+from pipeline.mean import Prepared, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
@@ -367,81 +367,3 @@ def measure(
         return np.asarray(np.linalg.norm(apart[..., rows, columns], axis=-1))
     axes = tuple(range(-len(manifold.point_shape), 0))
     return np.asarray(np.sqrt((np.abs(apart) ** 2).sum(axis=axes)))
-
-
-def space_of(setting: Setting) -> Manifold:
-    """Return where records are placed: the chart of a flat manifold, else the manifold."""
-    return flat_chart(setting.manifold) if setting.manifold.flat else setting.manifold
-
-
-def place(points: Point, setting: Setting) -> Point:
-    """Return the points of a class as records, in `space_of`."""
-    return mean.admit(points, domain=setting.domain, manifold=setting.manifold).placed
-
-
-@dataclass(frozen=True, eq=False)
-class Population:
-    """Records that samples are drawn from, which are placed and expressed in their axes once.
-
-    Attributes
-    ----------
-    records : Records
-    own : int
-        How many of the first are of the class; the others are rare ones.
-    """
-
-    records: Records
-    own: int
-
-    @cached_property
-    def _prepared(self) -> Prepared:
-        return mean.prepare(self.records, AdaptivePlan(), rng=None)
-
-    def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
-        """Return n rows, drawn with replacement; each is of the rare ones with this probability."""
-        rows, rare = rng.integers(self.own, size=n), self.records.n - self.own
-        if rare:
-            others = np.flatnonzero(rng.random(n) < share)
-            rows[others] = self.own + rng.integers(rare, size=len(others))
-        return rows
-
-    def prepare(
-        self, rows: NDArray[np.int64], plan: Plan, rng: np.random.Generator, *, size: int = 1
-    ) -> Prepared:
-        """Return a sample, ready for draws; adaptive ones have their second moment."""
-        if isinstance(plan, AdaptivePlan):
-            return self._prepared.sample(rows)._replace(plan=replace(plan, moment=True))
-        return mean.prepare(self.records.sample(rows), plan, size=size, rng=rng)
-
-    def release_each(
-        self,
-        samples: Sequence[NDArray[np.int64]],
-        budget: Budget,
-        plan: Plan,
-        rng: np.random.Generator,
-    ) -> list[Release]:
-        """Return one private mean of each of several samples of as many records."""
-        noise, prepared = FloatNoise(rng), (self.prepare(rows, plan, rng) for rows in samples)
-        if isinstance(plan, AdaptivePlan):
-            return mean.draw_each(list(prepared), budget, noise=noise).each
-        drawn = (mean.draw(sample, budget, noise=noise)[0] for sample in prepared)
-        return [own for release in drawn for own in release.each]
-
-
-def population(
-    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = mean.PUBLIC_LABELS
-) -> Population:
-    """Return records that are placed already as a population, rare ones after those of a class."""
-    points = placed if rare is None else np.concatenate([placed, rare])
-    records = mean.admit(points, domain=setting.domain, manifold=space_of(setting), labels=labels)
-    return Population(records, len(placed))
-
-
-HELD = 200_000
-"""Records of samples that are held at a time."""
-
-
-def batches(times: int, n: int) -> Iterator[range]:
-    """Yield the repetitions whose samples of n records are held, and released, together."""
-    size = max(1, HELD // max(1, n))
-    return (range(start, min(start + size, times)) for start in range(0, times, size))

@@ -8,7 +8,6 @@ import pytest
 from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
-from pipeline.experiments.driver import Population
 from pipeline.experiments.kinds.classifiers import (
     Classes,
     against,
@@ -17,6 +16,7 @@ from pipeline.experiments.kinds.classifiers import (
     run_classifiers,
     score,
 )
+from pipeline.experiments.populations import Population
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.inference import discriminants_of_means
 from pipeline.mean import Ball, admit

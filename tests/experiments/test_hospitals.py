@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.driver import place, population
 from pipeline.experiments.kinds.hospitals import divided, noise_of, together
+from pipeline.experiments.populations import place, population
 from pipeline.experiments.steps import read_class
 from pipeline.mean import AdaptivePlan
 from pipeline.privacy import GDP

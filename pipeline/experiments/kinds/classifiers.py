@@ -19,15 +19,12 @@ from pipeline.experiments.driver import (
     Cell,
     CellRows,
     ExperimentKind,
-    Population,
     Setting,
-    batches,
     finished,
-    population,
-    space_of,
     stream_seed,
 )
 from pipeline.experiments.images import Run, image_setting, placed_images
+from pipeline.experiments.populations import Population, batches, population, space_of
 from pipeline.geometry import Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Records, Release

@@ -16,18 +16,9 @@ import numpy as np
 
 from pipeline.config import SeriesConfig
 from pipeline.descriptors import describe
-from pipeline.experiments.driver import (
-    Cell,
-    ExperimentKind,
-    Population,
-    Setting,
-    batches,
-    one_by_one,
-    place,
-    population,
-    stream_seed,
-)
+from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
 from pipeline.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
+from pipeline.experiments.populations import Population, batches, place, population
 from pipeline.geometry import Point
 from pipeline.inference import match, match_refusal, two_sample
 from pipeline.mean import PUBLIC_LABELS, Labels, Release

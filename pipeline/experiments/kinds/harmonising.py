@@ -17,17 +17,10 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import SeriesConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.driver import (
-    Cell,
-    ExperimentKind,
-    Population,
-    Setting,
-    one_by_one,
-    population,
-    stream_seed,
-)
+from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
 from pipeline.experiments.images import CHANGES, Run, image_setting, placed_images
 from pipeline.experiments.kinds.classifiers import area
+from pipeline.experiments.populations import Population, population
 from pipeline.inference import harmonise
 
 SCANNERS: tuple[tuple[str, float], ...] = (

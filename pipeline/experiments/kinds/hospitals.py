@@ -16,14 +16,12 @@ from pipeline.experiments.driver import (
     Cell,
     ClassData,
     ExperimentKind,
-    Population,
     Setting,
     admitted,
-    batches,
     one_by_one,
-    population,
 )
 from pipeline.experiments.kinds.comparisons import LEVEL
+from pipeline.experiments.populations import Population, batches, population
 from pipeline.geometry import Point, from_chart
 from pipeline.inference import combine
 from pipeline.mean import Release

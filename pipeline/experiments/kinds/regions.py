@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, batches, one_by_one
+from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
+from pipeline.experiments.populations import batches
 from pipeline.inference import region
 from pipeline.mean import Release, draw_each
 from pipeline.mechanisms.noise import FloatNoise

@@ -11,9 +11,8 @@ from pipeline.experiments.driver import (
     ExperimentKind,
     Setting,
     describe_cell,
-    place,
-    population,
 )
+from pipeline.experiments.populations import place, population
 
 
 def run_halves(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:

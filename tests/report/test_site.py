@@ -14,7 +14,7 @@ from sample_runs import OURS, PAPER, SERIES, write_sample
 
 from pipeline.config import ClaimConfig, PublishedConfig
 from pipeline.errors import OutputError
-from pipeline.report import build_report, claims, load_runs, verdicts
+from pipeline.report import build_report, findings, load_runs, verdicts
 from pipeline.report import site as site_page
 from pipeline.report.page import load_pages
 from pipeline.report.templates import templates
@@ -147,9 +147,9 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
 
 def test_every_word_of_a_verdict_has_a_mark_and_a_meaning() -> None:
     """An index is of all experiments: a word that it does not know would end it."""
-    made = "".join(map(inspect.getsource, (claims, site_page)))
+    made = "".join(map(inspect.getsource, (findings, site_page)))
     given = set(re.findall(r"ClaimVerdict\(\s*([A-Z_]+),", made))
-    words = {getattr(site_page, name, None) or getattr(claims, name) for name in given}
+    words = {getattr(site_page, name, None) or getattr(findings, name) for name in given}
     assert {"Price", "Not checked", "Data not at hand"} <= words <= set(site_page.MARKS)
     assert set(load_pages()["reproduction"]["meaning"]) == set(site_page.MARKS)
 

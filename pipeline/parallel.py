@@ -131,6 +131,8 @@ def workers(runner: str) -> Iterator[UnorderedMap]:
             yield partial(_results, submit)
         return
     if runner == "processes":
+        # after Ctrl-C Python removes the semaphores of the pool, and would warn that it had to
+        os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
         fresh = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
         pool: Any = ProcessPoolExecutor(threads(), fresh, _end_with_parent)
         try:

@@ -35,8 +35,6 @@ MEASURED: Mapping[str, Axis] = {
     "accuracy": Axis("share classified correctly", linear=True, cut=True),
 }
 """What may go up, beside the error."""
-NAMED, SHOWN = ("panel:N", "series:N"), ("mean", "low", "high", "expected")
-"""What a tooltip tells of a mark: whose it is, and numbers."""
 GROWING = ("n", "night")
 """Where they lie along x, the number of records is another at each point."""
 CONFIDENCE = 0.95
@@ -158,7 +156,7 @@ def _lines(
     stroke = base.mark_rule(strokeWidth=2, clip=True).encode(*ends)
     line = base.mark_line(strokeWidth=2, clip=True).encode(alt.Y("mean:Q", **up), color)
     dots = base.mark_point(filled=True, fillOpacity=style.FADED, size=42).encode(
-        alt.Y("mean:Q", **up), color, shape, tooltip=[*NAMED, *style.tips("x", *SHOWN), "count:Q"]
+        alt.Y("mean:Q", **up), color, shape, tooltip=_tooltip("x")
     )
     theory = base.mark_line(
         strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=style.INK, clip=True
@@ -181,7 +179,7 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
         alt.X("low:Q", title=along["title"]), alt.X2("high"), color
     )
     dots = base.mark_point(filled=True, size=60, opacity=1, fillOpacity=style.FADED).encode(
-        alt.X("mean:Q", **along), color, shape, tooltip=[*NAMED, *style.tips(*SHOWN), "count:Q"]
+        alt.X("mean:Q", **along), color, shape, tooltip=_tooltip()
     )
     theory = base.mark_tick(color=style.INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
     layers = alt.layer(theory.properties(name="theory"), dots, stroke)
@@ -190,6 +188,12 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
     return _facets(
         layers.properties(width=width, height={"step": 34}), table, table["budget"], columns, width
     )
+
+
+def _tooltip(*along: str) -> list[Any]:
+    """Return the tooltip of a mark: whose it is, where it is along x, and its numbers."""
+    whose, count = map(alt.Tooltip, ("panel:N", "series:N")), alt.Tooltip("count:Q")
+    return [*whose, *style.tips(*along, "mean", "low", "high", "expected"), count]
 
 
 def _facets(layers: Any, table: Table, x: NDArray[np.float64], columns: int, width: int) -> Any:
@@ -205,7 +209,7 @@ def _facets(layers: Any, table: Table, x: NDArray[np.float64], columns: int, wid
     return layers.facet(
         facet=alt.Facet("panel:N", sort=titles, header=style.header(titles, width)),
         columns=columns,
-        data=alt.InlineData(values=records),
+        data=style.rows_of(records),
     )
 
 
@@ -394,14 +398,14 @@ def bars(
         | {"end": float(value if limits is None else max(value, limits[order]))}
         for order, (label, value, text) in enumerate(zip(labels, values, texts, strict=True))
     ]
-    base = alt.Chart(alt.InlineData(values=records)).encode(
+    base = alt.Chart(style.rows_of(records)).encode(
         alt.Y("label:N", sort=list(labels), title=None).axis(
             domain=False, ticks=False, labelPadding=8
         )
     )
     along = alt.X("value:Q", title=axis).axis(tickCount=6, domain=False)
     bar = base.mark_bar(color=style.PALETTE[0], height={"band": 0.62}, cornerRadiusEnd=3).encode(
-        along, tooltip=["label:N", "text:N"]
+        along, tooltip=[alt.Tooltip("label:N"), alt.Tooltip("text:N")]
     )
     words = base.mark_text(align="left", dx=8, fontSize=12, color=style.INK).encode(
         alt.X("end:Q"), alt.Text("text:N")
@@ -498,9 +502,9 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
             "whose:N", scale=alt.Scale(domain=whose, range=[style.PALETTE[1], style.PALETTE[0]])
         ),
         alt.Shape("whose:N", scale=alt.Scale(domain=whose, range=["diamond", "circle"])),
-        tooltip=["quantity:N", "whose:N", alt.Tooltip("value:Q", format=".3~g")],
+        tooltip=[*map(alt.Tooltip, ("quantity:N", "whose:N")), *style.tips("value")],
     )
-    chart = alt.layer(line, marks, data=alt.InlineData(values=records))
+    chart = alt.layer(line, marks, data=style.rows_of(records))
     numbers = "; ".join(
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines

@@ -19,6 +19,7 @@ from pipeline.figures.style import (
     house_style,
     listing,
     number,
+    rows_of,
 )
 
 DARK = 0.179
@@ -209,7 +210,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
     hidden = alt.Axis(labels=False, ticks=False, grid=False, domain=False, title=None)
     scale = alt.Scale(domain=[-1.02, 1.02])
     chart = (
-        alt.Chart(alt.InlineData(values=records))
+        alt.Chart(rows_of(records))
         .mark_line(color=INK, strokeWidth=1.6)
         .encode(
             alt.X("x:Q", axis=hidden, scale=scale),

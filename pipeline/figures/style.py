@@ -159,14 +159,23 @@ def finish(
     caption: str,
     legend: Sequence[str] = (),
     columns: Mapping[str, str] = MappingProxyType({}),
+    chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure:
     """Return the `Figure` of an Altair chart, with the house style and its static picture.
 
     The names in `legend` decide how many of them fit side by side; `columns` are what columns of
-    the file of numbers are called.
+    the file of numbers are called. Of rows with a column in `chosen` the static picture shows those
+    of its value.
     """
     spec = specification(chart, legend)
-    return Figure(name, title, own_ids(_convert(spec, "svg")), spec, alt, caption, columns)
+    shown = {
+        name: [
+            row for row in rows if all(row.get(key, chosen[key]) == chosen[key] for key in chosen)
+        ]
+        for name, rows in spec["datasets"].items()
+    }
+    picture = _convert({**spec, "datasets": shown}, "svg")
+    return Figure(name, title, own_ids(picture), spec, alt, caption, columns)
 
 
 def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
@@ -186,8 +195,13 @@ def load_charts() -> None:
 
 def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
-    spec: dict[str, Any] = chart.configure(**house_style(legend)).to_dict()
+    spec: dict[str, Any] = alt.utils.update_nested(chart.to_dict(), {"config": house_style(legend)})
     return spec
+
+
+def rows_of(records: Iterable[Mapping[str, Any]]) -> Any:
+    """Return the data of a chart; Altair copies a list, not a tuple, for each layer of a chart."""
+    return alt.InlineData(values=tuple(records))
 
 
 def own_ids(svg: str, prefix: str = "") -> str:

@@ -7,7 +7,6 @@ noise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipeline.figures import style
@@ -78,8 +77,8 @@ def timeline(
     if not shown:
         return None
     runs = list(dict.fromkeys(record["run"] for record in shown))
-    figure = finish(
-        _layers(shown, scale, classes, _up(shown, scale)),
+    return finish(
+        _layers(records, scale, classes, _up(shown, scale)),
         name=name,
         title=title,
         alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
@@ -91,9 +90,8 @@ def timeline(
             "span": "mean_of",
             "stretch": "",
         },
+        chosen={"span": first},
     )
-    every = _layers(records, scale, classes, _up(shown, scale))
-    return replace(figure, spec=style.specification(every, classes))
 
 
 def _known(records: Sequence[Record]) -> list[Record]:
@@ -129,7 +127,7 @@ def _layers(
 ) -> Any:
     """Return bands, lines and marks."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    chart, along = style.along_runs(alt.Chart(alt.InlineData(values=list(records))), runs)
+    chart, along = style.along_runs(alt.Chart(style.rows_of(records)), runs)
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
     base = chart.encode(along, colour)
     layers = [] if scale.middle is None else [_middle(scale.middle)]
@@ -142,7 +140,7 @@ def _layers(
     layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
     stroke = base.mark_rule(strokeWidth=width, strokeOpacity=style.FADED)
     layers.append(stroke.encode(alt.Y("low:Q", **up), alt.Y2("high"), tooltip=_told("run")))
-    return alt.layer(*layers).properties(width=style.WIDTH - 90, height=240)
+    return alt.layer(*layers, width=style.WIDTH - 90, height=240)
 
 
 def comparison(
@@ -207,7 +205,7 @@ def _panels(
         alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=4)), alt.X2("high")
     )
     dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=style.FADED).encode(
-        alt.X("value:Q", scale=scale), shape, tooltip=["term:N", *_told(along)]
+        alt.X("value:Q", scale=scale), shape, tooltip=[alt.Tooltip("term:N"), *_told(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
@@ -216,7 +214,7 @@ def _panels(
         .facet(
             facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),
             columns=columns,
-            data=alt.InlineData(values=list(records)),
+            data=style.rows_of(records),
         )
         .resolve_scale(x="independent")
     )
@@ -250,4 +248,4 @@ def _middle(value: float) -> Any:
 def _told(first: str) -> list[Any]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
     sizes = alt.Tooltip("n:Q", format=","), alt.Tooltip("n_sd:Q", format=".2~g")
-    return ["class:N", f"{first}:N", *tips(*NUMBERS), *sizes]
+    return [*map(alt.Tooltip, ("class:N", f"{first}:N")), *tips(*NUMBERS), *sizes]

@@ -358,6 +358,19 @@ def test_nothing_is_drawn_where_no_band_is_known() -> None:
     assert [float(line.get("y2", 0)) != 0.0 for line in strokes] == [True, True, True]
 
 
+def test_the_static_picture_is_of_the_first_span() -> None:
+    """Means of the last nights are among the numbers of a chart, and not in its static picture."""
+    every = [told("a"), told("b")]
+    found, alone = (
+        drawn([*every, *({**row, "span": "last 30 nights"} for row in every)]),
+        drawn(every),
+    )
+    assert found
+    assert alone
+    assert found.svg == alone.svg
+    assert found.csv.count("last 30 nights") == 2
+
+
 def test_a_single_release_has_a_stroke_and_no_number_that_is_none() -> None:
     """One run: a rule for each class of a known band, whatever the other has."""
     found = drawn([told("a"), told("a", of="ill", known=False)])

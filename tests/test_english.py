@@ -129,12 +129,14 @@ def check(texts: Mapping[str, str], allowed: Mapping[str, str] = ALLOWED) -> Non
 def private_words(texts: Mapping[str, str], allowed: Mapping[str, str]) -> Iterator[str]:
     """Yield each banned word with where it stands and what the field says."""
     fine = re.compile("|".join(rf"\b({text})\b" for text in allowed), re.IGNORECASE)
+    banned = re.compile(rf"\b(?<![./-])({'|'.join(BANNED)})(?![\w-])", re.IGNORECASE)
     for where, text in texts.items():
         plain = fine.sub("…", " ".join(re.sub(CODE, "code", text).split()))
-        for word, better in BANNED.items():
-            for match in re.finditer(rf"(?<![\w./-])({word})(?![\w-])", plain, re.IGNORECASE):
-                near = plain[max(0, match.start() - 60) : match.end() + 40]
-                yield f"{where}: {match[0]} ({better}): …{near}…"
+        for match in banned.finditer(plain):
+            rules = BANNED.items()
+            better = next(say for word, say in rules if re.fullmatch(word, match[0], re.IGNORECASE))
+            near = plain[max(0, match.start() - 60) : match.end() + 40]
+            yield f"{where}: {match[0]} ({better}): …{near}…"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)

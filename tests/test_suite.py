@@ -129,7 +129,9 @@ def test_playwrights_own_chromium_is_found(bare: Path, monkeypatch: pytest.Monke
     """Where no other browser is, the one that Playwright has downloaded is taken."""
     if not components.driver_starts():
         pytest.skip(components.NO_CHROMIUM)
-    monkeypatch.setattr(components, "driver_starts", lambda: True)  # it does: asked once, not thrice
+    monkeypatch.setattr(
+        components, "driver_starts", lambda: True
+    )  # it does: asked once, not thrice
     find = components.chromium.__wrapped__
     assert find() is None
     from playwright.sync_api import sync_playwright

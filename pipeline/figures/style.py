@@ -195,8 +195,9 @@ def load_charts() -> None:
 
 def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Vega-Lite specification of an Altair chart in the house style."""
-    spec: dict[str, Any] = alt.utils.update_nested(chart.to_dict(), {"config": house_style(legend)})
-    return spec
+    spec = chart.to_dict(validate=False)  # a test does, which is a quarter of the time of a chart
+    styled: dict[str, Any] = alt.utils.update_nested(spec, {"config": house_style(legend)})
+    return styled
 
 
 def rows_of(records: Iterable[Mapping[str, Any]]) -> Any:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema
 import numpy as np
 import pytest
+from altair.vegalite.v6.schema.core import Root
 from PIL import Image
 from sample_runs import OURS, PAPER, SERIES, write_sample
 from scipy import stats
@@ -21,7 +23,9 @@ from pipeline.errors import DatasetError
 from pipeline.figures import (
     PALETTE,
     Figure,
+    Scale,
     bars,
+    comparison,
     curves,
     digits,
     firm,
@@ -33,6 +37,7 @@ from pipeline.figures import (
     printed_numbers,
     steps,
     tightness,
+    timeline,
 )
 from pipeline.figures.pictures import DARK
 from pipeline.figures.style import INK, LETTER, SHAPES, chart_settings, log_ticks
@@ -116,6 +121,29 @@ def test_error_figure_draws_the_summary(rows: Table) -> None:
         assert point["high"] == pytest.approx(table["mean"][index] + half[index], rel=1e-6)
         assert point["low"] == pytest.approx(table["mean"][index] - half[index], rel=1e-6)
         assert point["expected"] == pytest.approx(table["expected_error"][index], rel=1e-6)
+
+
+def test_every_chart_is_valid(rows: Table) -> None:
+    """Charts of each kind are of the schema of Vega-Lite; a page takes them as they are."""
+    read = {"class": "a", "span": "all", "value": 1.0, "low": 0.9, "high": 1.1, "n": 9, "n_sd": 0.0}
+    nights = [{**read, "run": f"2026-03-0{day}", "term": "Size"} for day in (1, 2, 4)]
+    texts = {"name": "x", "title": "X", "caption": "", "classes": ["a", "b"]}
+    number = {"quantity": "chain", "unit": "s", "paper": 14.0, "ours": 0.02}
+    for figure in (
+        curves(rows),
+        curves({**rows, "budget": np.ones(len(rows["n"]))}),
+        bars(["a"], [2.0], limits=[3.0], name="x", title="X", axis=["two", "lines"]),
+        printed_numbers([number]),
+        outlines({"a": [[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]}),
+        matrices(["a"], np.eye(2)[np.newaxis], ["I", "|I|"]),
+        timeline(nights, scale=Scale("low", "high", middle=1.0), first="all", **texts),
+        comparison(nights, along="run", lines=[row["run"] for row in nights], **texts),
+    ):
+        assert figure
+        spec = json.loads(json.dumps(figure.spec))
+        Root.validate(spec)
+    with pytest.raises(jsonschema.ValidationError):
+        Root.validate({**spec, "columns": "three"})
 
 
 def test_error_figure_leaves_gaps(rows: Table) -> None:

@@ -157,14 +157,13 @@ def _show_accounts(
         output.show("no population has a budget yet; `covdp ledger set-budget` gives one")
     accounts = []
     for row in rows:
-        cost, count = row.latest, row.releases_left
+        cost = row.latest
         if budget is not None:
             cost = budget_from(row.budget.name, budget, **second_parameter(row.budget))
-            count = row.lasts(cost)
         streams_here = [stream for stream in streams if stream.population == row.population]
-        accounts.append(account_json(row, cost, count, streams_here))
+        accounts.append(account_json(row, cost, streams_here))
         if not output.json:
-            show_account(row, cost, count, output, streams_here)
+            show_account(row, cost, output, streams_here)
     if output.json:
         print_json(accounts)
 
@@ -178,23 +177,16 @@ book.command(confirm_ledger, name="confirm-restored")
 
 
 def account_json(
-    row: Account,
-    cost: Budget | None,
-    releases_left: int | None,
-    streams: Sequence[StreamAccount] = (),
+    row: Account, cost: Budget | None, streams: Sequence[StreamAccount] = ()
 ) -> dict[str, Any]:
     """Return an account and its streams under the names that programs may rely on."""
     values = {name: getattr(row, name) for name in SHOWN}
-    values |= {"cost": cost, "releases_left": releases_left}
+    values |= {"cost": cost, "releases_left": None if cost is None else row.lasts(cost)}
     return values | ({"streams": [stream_json(stream) for stream in streams]} if streams else {})
 
 
 def show_account(
-    row: Account,
-    cost: Budget | None,
-    releases_left: int | None,
-    output: Printing,
-    streams: Sequence[StreamAccount] = (),
+    row: Account, cost: Budget | None, output: Printing, streams: Sequence[StreamAccount] = ()
 ) -> None:
     """Print a small table: budget and ε, spent, left and in all; then how long the account lasts.
 
@@ -203,7 +195,7 @@ def show_account(
     """
     digits = 17 if output.verbose else 6
     output.show(_table(row, digits))
-    lines = [_pace(row, cost, releases_left, digits), *map(nights_line, streams)]
+    lines = [_pace(row, cost, digits), *map(nights_line, streams)]
     output.show("".join(f" {line}\n" for line in lines))
 
 
@@ -223,14 +215,15 @@ def _table(row: Account, digits: int) -> Table:
     return new_table(*heads, rows=rows, title=title, title_justify="left", title_style="")
 
 
-def _pace(row: Account, cost: Budget | None, count: int | None, digits: int) -> str:
+def _pace(row: Account, cost: Budget | None, digits: int) -> str:
     """Return how many releases were paid, and for how many more the account lasts."""
     paid = f"{row.releases or 'no'} release{'s' * (row.releases != 1)} paid"
     paid += " for whole persons" * (row.group is None)
     if row.unfinished:
         paid += f", {row.unfinished} without a result yet"
-    if cost is None or count is None:
+    if cost is None:
         return f"{paid}; --budget X says for how many releases at X it lasts"
+    count = row.lasts(cost)
     each = f"{letter(row.budget.name)} = {digits_up(main_parameter(cost), digits)}"
     return f"{paid}; lasts {count:,} more release{'s' * (count != 1)} at {each}"
 

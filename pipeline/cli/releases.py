@@ -331,20 +331,20 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
 
     settings = job.settings
     (row,) = job.ledger.show(settings.population)
-    lasts = row, row.latest, row.releases_left
     stream = None
     if settings.stream is not None:
         stream = stream_named(job.ledger, settings.population, settings.name)
     paths = {"release": document.with_suffix(".parquet"), "report": document.with_suffix(".html")}
     if output.json:
-        left = {"stream": stream_json(stream)} if stream else {"account": account_json(*lasts)}
+        account = account_json(row, row.latest)
+        left = {"stream": stream_json(stream)} if stream else {"account": account}
         print_json({**paths, **charge_json(charge), **left, "verdict": _usable_for(document)})
         return
     output.paths(paths)
     output.show(f" [bold]{escape(_usable_for(document))}[/]")
     output.show(f" {charge_line(charge, output)}")
     if stream is None:
-        show_account(*lasts, output)
+        show_account(row, row.latest, output)
         return
     output.show(f" {nights_line(stream)}")
     if not charge.settled and not output.quiet:

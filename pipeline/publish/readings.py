@@ -94,50 +94,38 @@ def read_terms(
 
     A band reaches `WIDE` standard deviations to each side, and ends where values cannot be.
     """
+    nothing = tuple(Reading(term, None, None, None) for term in terms)
     if mean.point is None:
-        return tuple(Reading(term, None, None, None) for term in terms)
+        return nothing
     if mean.covariance is None:
-        return tuple(
-            Reading(term, float(term.value(from_chart(manifold, mean.point))), None, None)
-            for term in terms
-        )
+        point = from_chart(manifold, mean.point)
+        return tuple(Reading(term, float(term.value(point)), None, None) for term in terms)
     try:
-        values = _on_scales(terms, mean.point, mean.covariance, mean.base, manifold, mean.near)
-    except (
-        DomainError
-    ):  # noise of any size: positive definite but for rounding, without a logarithm
-        return tuple(Reading(term, None, None, None) for term in terms)
-    return tuple(_reading(term, *estimate, widest) for term, estimate in values)
+        around, point = _around(mean.point, mean, manifold), from_chart(manifold, mean.point)
+        return tuple(_reading(term, point, around, mean.covariance, widest) for term in terms)
+    except DomainError:  # noise of any size: positive definite but for rounding, without logarithm
+        return nothing
 
 
-def _on_scales(
-    terms: Sequence[Term],
-    point: FloatArray,
-    covariance: FloatArray,
-    base: FloatArray | None,
-    manifold: Manifold,
-    near: FloatArray | None = None,
-) -> list[tuple[Term, tuple[float, float]]]:
-    """Return each term of a mean on the term's own scale, and the standard deviation there."""
-    place = point if near is None else near
-    start, space = place if base is None or manifold.flat else base, chart_of(manifold)
+def _around(point: FloatArray, mean: Mean, manifold: Manifold) -> FloatArray:
+    """Return the points a step ahead of a mean and behind it along each axis, (2, d, k, k)."""
+    place = point if mean.near is None else mean.near
+    start, space = place if mean.base is None or manifold.flat else mean.base, chart_of(manifold)
     steps = STEP * np.eye(manifold.dim)
     near_by = space.exp(start, space.log(start, place) + np.stack([steps, -steps]))
-    around, matrix, values = from_chart(manifold, near_by), from_chart(manifold, point), []
-    for term in terms:
-        ahead, behind = term.scaled(around)
-        gradient = (ahead - behind) / (2.0 * STEP)
-        deviation = math.sqrt(float(gradient @ covariance @ gradient))
-        values.append((term, (float(term.scaled(matrix)), deviation)))
-    return values
+    return np.asarray(from_chart(manifold, near_by))
 
 
-def _reading(term: Term, centre: float, deviation: float, widest: float) -> Reading:
-    """Return a value on a term's own scale as a reading, within the term's limits."""
-    half = WIDE * deviation
+def _reading(
+    term: Term, point: FloatArray, around: FloatArray, covariance: FloatArray, widest: float
+) -> Reading:
+    """Return one term of a mean, within the term's limits, from its gradient on its own scale."""
+    ahead, behind = term.scaled(around)
+    gradient = (ahead - behind) / (2.0 * STEP)
+    half = WIDE * math.sqrt(float(gradient @ covariance @ gradient))
     if not half < widest:
         return Reading(term, None, None, None)
-    ends = term.unscaled(centre + half * np.array([-1.0, 0.0, 1.0]))
+    ends = term.unscaled(float(term.scaled(point)) + half * np.array([-1.0, 0.0, 1.0]))
     low, value, high = np.clip(ends, *term.limits)
     return Reading(term, float(value), float(low), float(high))
 

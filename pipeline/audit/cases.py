@@ -264,6 +264,12 @@ def smaller_noise(rng: np.random.Generator, *, scale: float) -> Source:
     return lambda vector, sigma, sensitivity: source(vector, scale * sigma, sensitivity)
 
 
+def one_night_noise(rng: np.random.Generator) -> Source:
+    """Return noise for a horizon of one night, where that of the first night was asked for."""
+    nights = len(PLANS["stream, first night"].fields["sizes"][0])
+    return smaller_noise(rng, scale=1.0 / column_norm(nights))
+
+
 def repeated_noise(rng: np.random.Generator) -> Source:
     """Return noise that is drawn once, and used again for every vector of the same length."""
     source, drawn = FloatNoise(rng), dict[int, FloatArray]()
@@ -315,11 +321,6 @@ def broken(case: Case, **faults: Any) -> Mechanism:
 def half_noise(case: Case) -> Mechanism:
     """Return the mechanism with σ/2 in place of σ."""
     return broken(case, sigma=case.calibrate().sigma / 2.0)
-
-
-def less_noise(case: Case, *, scale: float) -> Mechanism:
-    """Return transcripts whose source gives `scale` times the σ that it is asked for."""
-    return broken(case, noise=partial(smaller_noise, scale=scale))
 
 
 def half_sensitivity(case: Case) -> Mechanism:
@@ -386,12 +387,6 @@ def product_noise(case: Case) -> Mechanism:
     return ProductLaplace(honest.budget, honest.sensitivity, honest.manifold, honest.sigma)
 
 
-def one_night_noise(case: Case) -> Mechanism:
-    """Return the stream with noise for a horizon of one night."""
-    nights = len(PLANS[case.mechanism].fields["sizes"][0])
-    return less_noise(case, scale=1.0 / column_norm(nights))
-
-
 def after_the_first(nights: int) -> list[int]:
     """Return from how many nights each goes on where all go on from the first alone.
 
@@ -428,93 +423,83 @@ def last_centre(mechanism: Any) -> Neighbours:
     return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
 
 
-def _control(name: str, space: str, kind: str) -> Case:
-    return Case(name, small(MANIFOLDS[space]), BUDGETS[kind], SENSITIVITY)
+def _control(
+    name: str, space: str, kind: str, fault: str, make: Callable[[Case], Mechanism]
+) -> Case:
+    manifold = small(MANIFOLDS[space])
+    return Case(name, manifold, BUDGETS[kind], SENSITIVITY, fault=fault, broken=make)
 
 
-def _planned(name: str) -> Case:
-    return next(case for case in PLANNED if case.mechanism == name)
-
-
-def _fault(case: Case, fault: str, make: Callable[[Case], Mechanism], **attack: Any) -> Case:
-    return replace(case, fault=fault, broken=make, **attack)
+def _planned(
+    name: str,
+    fault: str,
+    *,
+    attack: Callable[[Mechanism], Neighbours] | None = None,
+    known: bool = False,
+    **fields: Any,
+) -> Case:
+    """Return the case of a plan with other fields of its mechanism."""
+    case = next(case for case in PLANNED if case.mechanism == name)
+    make = partial(broken, **fields)
+    return replace(case, fault=fault, broken=make, attack=attack, known=known)
 
 
 CONTROLS: tuple[Case, ...] = (
-    _fault(_control("ewg", "hyperbolic", "gdp"), "half the noise", half_noise),
-    _fault(_control("rl", "spd-affine-invariant", "pure"), "half the noise", half_noise),
-    _fault(
-        _control("tangent-gaussian", "spd-log-euclidean", "approx"),
+    _control("ewg", "hyperbolic", "gdp", "half the noise", half_noise),
+    _control("rl", "spd-affine-invariant", "pure", "half the noise", half_noise),
+    _control(
+        "tangent-gaussian",
+        "spd-log-euclidean",
+        "approx",
         "sign error in the analytic condition",
         misprint,
     ),
-    _fault(
-        _control("ewl", "spd-log-euclidean", "pure"),
+    _control(
+        "ewl",
+        "spd-log-euclidean",
+        "pure",
         "noise per coordinate at the L2 sensitivity",
         product_noise,
     ),
-    _fault(
-        _control("ewg", "spd-affine-invariant", "zcdp"),
-        "sensitivity too small by 2",
-        half_sensitivity,
-    ),
-    _fault(_planned("adaptive"), "half the noise", partial(less_noise, scale=0.5)),
+    _control("ewg", "spd-affine-invariant", "zcdp", "sensitivity too small by 2", half_sensitivity),
+    _planned("adaptive", "half the noise", noise=partial(smaller_noise, scale=0.5)),
     *(
-        _fault(_planned(name), "nine tenths of the noise", partial(less_noise, scale=0.9))
+        _planned(name, "nine tenths of the noise", noise=partial(smaller_noise, scale=0.9))
         for name in ("adaptive", "persons", "stream, opening")
     ),
-    _fault(
-        _planned("labels"),
-        "a count too long for another class",
-        partial(broken, labels=LongCount),
-    ),
-    _fault(
-        _planned("labels"),
-        "sizes of classes without noise",
-        partial(broken, noise=countless_noise),
-        attack=first_count,
-    ),
-    _fault(
-        _planned("persons"),
+    _planned("labels", "a count too long for another class", labels=LongCount),
+    _planned("labels", "sizes of classes without noise", attack=first_count, noise=countless_noise),
+    _planned(
+        "persons",
         "noise for one image of a person",
-        partial(broken, whole=False),
         attack=partial(transcripts, ends=attacks.NEAR_ENDS),
+        whole=False,
     ),
-    _fault(_planned("stream, first night"), "column norm of one night", one_night_noise),
-    _fault(
-        _planned("stream, last night"),
-        "noise used twice",
-        partial(broken, noise=repeated_noise),
-        attack=last_difference,
+    _planned("stream, first night", "column norm of one night", noise=one_night_noise),
+    _planned(
+        "stream, last night", "noise used twice", attack=last_difference, noise=repeated_noise
     ),
-    _fault(
-        _planned("stream, overlapping"),
+    _planned(
+        "stream, overlapping",
         "records held back are opened again",
-        partial(broken, rests=after_the_first),
         known=True,
+        rests=after_the_first,
     ),
-    _fault(
-        _planned("stream, labels"),
-        "a record that comes again",
-        partial(broken, again=True),
-        known=True,
-    ),
-    _fault(
-        _planned("stream, two epochs"),
-        "a record in two epochs",
-        partial(broken, again=True),
-        known=True,
-    ),
-    _fault(
-        _planned("stream, two epochs"),
+    _planned("stream, labels", "a record that comes again", known=True, again=True),
+    _planned("stream, two epochs", "a record in two epochs", known=True, again=True),
+    _planned(
+        "stream, two epochs",
         "epochs chosen from sums without noise",
-        partial(broken, peek=True),
         attack=last_centre,
+        peek=True,
     ),
-    _fault(
-        Case("rl", MANIFOLDS["spd-log-euclidean"](k=5), PureDP(4.0), SENSITIVITY),
-        "chain stopped after 10 steps",
-        short_chain,
+    Case(
+        "rl",
+        MANIFOLDS["spd-log-euclidean"](k=5),
+        PureDP(4.0),
+        SENSITIVITY,
+        fault="chain stopped after 10 steps",
+        broken=short_chain,
     ),
 )
 """Every one of them must be caught."""

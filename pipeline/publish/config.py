@@ -184,11 +184,7 @@ class ReleaseConfig(Record):
     @classmethod
     def _takes_its_descriptor_s_manifold(cls, fields: dict[str, Any]) -> dict[str, Any]:
         spec = DESCRIPTORS.get(str(fields.get("descriptor")))
-        return (
-            fields
-            if spec is None or spec.manifold is None
-            else {"manifold": spec.manifold} | fields
-        )
+        return {"manifold": spec.manifold} | fields if spec and spec.manifold else fields
 
     @model_validator(mode="before")
     @classmethod
@@ -237,22 +233,17 @@ class ReleaseConfig(Record):
         require_known("manifold", self.manifold, spd, "the README lists them")
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
-        if self.secret:
-            self._check_secret()
-        for name in self.plan.mechanisms:
-            self._check_mechanism(name)
-        if self.stream is not None:
-            self._check_stream(self.stream)
-        return self
-
-    def _check_secret(self) -> None:
-        """Refuse what needs to know how many images a class has."""
-        if self.mechanism not in RELEASE_PLANS:
+        if self.secret and self.mechanism not in RELEASE_PLANS:
             raise ConfigError(
                 f"{self.mechanism} draws its noise once around a mean, for which the size of the "
                 f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
                 'say that labels and class sizes are public with labels = "public"'
             )
+        for name in self.plan.mechanisms:
+            self._check_mechanism(name)
+        if self.stream is not None:
+            self._check_stream(self.stream)
+        return self
 
     def _check_stream(self, stream: StreamConfig) -> None:
         """Refuse what no stream can be told."""

@@ -48,7 +48,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched, rendering_settings
-from pipeline.descriptors import describe
 from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
@@ -81,7 +80,7 @@ from pipeline.publish.document import (
     stands_on,
 )
 from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import Public, account_part, domain_for, temporary_store
+from pipeline.publish.release import Public, account_part, black_point, domain_for, temporary_store
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
     SAME_MEANS,
@@ -199,8 +198,9 @@ def _context(
     query = public.query()
     mechanism = mechanism_of(query)
     if status is None:
+        assert source is not None  # or `public_of` had raised
         check_follows(query, ledger)
-        _rehearse(public, mechanism)
+        _rehearse(source, config, mechanism)
     open_stream(
         ledger,
         config.population,
@@ -236,15 +236,10 @@ def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSour
     return source
 
 
-def _rehearse(public: Public, mechanism: StreamMechanism) -> None:
+def _rehearse(source: ImageSource, config: ReleaseConfig, mechanism: StreamMechanism) -> None:
     """Release an opening and a night after it of black images: what fails then is public."""
-    domain, config = public.domain, public.config
-    depth = () if domain.depth is None else (domain.depth,)
-    colour = (3,) if find_card(config.dataset).channels == 3 else ()
-    black = np.zeros((1, *depth, domain.height, domain.width, *colour), dtype=np.uint8)
-    point = describe(black, config.descriptor, config.eta)
-    history, private, secret = list[Night](), empty_state(mechanism.space.dim), config.secret
-    plan = mechanism.plan
+    point, plan, secret = black_point(source, config), mechanism.plan, config.secret
+    history, private = list[Night](), empty_state(mechanism.space.dim)
     enough = int(np.ceil(max((plan.opening, *plan.again)) / plan.mu)) + 1
     for units in (2 * enough if secret else enough, 1):
         points = np.repeat(point, units, axis=0)

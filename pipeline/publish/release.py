@@ -366,10 +366,15 @@ def _rehearse(source: ImageSource, public: Public) -> None:
 
     With secret labels for one of them.
     """
-    black = np.zeros((1, *source.shape), dtype=np.uint8)
-    point = describe(black, public.config.descriptor, public.config.eta)
     fewest = min((n for _, _, n in public.classes if n is not None), default=1)
-    serialised(private_part(Copies(point, fewest), public, 0, ""))
+    black = Copies(black_point(source, public.config), fewest)
+    serialised(private_part(black, public, 0, ""))
+
+
+def black_point(source: ImageSource, config: ReleaseConfig) -> FloatArray:
+    """Return the descriptor of a black image of a source's shape, (1, k, k)."""
+    black = np.zeros((1, *source.shape), dtype=np.uint8)
+    return describe(black, config.descriptor, config.eta)
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Column, Table
 
-from pipeline.cli.options import (
-    NARROW,
-    PLAIN,
-    DataRoot,
-    Out,
-    Printing,
-    new_table,
-    numbers,
-    print_json,
-    print_line,
-    width,
-)
+from pipeline.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
+from pipeline.cli.output import new_table, numbers, print_json, print_line, width
 from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:

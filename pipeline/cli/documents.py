@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.markup import escape
 
-from pipeline.cli.options import (
-    PLAIN,
-    DataRoot,
-    LedgerAddress,
-    Out,
-    Printing,
-    page_table,
-    print_json,
-)
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from pipeline.cli.output import page_table, print_json
 from pipeline.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.table import Column
 
-from pipeline.cli.options import (
-    PLAIN,
-    DataRoot,
-    Out,
-    Printing,
-    new_table,
-    numbers,
-    print_json,
-    print_line,
-)
+from pipeline.cli.options import PLAIN, DataRoot, Out, Printing
+from pipeline.cli.output import new_table, numbers, print_json, print_line
 
 if TYPE_CHECKING:
     from pipeline.config import ExperimentConfig

@@ -7,15 +7,8 @@ from cyclopts import App
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline.cli.options import (
-    PLAIN,
-    LedgerAddress,
-    Printing,
-    new_table,
-    numbers,
-    print_json,
-    print_line,
-)
+from pipeline.cli.options import PLAIN, LedgerAddress, Printing
+from pipeline.cli.output import new_table, numbers, print_json, print_line
 from pipeline.ledger import (
     Account,
     Charge,

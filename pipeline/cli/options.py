@@ -1,27 +1,19 @@
-"""Options that several commands share, and how they print: texts, paths, tables, JSON.
+"""Options that several commands share.
 
-Results go to standard output; progress, warnings and errors to standard error. What ``--json``,
-``--quiet`` and ``--verbose`` mean is decided here, once for all commands; and whatever is printed,
-no terminal obeys a letter of it.
+What ``--json``, ``--quiet`` and ``--verbose`` mean is decided here, once for all commands.
 """
 
-import dataclasses
-import json
-import math
-import os
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
+from pipeline.cli.output import print_json, print_line, width
 from pipeline.errors import ConfigError, printable
 from pipeline.progress import Level, say
 
@@ -44,7 +36,7 @@ _flag = partial(Parameter, negative="", group=Group("Printing", sort_key=9), sho
 
 
 @Parameter(name="*")
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Printing:
     """What a command prints, and how much."""
 
@@ -100,73 +92,3 @@ class Printing:
 
 PLAIN = Printing()
 """No option given."""
-
-
-def print_line(line: object) -> None:
-    """Print a row on standard output, or several."""
-    print(printable(str(line)))
-
-
-def print_json(value: Any) -> None:
-    """Print a value as JSON; see `plain`. What a terminal would obey is escaped, as JSON does."""
-    text = json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)
-    escaped = (x if x.isprintable() or x == "\n" else json.dumps(x)[1:-1] for x in text)
-    print(text if text.isprintable() else "".join(escaped))
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it.
-
-    Paths are text, times ISO 8601, budgets objects with their definition; what is not finite is
-    null.
-    """
-    from pipeline.privacy import Budget
-
-    if isinstance(value, Budget):
-        return {"definition": value.name, **dataclasses.asdict(value)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(value) if isinstance(value, Path) else value
-
-
-def width() -> int:
-    """Return how wide a table may be: what COLUMNS or the terminal says, else wide enough."""
-    columns = os.environ.get("COLUMNS", "")
-    given = int(columns) if columns.isdecimal() else 0
-    return given or (Console().width if sys.stdout.isatty() else 200)
-
-
-class _Table(Table):
-    """A table whose cells are as `printable` has them."""
-
-    def add_row(self, *cells: Any, **options: Any) -> None:
-        super().add_row(*(printable(x) if isinstance(x, str) else x for x in cells), **options)
-
-
-def numbers(*heads: str, **options: Any) -> list[Column]:
-    """Return columns of numbers."""
-    return [Column(head, justify="right", no_wrap=True, **options) for head in heads]
-
-
-def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **options: Any) -> Table:
-    """Return a table in the one style of all commands, with some rows."""
-    options = {name: printable(x) if isinstance(x, str) else x for name, x in options.items()}
-    table = _Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, **options)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def page_table(table: Mapping[str, Any] | None) -> Table:
-    """Return a table of a page, of `pipeline.report.page.table`, as a terminal has it."""
-    heads, lines = (table["heads"], table["lines"]) if table else ((), ())
-    rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
-    return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

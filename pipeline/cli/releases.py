@@ -28,16 +28,8 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline.cli.options import (
-    PLAIN,
-    DataRoot,
-    LedgerAddress,
-    Out,
-    Printing,
-    new_table,
-    numbers,
-    print_json,
-)
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from pipeline.cli.output import new_table, numbers, print_json
 from pipeline.errors import (
     BudgetError,
     ConfigError,

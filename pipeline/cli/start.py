@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from cyclopts import Parameter
 from rich.markup import escape
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, print_json, print_line
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing
+from pipeline.cli.output import print_json, print_line
 from pipeline.errors import ConfigError, CovdpError, LedgerError
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from sample_dicom import write_dicom
 
 from pipeline.arrays import WIDEST
 from pipeline.cli import main
-from pipeline.cli.options import PLAIN, new_table
+from pipeline.cli.options import PLAIN
+from pipeline.cli.output import new_table
 from pipeline.datasets import nifti, open_dataset, pictures
 from pipeline.datasets.listing import DEEPEST, LONGEST, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable

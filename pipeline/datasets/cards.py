@@ -87,6 +87,8 @@ class Card(Record):
 
     volumetric: ClassVar[bool] = False
     stored_as: ClassVar[str] = "files"
+    official: ClassVar[str] = ""
+    """What is stated of files that are not the user's own; "" of a kind that has no others."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     title: str = ""
@@ -118,7 +120,7 @@ class Card(Record):
 
     def origin(self, *, ours: bool) -> str:
         """Say where the images come from, and what was checked of them; of `ours` in ``data/``."""
-        return f"{self.stored_as} of your own, no digest to check"
+        return f"{self.stored_as} of your own, no digest to check" if self.own else self.official
 
     _sparse: bool = PrivateAttr(False)
 
@@ -129,8 +131,8 @@ class Card(Record):
 
     @property
     def own(self) -> bool:
-        """Whether the files are the user's own, as those of a kind are that says nothing else."""
-        return True
+        """Whether the files are the user's own, as those of most kinds always are."""
+        return self.local or not self.official
 
     @property
     def masked(self) -> bool:

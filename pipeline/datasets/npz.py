@@ -240,6 +240,7 @@ class NpzCard(Card):
     """
 
     volumetric: ClassVar[bool] = True
+    official: ClassVar[str] = "official files, digest checked"
 
     files: tuple[RemoteFile, ...] = ()
     findings: tuple[str, ...] = ()
@@ -263,18 +264,11 @@ class NpzCard(Card):
         suffix = f"_{size}" if size and size != self.sizes[0] else ""
         return root / (self.path or f"{self.name}{suffix}.npz")
 
-    @property
-    def own(self) -> bool:
-        """Whether the files are the user's own."""
-        return self.local
-
     def origin(self, *, ours: bool) -> str:
         """Say where the images come from."""
-        if self.local:
+        if ours or self.own:
             return super().origin(ours=ours)
-        if not ours:
-            return "files from the addresses in your card, compared with its digests"
-        return "official files, digest checked"
+        return "files from the addresses in your card, compared with its digests"
 
     @check(mode="after")
     def _keys_fit(self) -> Self:

@@ -6,7 +6,7 @@ so that they are not independent; they show how the pipeline works, not how tiss
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator as check
@@ -27,18 +27,11 @@ CONTRAST = 8
 class TilesCard(Card):
     """What a card of kind ``tiles`` says: nothing of its own."""
 
-    @property
-    def own(self) -> bool:
-        """False: everybody has them."""
-        return False
+    official: ClassVar[str] = "shipped with scikit-image, cut on the fly"
 
     def place(self, root: Path, size: int | None) -> Path:
         """Return the folder of the pictures."""
         return pictures_folder()
-
-    def origin(self, *, ours: bool) -> str:
-        """Say where the images come from."""
-        return "shipped with scikit-image, cut on the fly"
 
     @check(mode="after")
     def _keys_fit(self) -> Self:

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, NamedTuple, Self, cast
+from typing import IO, Any, BinaryIO, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,22 +110,15 @@ class VisionCard(Card):
         The name of the class in ``torchvision.datasets``.
     """
 
-    torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
+    official: ClassVar[str] = (
+        "official files, compared with the digests that torchvision publishes of them"
+    )
 
-    @property
-    def own(self) -> bool:
-        """Whether the files are the user's own."""
-        return self.local
+    torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
 
     def on_disk(self, root: Path, size: int | None) -> bool:
         """Tell whether files of the dataset are there; known without torch."""
         return any(root.glob(MARKERS[str(self.torchvision)]))
-
-    def origin(self, *, ours: bool) -> str:
-        """Say where the images come from."""
-        if self.local:
-            return super().origin(ours=ours)
-        return "official files, compared with the digests that torchvision publishes of them"
 
     @check(mode="after")
     def _keys_fit(self) -> Self:

@@ -285,6 +285,9 @@ def region_moments(
 ) -> NoisyMoments:
     """Return what a noised mean of the whole region says; `units` is what one unit of each is."""
     d = len(vector)
+    biases = ("bias_line", "bias_rest", "bend", "shift", "added")
+    widths = ("variance_line", "variance_rest", "clipped", "cut", "clipped_noise", "cut_noise")
+    nothing: dict[str, Any] = dict.fromkeys((*biases, *widths), 0.0)
     return NoisyMoments(
         n=n,
         base=base,
@@ -295,18 +298,8 @@ def region_moments(
         sigma=sigma,
         gain=1.0,
         lines=0,
-        bias_line=0.0,
-        bias_rest=0.0,
-        variance_line=0.0,
-        variance_rest=0.0,
-        clipped=0.0,
-        cut=0.0,
-        clipped_noise=0.0,
-        cut_noise=0.0,
         interval=np.empty(0),
-        shift=0.0,
-        added=0.0,
-        bend=0.0,
+        **nothing,
         overshoots=None,
         reach=None,
     )

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import ConfigError, CovdpError, OutputError
-from pipeline.files import IrregularFileError, atomic_path, make_folder, open_regular, read_regular
+from pipeline.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step
 from pipeline.privacy import budget_from
@@ -346,9 +346,7 @@ def write_document(content: bytes, folder: Path) -> Path:
     path = next(
         path for path in (place / f"{name}.json" for name in names) if not _is_taken(path, content)
     )
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content)
-    return path
+    return write_whole(path, content)
 
 
 def read_committed(content: bytes) -> Document | None:

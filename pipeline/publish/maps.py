@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pipeline.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
 from pipeline.errors import ConfigError, MismatchError
-from pipeline.files import atomic_path, make_folder
+from pipeline.files import make_folder, write_whole
 from pipeline.geometry import AffineMap, Manifold, chart_of
 from pipeline.inference import Harmonisation
 from pipeline.publish.document import foreign_json
@@ -101,9 +101,7 @@ def write_maps(several: Several, maps: Harmonisation, path: Path) -> Path:
     )
     content = json.dumps(document.model_dump(warnings=False), allow_nan=False)
     make_folder(path.parent)
-    with atomic_path(path) as temporary:
-        temporary.write_text(content + "\n", encoding="utf-8")
-    return path
+    return write_whole(path, f"{content}\n")
 
 
 def read_maps(path: Path) -> MapsDocument:

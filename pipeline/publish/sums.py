@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.errors import OutputError
-from pipeline.files import atomic_path, open_regular, private_folder
+from pipeline.files import open_regular, private_folder, write_whole
 from pipeline.ledger import Ledger, StreamAccount, StreamStatus
 from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
 from pipeline.schema import EstimatePart
@@ -98,12 +98,8 @@ def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> 
     private_folder(folder)
     before = len(status.digests)
     content = _packed(_owner(status, before, total), sums)
-    with (
-        atomic_path(_file(ledger, folder, before + 1, total), mode=0o600) as temporary,
-        temporary.open("wb") as stream,
-    ):
-        stream.write(_seal(ledger, content))
-        stream.write(content)
+    file = _file(ledger, folder, before + 1, total)
+    write_whole(file, _seal(ledger, content) + content, mode=0o600)
 
 
 def read_sums(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import ConfigError
 from pipeline.figures import listing
-from pipeline.files import atomic_path, make_folder, resource
+from pipeline.files import make_folder, resource, write_whole
 from pipeline.report.methods import Methods
 from pipeline.report.templates import draw, expression
 
@@ -117,9 +117,7 @@ def write_page(
     """
     html = build_page(name, subject, bar=bar)
     make_folder(path.parent)
-    with atomic_path(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    return write_whole(path, html)
 
 
 def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None) -> str:

@@ -4,7 +4,7 @@
     commands      what it can do, and the modules with each: catalogue, start, releases, ledger,
                   documents, experiments
     options       what several commands share
-    output        how they print: lines, tables, JSON
+    output        how they print: texts, tables, JSON
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
 and one line on stderr says what, 70 that covdp failed in a way that was not expected, 130 that it

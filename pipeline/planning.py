@@ -521,7 +521,9 @@ def forecast(
         night=last,
         prices=tuple(_price(at, delta, affords) for at in configs),
         nights=nights,
-        totals=tuple(_total(config, night) for night in nights),
+        totals=tuple(
+            config.charge if plan else repeat_as_written(config.charge, night) for night in nights
+        ),
         error=request.error,
         needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
@@ -674,11 +676,6 @@ def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
     """Return the night on which a stream opens."""
     nights = () if config.nights is None else opening_nights(config.nights, units)
     return nights[0] if nights else None
-
-
-def _total(config: ReleaseConfig, night: int) -> Budget:
-    """Return what is charged up to a night."""
-    return config.charge if config.nights else repeat_as_written(config.charge, night)
 
 
 def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> BudgetPrice:

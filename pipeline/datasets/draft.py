@@ -224,7 +224,7 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
     parts = [path.split("/") for path in paths]
     before: list[str] = []
     while len({part[0] for part in parts}) == 1 and all(len(part) > 2 for part in parts):
-        before.append(_escaped(parts[0][0]))
+        before.append(re.sub(r"[*?\[{]", r"[\g<0>]", parts[0][0]))
         parts = [part[1:] for part in parts]
     doubts = []
     first = {part[0] for part in parts}
@@ -263,10 +263,6 @@ def _one_class(folder: str, between: Sequence[str], n: int, doubts: list[str]) -
     """Return the layout in which a folder is the only class."""
     pattern = "/".join(["{class}", *between, "*"])
     return PathLayout(pattern, [folder] * n, doubts, from_above=True)
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"[*?\[{]", r"[\g<0>]", name)
 
 
 def _are_classes(names: set[str]) -> bool:

@@ -68,11 +68,6 @@ class Pattern:
 
     parts: tuple[str, ...]
 
-    @property
-    def descends(self) -> bool:
-        """Whether it finds files in folders of any depth."""
-        return "**" in self.parts
-
     @cached_property
     def steps(self) -> tuple[re.Pattern[str], ...]:
         """What a path fits down to each part, any run of characters for a person or a date."""
@@ -113,7 +108,7 @@ class Pattern:
         """
         match = self._reading.fullmatch(path) if self._reading else None
         named = match.groupdict() if match else {}
-        if self.descends:
+        if "**" in self.parts:
             before = self.parts.index("**")
             named["**"] = "/".join(path.split("/")[before : before + 1 - len(self.parts)])
         return named

@@ -80,8 +80,9 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
         )
     if not series.analytic and isinstance(budget, ApproxDP) and budget.epsilon >= CLASSICAL:
         return f"not certified: the classical formula is proven for ε < 1, found {budget}"
+    on_sphere = any(build_manifold(*kind[:2]).curvature[1] > 0 for kind in config.simulated)
     embedded = MECHANISMS[series.mechanism].embedded
-    if embedded and series.sensitivity == "radius" and _positive(config):
+    if embedded and series.sensitivity == "radius" and on_sphere:
         return f"not certified: 2r/n does not bound the move of a mean on a sphere, for {budget}"
     return ""
 
@@ -122,13 +123,6 @@ def persons_of(config: ExperimentConfig) -> int | None:
     if config.source is not None:
         return None if SOURCES[config.source.kind].persons is None else 1
     return classes_per_person(find_card(config.dataset)) if config.on_images else None
-
-
-def _positive(config: ExperimentConfig) -> bool:
-    """Tell whether an experiment runs on a manifold of positive curvature."""
-    return any(
-        build_manifold(name, dimension).curvature[1] > 0 for name, dimension, _ in config.simulated
-    )
 
 
 def _largest(config: ExperimentConfig, series: SeriesConfig) -> Budget:

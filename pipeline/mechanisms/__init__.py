@@ -8,22 +8,12 @@ release), ``additive.py`` (the simplest, and baselines of the papers), ``exponen
 exact laws ``radial.py``. ``chains.py`` holds the Markov chains of the papers.
 """
 
-from pipeline.mechanisms.additive import (
-    EUCLIDEAN_LAPLACE,
-    EWG,
-    EWL,
-    EXTRINSIC_GAUSSIAN,
-    GENERALIZED_GAUSSIAN,
-    LANDMARK_LAPLACE,
-    PROJECTED_LAPLACE,
-    TANGENT_GAUSSIAN,
-)
+from pipeline.mechanisms import additive, exponential
 from pipeline.mechanisms.base import Diagnostics as Diagnostics
 from pipeline.mechanisms.base import Draws as Draws
 from pipeline.mechanisms.base import Family as Family
 from pipeline.mechanisms.base import Mechanism as Mechanism
 from pipeline.mechanisms.chains import ChainSettings as ChainSettings
-from pipeline.mechanisms.exponential import KNG, RL
 from pipeline.mechanisms.exponential import largest_sigma as largest_sigma
 from pipeline.mechanisms.noise import LATTICE as LATTICE
 from pipeline.mechanisms.noise import NOISES as NOISES
@@ -34,16 +24,16 @@ from pipeline.mechanisms.noise import Noised as Noised
 MECHANISMS: dict[str, Family] = {
     family.name: family
     for family in (
-        EWL,
-        EWG,
-        TANGENT_GAUSSIAN,
-        RL,
-        KNG,
-        EXTRINSIC_GAUSSIAN,
-        EUCLIDEAN_LAPLACE,
-        PROJECTED_LAPLACE,
-        LANDMARK_LAPLACE,
-        GENERALIZED_GAUSSIAN,
+        additive.EWL,
+        additive.EWG,
+        additive.TANGENT_GAUSSIAN,
+        exponential.RL,
+        exponential.KNG,
+        additive.EXTRINSIC_GAUSSIAN,
+        additive.EUCLIDEAN_LAPLACE,
+        additive.PROJECTED_LAPLACE,
+        additive.LANDMARK_LAPLACE,
+        additive.GENERALIZED_GAUSSIAN,
     )
 }
 """Name → family."""

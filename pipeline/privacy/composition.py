@@ -233,16 +233,12 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
 
     def total(values: tuple[float, ...], power: int) -> float:
         product = count * Fraction(repr(values[0])) ** power
-        roots = [_root(part, power) for part in (product.numerator, product.denominator)]
+        parts = product.numerator, product.denominator
+        roots = [math.isqrt(part) if power == 2 else part for part in parts]  # rounded down
         exact = Fraction(*roots)
         return float(exact) if exact**power == product else round_up(product, power)
 
     return _combine([budget], total)
-
-
-def _root(value: int, power: int) -> int:
-    """Return the whole root of a whole number, rounded down."""
-    return math.isqrt(value) if power == 2 else value
 
 
 def _growth(budget: Budget, size: int) -> int:

@@ -87,10 +87,12 @@ def history_page(history: History, texts: Declaration) -> PageFrame:
     lead, others = texts["lead"], history.others
     if others:
         lead += f" {others} result{'s' * (others > 1)} of other programs are left out."
-    unsafe = {"warning": texts["unsafe"]} if any(map(_is_float, history.series)) else {}
+    runs = [run for series in history.series for run in series.runs]
+    is_safe = all(run.document.settings.is_safe for run in runs)
+    unsafe = {} if is_safe else {"warning": texts["unsafe"]}
     shared = [shared_statement(series).items() for series in history.series]
     names = [section.subtitle for section in sections]
-    keys = {run.place: run.key for series in history.series for run in series.runs}
+    keys = {run.place: run.key for run in runs}
     dates = " to ".join(dict.fromkeys([keys[min(keys)], keys[max(keys)]]))
     return PageFrame(
         title=f"{history.population}, {dates}: history of releases",
@@ -154,11 +156,6 @@ def _key_numbers(part: SeriesPart) -> list[tuple[str, str]]:
     count = [] if part.series.horizon else [(f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}")]
     attacks = numbers[: 2 if part.first else 1]
     return [*attacks, *count, (runs[-1].key, "latest"), *numbers[2:]]
-
-
-def _is_float(series: Series) -> bool:
-    """Tell whether the noise of a run is not safe to publish."""
-    return not all(run.document.settings.is_safe for run in series.runs)
 
 
 def latest(series: Series) -> dict[str, Any] | None:

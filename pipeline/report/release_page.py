@@ -131,11 +131,6 @@ def verdict(document: Document) -> Finding:
     return Finding(" ".join(lines), warning=bad)
 
 
-def _is_observed(document: Document) -> bool:
-    """Tell whether a document says what regions are made of, of a class of a release."""
-    return any(isinstance(row, ClassPart) and row.observed for row in document.classes)
-
-
 def promise_of(settings: SettingsPart) -> str:
     """Return what is promised to one image or person in words: the letter and its value."""
     return f"{letter(settings.definition)} = {digits_up(main_parameter(settings.promise), 6)}"
@@ -204,7 +199,7 @@ def exact(
     stated otherwise where it is secret in which class an image is.
     """
     first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
-    if _is_observed(document):
+    if any(isinstance(row, ClassPart) and row.observed for row in document.classes):
         first = first[0], first[1] + besides
     return dict([first, *others])
 

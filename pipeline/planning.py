@@ -490,9 +490,7 @@ def forecast(
     """
     card = find_card(config.dataset)
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
-    units = _arrivals(card, request, streamed=plan is not None, secret=config.secret)
-    if plan is None:
-        config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
+    units = _arrivals(config, card, request)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
     opened = {name: _opened(config, arrivals) for name, arrivals in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
@@ -653,23 +651,27 @@ def _last_night(config: ReleaseConfig, request: ForecastRequest) -> int:
 
 
 def _arrivals(
-    card: Card, request: ForecastRequest, *, streamed: bool, secret: bool
+    config: ReleaseConfig, card: Card, request: ForecastRequest
 ) -> dict[str, ClassArrivals]:
     """Return the records of each class that is asked for; of any class, where no size is given.
 
-    Where labels are `secret` a class may have none.
+    Where labels are secret a class may have none.
     """
     more = request.per_night
     for name, n in request.sizes.items():
         require_known("class", name, card.classes, f"the card has {', '.join(card.classes)}")
-        require_count(f"--n {name}", n, 0 if secret else 1, MOST_UNITS)
+        require_count(f"--n {name}", n, 0 if config.secret else 1, MOST_UNITS)
     if request.sizes:
-        return {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
-    if more is not None:
-        return {name: ClassArrivals(more, more) for name in card.classes}
-    if streamed:
-        return {f"any class, {n} a night": ClassArrivals(n, n) for n in NIGHTLY}
-    return {f"any class of {n:,}": ClassArrivals(n) for n in SIZES}
+        units = {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
+    elif more is not None:
+        units = {name: ClassArrivals(more, more) for name in card.classes}
+    elif config.nights is not None:
+        units = {f"any class, {n} a night": ClassArrivals(n, n) for n in NIGHTLY}
+    else:
+        units = {f"any class of {n:,}": ClassArrivals(n) for n in SIZES}
+    if config.nights is None:
+        config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
+    return units
 
 
 def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
@@ -682,7 +684,6 @@ def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> Budg
     """Return what a budget costs and means."""
     charge, plan = config.charge, config.nights
     implied = convert(charge, ApproxDP, delta=delta)
-    assert isinstance(implied, ApproxDP)
     nights = None if affords is None else affords(charge)
     if nights and plan is not None:
         nights = plan.horizon

@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from remembered import FOLLOWS, remembered
 
 from pipeline.figures import style
-from pipeline.mean import rounds
 from pipeline.mechanisms import noise
 from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from tests.tools.once import (  # noqa: F401  (hooks)
@@ -49,13 +47,6 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COVDP_MARKERS", str(tmp_path_factory.mktemp("markers", numbered=True)))
         yield
-
-
-@pytest.fixture
-def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work out once what a private mean makes of the same released values."""
-    for name in FOLLOWS:
-        monkeypatch.setattr(rounds, name, remembered(getattr(rounds, name)))
 
 
 _finest_lattice = noise._measurement

@@ -6,6 +6,7 @@ space: dist(P, Q) = ‖φ(Q) − φ(P)‖, log(B, P) = φ(P) − φ(B), exp(B, u
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -279,7 +280,7 @@ class CholeskyCovariances:
         d = k * (k + 1) // 2
         shape = others * np.eye(d)
         shape[:k, :k] = diagonal / math.sqrt(2.0)
-        rows = np.tril_indices(k, -1)[0]
+        rows, _ = _below(k)
         shape[range(k, d), range(k, d)] = others * np.exp(logs[rows] / 4.0)
         return shape
 
@@ -320,7 +321,7 @@ class LogCholesky(Spd):
         coordinates = self._chart(base) + u
         lower = np.zeros((*coordinates.shape[:-1], self.k, self.k))
         lower[..., range(self.k), range(self.k)] = np.exp(coordinates[..., : self.k])
-        rows, columns = np.tril_indices(self.k, -1)
+        rows, columns = _below(self.k)
         lower[..., rows, columns] = coordinates[..., self.k :]
         return assemble(lower, np.ones(self.k))
 
@@ -330,9 +331,15 @@ class LogCholesky(Spd):
 
     def _chart(self, points: FloatArray) -> FloatArray:
         lower = cholesky(points)
-        rows, columns = np.tril_indices(self.k, -1)
+        rows, columns = _below(self.k)
         diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
         return np.concatenate([np.log(diagonal), lower[..., rows, columns]], axis=-1)
+
+
+@lru_cache(maxsize=64)
+def _below(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns, row by row, of the entries below the diagonal of k × k."""
+    return np.tril_indices(k, -1)
 
 
 def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:

@@ -198,12 +198,13 @@ def estimate(
     parts = [(slice(None), chain.first)]
     if chain.separate_first and bins > 1:
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
-    least = noise.min(axis=-1)
-    for value in set(least.tolist()):  # levels are alike where the noise is
-        levels = _levels(tuning.LOWEST_LEVEL * value, tuning.LEVEL_RATIO)
-        grid, alike = (levels, _moves(len(levels) - 2, chain)), np.flatnonzero(least == value)
+    lowest = tuning.LOWEST_LEVEL * noise.min(axis=-1)
+    rungs = np.array([_rungs(value) for value in lowest.tolist()])
+    for many in set(rungs.tolist()):  # moves are alike where the number of levels is
+        alike, moves = np.flatnonzero(rungs == many), _moves(many, chain)
+        levels = _levels(lowest[alike], many)
         for part, first in parts:
-            result = posterior(counts[alike, part], noise[alike, part], *grid, first)
+            result = posterior(counts[alike, part], noise[alike, part], levels, moves, first)
             mean[alike, part] = result[0]
             covariance[alike, part, part] = result[1]
     return mean.reshape(shape), covariance.reshape(*shape, bins)
@@ -212,14 +213,18 @@ def estimate(
 def posterior(
     counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return posterior means and covariances of the shares, (r, b), (r, b, b); see `_levels`."""
+    """Return posterior means and covariances of the shares, (r, b), (r, b, b).
+
+    `levels` are those of each repetition, see `_levels`, and `moves` those of all.
+    """
     alike = np.all(noise == noise[:1, :1])
     spread = (noise[:1, :1] if alike else noise)[..., None] ** 2
+    levels = (levels[:1] if np.all(levels == levels[:1]) else levels)[:, None]
     own = (tuning.LEVEL_SD * levels) ** 2
     both, beyond = spread + own, counts[..., None] - levels
     fit = -0.5 * (beyond**2 / both + np.log(both))
     fit = np.exp(np.maximum(fit - fit.max(axis=-1, keepdims=True), -600.0))
-    start = np.full(len(levels), first / (len(levels) - 2))
+    start = np.full(len(moves), first / (len(moves) - 2))
     start[0], start[-1] = 1.0 - first, 0.0
     weights, ahead = np.empty_like(fit), np.empty_like(fit)
     turned = np.ascontiguousarray(moves.T)
@@ -238,11 +243,16 @@ def posterior(
     return mean, covariance
 
 
-@lru_cache(maxsize=64)
-def _levels(least: float, ratio: float) -> FloatArray:
-    """Return the level of each state: 0 so far, the rungs from `least` up to 1, 0 once more."""
-    rungs = max(1, math.ceil(-math.log(least) / math.log(ratio)))
-    return np.concatenate([[0.0], least * ratio ** np.arange(rungs), [0.0]])
+def _rungs(least: float) -> int:
+    """Return how many levels there are from `least` up to 1."""
+    return max(1, math.ceil(-math.log(least) / math.log(tuning.LEVEL_RATIO)))
+
+
+def _levels(least: FloatArray, rungs: int) -> FloatArray:
+    """Return the level of each state, (r, s): 0 so far, rungs from `least`, (r,), 0 once more."""
+    levels = np.zeros((len(least), rungs + 2))
+    levels[:, 1:-1] = least[:, None] * tuning.LEVEL_RATIO ** np.arange(rungs)
+    return levels
 
 
 @lru_cache(maxsize=64)

@@ -87,9 +87,10 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
     return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
 
 
-def from_limbs(digits: Limbs) -> list[int]:
-    """Return the numbers that limbs are of, (m, `LIMBS`)."""
-    return [int.from_bytes(number.tobytes(), "little", signed=True) for number in digits]
+def from_limbs(digits: Limbs, *, signed: bool = True) -> list[int]:
+    """Return the numbers that limbs are of, (m, limbs)."""
+    numbers = digits.view(f"V{2 * digits.shape[1]}")[:, 0].tolist()
+    return [int.from_bytes(number, "little", signed=signed) for number in numbers]
 
 
 @repeatable
@@ -111,7 +112,7 @@ def weighted_sums(rows: Limbs) -> list[int]:
     limbs = rows.reshape(len(rows), -1) ^ signs.ravel()
     totals = _weighted_limbs(limbs, np.array(weights, np.uint64))
     added = sum(weights) << 127
-    return [int.from_bytes(total.tobytes(), "little") - added for total in totals]
+    return [total - added for total in from_limbs(totals, signed=False)]
 
 
 @compiled

@@ -146,7 +146,7 @@ class StreamPlan:
                 f"the opening must be a finite N·μ above 0, found {self.opening:g}; 300 is usual"
             )
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """μ of the Gaussian noise that the budget buys."""
         return 1.0 / gaussian_sigma(self.budget, 1.0)

@@ -7,9 +7,10 @@ compared step by step. A search compares with a proven inequality, so a correct 
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,7 @@ def opposite(trace: float, eta: float) -> Point:
     return np.stack([np.diag(first), np.diag(other)])
 
 
+@cache
 def setting(name: str) -> tuple[Manifold, Domain, Point]:
     """Return manifold, domain and candidate records, from usual ones to far outside the domain."""
     rng = np.random.default_rng(7)
@@ -196,13 +198,26 @@ def neighbours(base: Point, candidates: Point, manifold: Manifold, facts: Domain
     ]
 
 
+def steps_of(
+    classes: Sequence[Prepared], budget: Budget, *scripts: Script
+) -> tuple[list[FloatArray], list[tuple[int, float, float]]]:
+    """Return the vectors of all classes before noise, (classes, length), and what noise was asked.
+
+    Of each script in a step, then the next step; the noise is the same for all classes.
+    """
+    found, many, size = Probe(scripts * len(classes)), len(scripts), len(scripts) * len(classes)
+    draw_each([ready for ready in classes for _ in scripts], budget, noise=found)
+    steps = range(0, len(found.vectors), size)
+    rows = [range(step + script, step + size, many) for step in steps for script in range(many)]
+    assert all(len({found.scales[row] for row in each}) == 1 for each in rows)
+    vectors = [np.stack([found.vectors[row] for row in each]) for each in rows]
+    return vectors, [found.scales[each[0]] for each in rows]
+
+
 def moves(classes: list[Prepared], mu: float, *scripts: Script) -> FloatArray:
     """Return ‖v(x) − v(x')‖/Δ, the largest over all pairs of neighbours and scripts, per step."""
-    runs = [probe(ready, GDP(mu), *scripts) for ready in classes]
-    assert all(run.scales == runs[0].scales for run in runs)
     worst = []
-    for place, (_, _, delta) in enumerate(runs[0].scales):
-        vectors = np.stack([run.vectors[place] for run in runs])
+    for vectors, (_, _, delta) in zip(*steps_of(classes, GDP(mu), *scripts), strict=True):
         gaps = np.linalg.norm(vectors[:, None] - vectors, axis=-1)
         worst.append(gaps.max() / delta)
     return np.max(np.reshape(worst, (-1, len(scripts))), axis=1)
@@ -213,7 +228,6 @@ def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
     monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDED)
 def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
@@ -250,7 +264,6 @@ def test_scripts_reach_every_kind_of_clip(name: str, monkeypatch: pytest.MonkeyP
     assert max(radii) > 3.0 * min(radii)
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.parametrize("name", BOUNDED)
 def test_forced_clips_move_by_at_most_the_sensitivity(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -622,7 +635,6 @@ def test_shares_that_mean_nothing_are_refused(
         Shares(survey, shells, means)
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDED)
 def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
@@ -631,15 +643,14 @@ def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
     seen = set()
     classes = [candidates[i : i + 1].repeat(6, axis=0) for i in range(len(candidates))]
     classes += [candidates[i : i + 6] for i in range(0, len(candidates) - 6, 3)]
-    for points in classes:
-        ready = adaptive(points, domain=facts, manifold=manifold)
-        for mu in (1e-3, 0.1, 1.0, 1e3):
-            found = Probe((random_script(4, 0.1),))
-            draws = drawn(ready, GDP(mu), found)
-            assert len(found.vectors) == len(draws.steps)
-            assert all(np.isfinite(vector).all() for vector in found.vectors)
-            assert np.isfinite(draws.points).all()
-            seen.add((mu, tuple(found.scales)))
+    ready = [adaptive(points, domain=facts, manifold=manifold) for points in classes]
+    for mu in (1e-3, 0.1, 1.0, 1e3):
+        found = Probe((random_script(4, 0.1),) * len(ready))
+        draws = draw_each(ready, GDP(mu), noise=found)
+        assert len(found.vectors) == len(draws.steps) * len(ready)
+        assert all(np.isfinite(vector).all() for vector in found.vectors)
+        assert np.isfinite(draws.points).all()
+        seen |= {(mu, tuple(found.scales[row :: len(ready)])) for row in range(len(ready))}
     assert len(seen) == 4
 
 

@@ -586,7 +586,8 @@ def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
         levels = np.concatenate([[0.0], np.cumsum(rng.uniform(0.05, 0.4, rungs)), [0.0]])
         noise = rng.uniform(0.02, 0.3, bins)
         counts = rng.choice(levels, bins) + noise * rng.standard_normal(bins)
-        (mean,), (covariance,) = posterior(counts[None], noise[None], levels, table, chain.first)
+        known = levels[None], table, chain.first
+        (mean,), (covariance,) = posterior(counts[None], noise[None], *known)
         expected = enumerated(counts, noise, levels, table, chain.first)
         np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(covariance, expected[1], rtol=1e-6, atol=1e-10)

@@ -48,6 +48,7 @@ from tests.mean.test_adaptive import (
     forced,
     random_script,
     setting,
+    steps_of,
 )
 from tests.sample_means import clip_of
 
@@ -73,37 +74,25 @@ def of_count(script: Script, count: float) -> Script:
     return scaled
 
 
-def steps_of(prepared: Prepared, mu: float, *scripts: Script) -> tuple[list[FloatArray], list[Any]]:
-    """Return the vectors before noise, (scripts, length) a step, and what noise was asked for."""
-    probe = Probe(scripts)
-    draw(prepared, GDP(mu), noise=probe, size=len(scripts))
-    vectors = zip(*[iter(probe.vectors)] * len(scripts), strict=True)
-    return [np.stack(rows) for rows in vectors], probe.scales
-
-
 def squared_moves(name: str, base: Point, mu: float, *scripts: Script) -> tuple[Any, Any]:
     """Return what records move in a class, over Δ², squared: added, (steps, many), and replaced.
 
     The largest over scripts.
     """
     _, _, candidates = setting(name)
-    alone, scales = steps_of(ready(name, base), mu, *scripts)
-    with_one = []
-    for point in candidates:
-        vectors, theirs = steps_of(ready(name, np.concatenate([base, point[None]])), mu, *scripts)
-        assert theirs == scales
-        with_one.append(vectors)
-    delta = scales[0][2]
-    added, replaced = [], []
-    for place, before in enumerate(alone):
-        after = np.stack([vectors[place] for vectors in with_one])
-        added.append((np.linalg.norm(after - before, axis=-1) ** 2).max(axis=1) / delta**2)
+    classes = [base, *(np.concatenate([base, point[None]]) for point in candidates)]
+    found = steps_of([ready(name, points) for points in classes], GDP(mu), *scripts)
+    added, replaced = list[FloatArray](), list[float]()
+    for vectors, (_, _, delta) in zip(*found, strict=True):
+        before, after = vectors[0], vectors[1:]
+        added.append(np.linalg.norm(after - before, axis=-1) ** 2 / delta**2)
         gaps = np.linalg.norm(after[:, None] - after, axis=-1)
         replaced.append(float(gaps.max()) ** 2 / delta**2)
-    return np.array(added), np.array(replaced)
+    steps = len(added) // len(scripts), len(scripts)
+    most = np.reshape(added, (*steps, len(candidates))).max(axis=1)
+    return most, np.reshape(replaced, steps).max(axis=1)
 
 
-@pytest.mark.usefixtures("worked_out_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDED)
 def test_no_record_moves_all_classes_by_more_than_the_sensitivity(name: str) -> None:
@@ -181,7 +170,7 @@ def test_means_of_unlike_sizes_are_drawn_together() -> None:
     scripts = [of_count(SCRIPTS["near"], 5.0)] * 3
     together = Probe(tuple(scripts))
     draw_each(classes, GDP(1.0), noise=together)
-    alone = [steps_of(one, 1.0, scripts[0])[0] for one in classes]
+    alone = [steps_of([one], GDP(1.0), scripts[0])[0] for one in classes]
     for place, vectors in enumerate(zip(*[iter(together.vectors)] * 3, strict=True)):
         for vector, own in zip(vectors, alone, strict=True):
             np.testing.assert_array_equal(vector, own[place][0])

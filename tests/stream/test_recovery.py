@@ -38,7 +38,7 @@ def stream_of(of: StreamMechanism, sizes: Sequence[int], seed: int) -> tuple[lis
     history, private = list[Night](), empty_state(of.space.dim)
     noise, every = FloatNoise(np.random.default_rng([1, seed])), list[Any]()
     for place, n in enumerate(sizes):
-        points = units(of, n, [seed, place])
+        points = units(of, n, seed, place)
         total = 2 * n if of.plan.secret else None
         night, private = release_night(of, history, private, points, noise=noise, total=total)
         history.append(night)
@@ -118,7 +118,7 @@ def test_a_unit_pays_once_for_a_first_look(night: int) -> None:
     """It is in one opening, or in the nights after both, whatever class it becomes of."""
     one, other = test_stream.ends()
     public, sizes = recovering(10.0, horizon=8), (2, 2, 3, 4, 5, 6, 1, 1)
-    batches = [units(public, n, [3, place]) for place, n in enumerate(sizes)]
+    batches = [units(public, n, 3, place) for place, n in enumerate(sizes)]
     sides = [test_stream.with_unit(batches, night, unit) for unit in (one, other)]
     assert test_stream.leak(public, *sides) <= MU * (1.0 + 1e-9)
     secret = recovering(10.0, secret=True, horizon=8)

@@ -8,11 +8,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pipeline.arrays import FloatArray
 from pipeline.audit.attacks import ENDS
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError
@@ -32,6 +34,7 @@ from pipeline.stream import (
     window_mean,
 )
 from pipeline.stream.history import waiting_count
+from pipeline.stream.night import add_placed, draw_night
 from pipeline.stream.plan import OPENING_SHARES
 from tests.stream.test_stream import Recorded, Replayed
 
@@ -47,7 +50,8 @@ def stream(
     return StreamMechanism(plan, known, MANIFOLDS[manifold](k=5))
 
 
-def units(of: StreamMechanism, n: int, seed: Sequence[int], width: float = 0.4) -> Any:
+@cache
+def units(of: StreamMechanism, n: int, *seed: int, width: float = 0.4) -> Any:
     """Matrices about the prior's centre: like images of one class."""
     offset = of.centre + width * np.random.default_rng(seed).standard_normal((n, of.space.dim))
     return of.manifold.exp(of.manifold.origin, offset)
@@ -56,6 +60,29 @@ def units(of: StreamMechanism, n: int, seed: Sequence[int], width: float = 0.4) 
 def ends() -> list[Any]:
     """Return records at opposite ends of the line and of the ball."""
     return [np.diag(np.exp(end)) for end in ENDS]
+
+
+PLACED: dict[tuple[str, bytes], FloatArray] = {}
+"""Records inside the region, by their manifold, on which all domains here are the same."""
+
+
+def placed(of: StreamMechanism, points: Any) -> FloatArray:
+    """Return records as the stream places them, once for the same."""
+    key = of.manifold.name, points.tobytes()
+    if key not in PLACED:
+        PLACED[key] = of.placed(points)
+    return PLACED[key]
+
+
+def release(
+    of: StreamMechanism, batches: Sequence[Any], totals: Sequence[int], noise: Any
+) -> tuple[Night, ...]:
+    """Release all nights of a class, as `release_night` does."""
+    history, private = list[Night](), empty_state(of.space.dim)
+    for points, total in zip(batches, totals, strict=True):
+        private = add_placed(of, history, private, placed(of, points))
+        history.append(draw_night(of, history, private, total, noise=noise))
+    return tuple(history)
 
 
 def run(
@@ -69,14 +96,9 @@ def run(
     `totals` are the persons of each night, where one may be in several classes.
     """
     totals = totals or [sum(map(len, night)) for night in zip(*classes, strict=True)]
-    found = []
-    for batches, noise in zip(classes, noises, strict=True):
-        history, private = list[Night](), empty_state(of.space.dim)
-        for points, total in zip(batches, totals, strict=True):
-            night, private = release_night(of, history, private, points, noise=noise, total=total)
-            history.append(night)
-        found.append(tuple(history))
-    return found
+    return [
+        release(of, batches, totals, noise) for batches, noise in zip(classes, noises, strict=True)
+    ]
 
 
 RECORDINGS: dict[Any, tuple[StreamMechanism, tuple[Night, ...], Recorded]] = {}
@@ -152,7 +174,7 @@ def with_person(
     """
     totals = np.sum(sizes, axis=0)
     found = [
-        [units(of, n, [own, place]) for place, n in enumerate(several)]
+        [units(of, n, own, place) for place, n in enumerate(several)]
         for own, several in enumerate(sizes)
     ]
     for label, record in records.items():
@@ -297,9 +319,7 @@ def test_public_totals_are_told_where_labels_are_secret() -> None:
     public = StreamMechanism(replace(of.plan, secret=False), of.domain, of.manifold)
     for one, total in ((of, None), (public, 3)):
         with pytest.raises(ConfigError, match="the number of records of all classes"):
-            release_night(
-                one, [], empty_state(15), units(of, 3, [0]), noise=Recorded(), total=total
-            )
+            release_night(one, [], empty_state(15), units(of, 3, 0), noise=Recorded(), total=total)
 
 
 def test_counts_lie_within_their_deviations() -> None:
@@ -310,13 +330,9 @@ def test_counts_lie_within_their_deviations() -> None:
     """
     of, off, rng = stream(budget=GDP(5.0), horizon=9), list[float](), np.random.default_rng(5)
     sizes = np.array((8, 8, 10, 12, 16, 0, 24, 700, 12))
-    batches = [units(of, n, [place]) for place, n in enumerate(sizes)]
+    batches = [units(of, n, place) for place, n in enumerate(sizes)]
     for _ in range(200):
-        history, private = list[Night](), empty_state(of.space.dim)
-        for points, total in zip(batches, (2 * sizes).tolist(), strict=True):
-            noise = FloatNoise(rng)
-            night, private = release_night(of, history, private, points, noise=noise, total=total)
-            history.append(night)
+        history = release(of, batches, (2 * sizes).tolist(), FloatNoise(rng))
         past = split_epochs(of, history)
         opened = next(night.night for night in history if night.opened)
         off.append((past.openings[0].n - sizes[:opened].sum()) / past.openings[0].n_sd)
@@ -342,21 +358,12 @@ def test_means_err_little_more_than_with_public_labels() -> None:
         of = StreamMechanism(replace(of.plan, secret=secret), of.domain, of.manifold)
         errors = []
         for repetition in range(60):
-            batches = [units(of, n, [repetition, place]) for place, n in enumerate(sizes)]
-            noise, history, private = (
-                FloatNoise(np.random.default_rng(repetition)),
-                list[Night](),
-                empty_state(15),
-            )
-            for points in batches:
-                total = len(points) if secret else None
-                night, private = release_night(
-                    of, history, private, points, noise=noise, total=total
-                )
-                history.append(night)
+            batches = [units(of, n, repetition, place) for place, n in enumerate(sizes)]
+            noise = FloatNoise(np.random.default_rng(repetition))
+            history = release(of, batches, sizes, noise)
             estimate = cumulative_mean(of, history)
             assert estimate is not None
-            true = np.concatenate([of.placed(points) for points in batches]).mean(axis=0)
+            true = np.concatenate([placed(of, points) for points in batches]).mean(axis=0)
             errors.append(np.linalg.norm(estimate.offset - true))
         found[secret] = float(np.median(errors))
     assert found[True] < 1.12 * found[False]

@@ -517,35 +517,6 @@ class ReadyStream(NamedTuple):
             self.added[key] = add_placed(self.stream, past, before, self.placed[place])
         return self.added[key]
 
-    def openings(self, tape: Tape) -> tuple[list[list[Night]], dict[int, PrivateSums]]:
-        """Return the nights of all repetitions up to the last opening, and the sums till then.
-
-        Nothing but counts is released before an opening, so all of them are drawn together.
-        """
-        stream, size = self.stream, len(tape.transcripts)
-        histories = [list(self.known) for _ in range(size)]
-        states = {len(self.known): self.private}
-        for place in range(len(self.known), len(self.placed)):
-            pasts = [history[: self.rests[place]] for history in histories]
-            if split_epochs(stream, pasts[0]).opened is not None:
-                break
-            held = add_placed(stream, pasts[0], states[self.rests[place]], self.placed[place])
-            states[place + 1] = held
-            so_far = sum(self.units[: self.rests[place]]) + self.units[place]
-            nights = [Night(len(pasts[0]) + 1, self.units[place], so_far)] * size
-            opens = stream.plan.opens(len(held.held))
-            if stream.plan.secret:  # by its count, as the records of these classes do for certain
-                nights = [draw_count(stream, past, held, nights[0], tape)[0] for past in pasts]
-            if opens:
-                opened = draw_openings(stream, nights[0], held, noise=tape, size=size)
-                nights = [
-                    replace(night, opened=opening.opened)
-                    for night, opening in zip(nights, opened, strict=True)
-                ]
-            for history, night in zip(histories, nights, strict=True):
-                history.append(_once(night))
-        return histories, states
-
     def sums(self, history: Sequence[Night]) -> dict[int, PrivateSums]:
         """Return the sums before each night of a history, by its place."""
         states = {len(self.known): self.private}
@@ -553,6 +524,43 @@ class ReadyStream(NamedTuple):
             past, private = history[: self.rests[place]], states[self.rests[place]]
             states[place + 1] = add_placed(self.stream, past, private, self.placed[place])
         return states
+
+
+def openings(
+    sides: Sequence[ReadyStream], tape: Tape
+) -> tuple[list[list[Night]], list[dict[int, PrivateSums]]]:
+    """Return the nights of all repetitions up to the last opening, and the sums till then.
+
+    Of one data set, or of as many as there are repetitions. Nothing but counts is released before
+    an opening, so all of them are drawn together.
+    """
+    first, size = sides[0], len(tape.transcripts)
+    stream, units, rests = first.stream, first.units, first.rests
+    histories = [list(first.known) for _ in range(size)]
+    states = [{len(side.known): side.private} for side in sides]
+    for place in range(len(first.known), len(units)):
+        pasts = [history[: rests[place]] for history in histories]
+        if split_epochs(stream, pasts[0]).opened is not None:
+            break
+        for side, own in zip(sides, states, strict=True):
+            before = own[rests[place]]
+            own[place + 1] = add_placed(stream, pasts[0], before, side.placed[place])
+        held = [own[place + 1] for own in states]
+        so_far = sum(units[: rests[place]]) + units[place]
+        nights = [Night(len(pasts[0]) + 1, units[place], so_far)] * size
+        opens = stream.plan.opens(len(held[0].held))
+        if stream.plan.secret:  # by its count, as the records of these classes do for certain
+            each = zip(pasts, cycle(held), nights, strict=False)
+            nights = [draw_count(stream, *own, tape)[0] for own in each]
+        if opens:
+            opened = draw_openings(stream, nights[0], *held, noise=tape, size=size)
+            nights = [
+                replace(night, opened=opening.opened)
+                for night, opening in zip(nights, opened, strict=True)
+            ]
+        for history, night in zip(histories, nights, strict=True):
+            history.append(_once(night))
+    return histories, states
 
 
 @dataclass(frozen=True)
@@ -585,7 +593,6 @@ class StreamTranscripts(AdaptiveTranscripts):
     rests: Callable[[int], Sequence[int]] = range
     again: bool = False
     peek: bool = False
-    together: ClassVar[int] = 1
     secret: ClassVar[bool] = False
     sensitivity: ClassVar[float] = 1.0
     law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
@@ -598,9 +605,19 @@ class StreamTranscripts(AdaptiveTranscripts):
         return StreamMechanism(replace(plan, opening=least * plan.mu), self.domain, self.manifold)
 
     @property
+    def opened(self) -> bool:
+        """Whether all transcripts go on from one opening."""
+        return bool(self.place) and not self.secret
+
+    @property
     def at_once(self) -> int:
         """Transcripts that are drawn in one call: few, whose histories are known when replayed."""
-        return 2 if self.place and not self.secret else TOGETHER
+        return 2 if self.opened else TOGETHER
+
+    @property
+    def together(self) -> int:  # type: ignore[override]
+        """Ends that are tried in one call: several where there are openings to draw together."""
+        return 1 if self.opened else 4
 
     @property
     def sigma(self) -> float:
@@ -625,11 +642,11 @@ class StreamTranscripts(AdaptiveTranscripts):
         placed = [_placed(stream, nights) for nights in data]
         units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
         rests = self.rests(len(units))
-        private, past = (nothing, []) if self.secret or not self.place else self._opened
+        private, past = self._opening if self.opened else (nothing, [])
         return [ReadyStream(stream, nights, units, past, private, rests, {}) for nights in placed]
 
     @cached_property
-    def _opened(self) -> tuple[PrivateSums, list[Night]]:
+    def _opening(self) -> tuple[PrivateSums, list[Night]]:
         """Return the sums of the first night where all its records stay, and that night."""
         units = self.stream.placed(self.data_set(OTHERS)[0][0])
         private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
@@ -638,13 +655,18 @@ class StreamTranscripts(AdaptiveTranscripts):
 
     def draw(self, ready: list[Any], tape: Tape) -> Sequence[Sequence[Night]]:
         """Draw all nights of each class; each goes on from those drawn, or those published."""
-        histories = list(zip(*(self._nights(side, tape) for side in ready), strict=True))
+        return self._draw([ready], tape)
+
+    def _draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
+        """Draw the same of one data set, or of several as many repetitions."""
+        histories = zip(*(self._nights(own, tape) for own in zip(*sides, strict=True)), strict=True)
         return [[night for history in own for night in history] for own in histories]
 
-    def _nights(self, side: ReadyStream, tape: Tape) -> Sequence[Sequence[Night]]:
+    def _nights(self, sides: Sequence[ReadyStream], tape: Tape) -> Sequence[Sequence[Night]]:
         """Draw all nights of repetitions of one class."""
-        histories, private = side.openings(tape)
-        for row, (history, published) in enumerate(zip(histories, tape.transcripts, strict=True)):
+        histories, privates = openings(sides, tape)
+        own = zip(histories, tape.transcripts, cycle(sides), cycle(privates), strict=False)
+        for row, (history, published, side, private) in enumerate(own):
             states = dict(private)
             for place in range(len(history), len(side.placed)):
                 past, before = history[: side.rests[place]], states[side.rests[place]]
@@ -670,7 +692,9 @@ class StreamTranscripts(AdaptiveTranscripts):
         self, sides: Sequence[list[Any]], transcript: Transcript
     ) -> list[ReplayedSteps]:
         """Return what the nights of one transcript give on each of several data sets."""
-        return [self.replay(ready, [transcript])[0] for ready in sides]
+        tape = Tape.replaying([transcript] * len(sides))
+        self._draw(sides, tape)
+        return [item.own for item in tape.transcripts]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
-from pipeline.mean import draw, prepare
+from pipeline.mean import draw, draw_each, prepare
 from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
@@ -242,8 +242,7 @@ def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
 def draw_openings(
     stream: StreamMechanism,
     night: Night,
-    after: PrivateSums,
-    *,
+    *afters: PrivateSums,
     noise: Noise,
     size: int,
 ) -> list[Night]:
@@ -255,12 +254,20 @@ def draw_openings(
     ----------
     night : Night
         That of the opening, with all that is known of it before.
-    after : PrivateSums
-        As in `draw_night`.
+    afters : PrivateSums
+        As `after` in `draw_night`: of all, or of each of them its own.
     """
-    plan, records = stream.plan, stream.records(after.held, night.n_so_far)
+    plan = stream.plan
     budget = plan.opening_budget(stream.manifold.dim)
-    release = draw(prepare(records, stream.opening, rng=None), budget, noise=noise, size=size)[0]
+    prepared = [
+        prepare(stream.records(after.held, night.n_so_far), stream.opening, rng=None)
+        for after in afters
+    ]
+    release = (
+        draw(prepared[0], budget, noise=noise, size=size)[0]
+        if len(prepared) == 1
+        else draw_each(prepared, budget, noise=noise)
+    )
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
     each = (float(moments.n) if plan.secret else 1.0 for moments in release.moments)
     return [

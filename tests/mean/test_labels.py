@@ -80,11 +80,12 @@ def squared_moves(name: str, base: Point, mu: float, *scripts: Script) -> tuple[
     The largest over scripts.
     """
     _, _, candidates = setting(name)
-    classes = [base, *(np.concatenate([base, point[None]]) for point in candidates)]
-    found = steps_of([ready(name, points) for points in classes], GDP(mu), *scripts)
-    added, replaced = list[FloatArray](), list[float]()
-    for vectors, (_, _, delta) in zip(*found, strict=True):
-        before, after = vectors[0], vectors[1:]
+    more = [ready(name, np.concatenate([base, point[None]])) for point in candidates]
+    alone, scales = steps_of([ready(name, base)], GDP(mu), *scripts)
+    with_one, theirs = steps_of(more, GDP(mu), *scripts)
+    assert theirs == scales
+    added, replaced, delta = list[FloatArray](), list[float](), scales[0][2]
+    for before, after in zip(alone, with_one, strict=True):
         added.append(np.linalg.norm(after - before, axis=-1) ** 2 / delta**2)
         gaps = np.linalg.norm(after[:, None] - after, axis=-1)
         replaced.append(float(gaps.max()) ** 2 / delta**2)

@@ -263,6 +263,7 @@ TIGHTEST = "Audit: the tightest lower bound of each case"
 def row(finding: AuditFinding) -> dict[str, Any]:
     """Return the row of a finding in `AUDIT_SCHEMA`."""
     case, claim = finding.case, finding.claim
+    own = ("sigma", "trials", "lower", "tightness", "verdict", "seconds")
     return {
         "mechanism": case.mechanism,
         "manifold": case.manifold.name,
@@ -273,15 +274,10 @@ def row(finding: AuditFinding) -> dict[str, Any]:
         "guarantee": str(case.budget),
         "budget": main_parameter(case.budget),
         "sensitivity": case.sensitivity,
-        "sigma": finding.sigma,
-        "trials": finding.trials,
         "quantity": claim.quantity,
         "delta": claim.delta,
-        "lower": finding.lower,
         "claim": claim.value,
-        "tightness": finding.tightness,
-        "verdict": finding.verdict,
-        "seconds": finding.seconds,
+        **{name: getattr(finding, name) for name in own},
     }
 
 

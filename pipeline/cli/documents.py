@@ -109,7 +109,8 @@ def compare(
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import bonferroni, two_sample
-    from pipeline.report import probability, table_of
+    from pipeline.report import table_of
+    from pipeline.report.several_page import p_in_words
 
     together, paths = _together(
         (first, second), lambda rows: two_sample(*rows), out, output, window=window
@@ -122,9 +123,7 @@ def compare(
     ]
     lines = _untested(reasons)
     if math.isfinite(p_value):
-        printed = probability(p_value)
-        sign = "" if printed[0] in "<>" else "= "
-        lines.insert(0, f" all classes together: p {sign}{printed}")
+        lines.insert(0, f" all classes together: {p_in_words(p_value)}")
     table = page_table(table_of("compare", "tests", together))
     output.answer({"p_value": p_value, "classes": rows}, table, *lines, paths=paths)
 
@@ -277,28 +276,24 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     """Return what was found of local images under the names that programs may rely on."""
     from pipeline.publish.local_images import AS_PRIVATE
 
+    parts = ("outside", "expected", "expected_range")
     classes = [
         {
             "name": name,
             "n": len(entry.local.places),
             **_tested(entry.result.p_value if entry.result else math.nan, entry.untested),
-            "outside": entry.result.outside if entry.result else None,
-            "expected": entry.result.expected if entry.result else None,
-            "expected_range": entry.result.expected_range if entry.result else None,
+            **{part: getattr(entry.result, part, None) for part in parts},
         }
         for name, entry in matched.classes.items()
     ]
-    images = [
-        {"file": file, "class": name, "percentile": percentile}
-        for name, file, percentile in matched.images
-    ]
+    keys = ("class", "file", "percentile")
     return {
         "note": AS_PRIVATE,
         "verdict": verdict,
         "differs": matched.differs,
         "p_value": matched.p_value,
         "classes": classes,
-        "images": images,
+        "images": [dict(zip(keys, image, strict=True)) for image in matched.images],
         "faults": [fault._asdict() for fault in matched.faults],
     }
 
@@ -355,5 +350,4 @@ def _tested(p_value: float, reason: str) -> dict[str, Any]:
 
 def _untested(reasons: Mapping[str, str]) -> list[str]:
     """Return of each class that could not be tested why."""
-    verdict = "not tested"
-    return [f" {escape(name)}: {verdict}: {escape(why)}" for name, why in reasons.items() if why]
+    return [f" {escape(name)}: not tested: {escape(why)}" for name, why in reasons.items() if why]

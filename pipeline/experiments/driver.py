@@ -292,16 +292,24 @@ def draw_cell(
     return mean.draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
+def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> dict[str, Any]:
+    """Return the columns that tell whose rows these are, and the seed of the stream named `key`."""
+    return {
+        "experiment": config.name,
+        "dataset": config.dataset_name,
+        "label": label,
+        "class_name": name,
+        "seed": stream_seed(config, key),
+        "version": __version__,
+    }
+
+
 def cell_columns(
     config: ExperimentConfig, cell: Cell, name: str, manifold: Manifold
 ) -> dict[str, Any]:
     """Return the columns of a cell that its config says, and the name of its class."""
     series = cell.series
-    return {
-        "experiment": config.name,
-        "dataset": config.dataset_name,
-        "label": cell.label,
-        "class_name": name,
+    return named_columns(config, cell.label, name, cell.key) | {
         "manifold": manifold.name,
         "dim": manifold.dim,
         "descriptor": config.descriptor if config.source is None else "none",
@@ -312,8 +320,6 @@ def cell_columns(
         "budget": cell.value,
         "footpoint": series.footpoint,
         "distance": distance_name(series, manifold),
-        "seed": stream_seed(config, cell.key),
-        "version": __version__,
     }
 
 

@@ -285,10 +285,7 @@ class ConfidenceRegion:
 
     def reach(self, points: Point) -> FloatArray:
         """Return at which level points, (..., *point_shape), would be on its edge, (...)."""
-        lengths = self._lengths(points)
-        return np.array([self.law.cdf(float(length)) for length in lengths.ravel()]).reshape(
-            lengths.shape
-        )
+        return np.asarray(np.vectorize(self.law.cdf, otypes=[float])(self._lengths(points)))
 
     def _lengths(self, points: Point) -> FloatArray:
         places = self.space.log(self.place, to_chart(self.manifold, points))

@@ -153,16 +153,13 @@ def common_coordinates(
     manifold = entries[0].manifold
     base = max(entries, key=size_of).place
     space = chart_of(manifold)
-    return (
-        manifold,
-        base,
-        [
-            _night_coordinates(entry, base)
-            if isinstance(entry, StreamEntry)
-            else _class_coordinates(entry, space, base)
-            for entry in entries
-        ],
-    )
+    classes = [
+        _night_coordinates(entry, base)
+        if isinstance(entry, StreamEntry)
+        else _class_coordinates(entry, space, base)
+        for entry in entries
+    ]
+    return manifold, base, classes
 
 
 def size_of(released: Entry) -> int:

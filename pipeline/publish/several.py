@@ -248,15 +248,8 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     if certainty.population is not None:
         single = row.n * (certainty.population - certainty.sample)
         both["population"] = sample + single / part.n
-    return row.model_copy(
-        update={
-            "n": part.n,
-            "n_sd": part.n_sd,
-            "point": part.point,
-            "coordinates": part.coordinates,
-            "certainty": certainty.model_copy(update=both),
-        }
-    )
+    own = {name: getattr(part, name) for name in ("n", "n_sd", "point", "coordinates")}
+    return row.model_copy(update={**own, "certainty": certainty.model_copy(update=both)})
 
 
 def _rows(given: Given) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ and ``reports/style.css``.
 from pipeline.report.findings import judge as judge
 from pipeline.report.findings import verdicts as verdicts
 from pipeline.report.history_page import build_history as build_history
-from pipeline.report.page import build_page as build_page
 from pipeline.report.page import table_of as table_of
 from pipeline.report.release_page import build_release_report as build_release_report
 from pipeline.report.release_page import verdict as verdict
@@ -31,4 +30,3 @@ from pipeline.report.several_page import build_match as build_match
 from pipeline.report.several_page import match_verdict as match_verdict
 from pipeline.report.several_page import write_together as write_together
 from pipeline.report.site import build_report as build_report
-from pipeline.report.templates import probability as probability

@@ -407,7 +407,13 @@ def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
     checked = check_cells(table) if claim["column"] == "error" else None
     void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
     pairs = [pair for pair in both if pair not in void]
-    decisions = [_decide(claim, table, checked, pair, len(pairs)) for pair in pairs]
+    # 1 where a comparison is decided for the statement, −1 against it, 0 where neither
+    within, tests = claim["within"], len(pairs)
+    near = claim["factor"] if within is None else 1 / within
+    decisions = [smaller(table, a, b, near, tests, checked) for a, b in pairs]
+    if within is not None:  # neither is smaller by more
+        back = (smaller(table, b, a, near, tests, checked) for a, b in pairs)
+        decisions = list(map(min, decisions, back))
     fails = [_pair(table, *pair) for pair, word in zip(pairs, decisions, strict=True) if word < 0]
     word = _word(decisions.count(1), decisions.count(0), len(fails), len(void))
     why = ""
@@ -428,22 +434,6 @@ def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
         mean=np.exp(np.log(ratios).mean()) if pairs else None,
     )
     return ClaimVerdict(word, says, text)
-
-
-def _decide(
-    claim: Mapping[str, Any],
-    table: Table,
-    checked: Checked | None,
-    pair: tuple[int, int],
-    tests: int,
-) -> int:
-    """Return 1 where a comparison is decided for the statement, −1 against it, 0 where neither."""
-    a, b = pair
-    if claim["within"] is None:
-        return smaller(table, a, b, claim["factor"], tests, checked)
-    near = 1 / claim["within"]
-    sides = smaller(table, a, b, near, tests, checked), smaller(table, b, a, near, tests, checked)
-    return min(sides)
 
 
 def _word(holds: int, unclear: int, fails: int, void: int) -> str:

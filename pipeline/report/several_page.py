@@ -189,7 +189,7 @@ def verdict(together: Together) -> Finding:
     p, sound = bonferroni(list(p_values.values())), together.sound
     text = say(
         "several",
-        found=p_in_words(p, p_values),
+        found=f"({p_in_words(p)}, {_of_classes(p_values)})",
         differs=p < ALPHA,
         combined=together.combined,
         sound=sound,
@@ -245,11 +245,10 @@ def _of_classes(p_values: Mapping[str, float]) -> str:
     return "all tested classes together" if len(p_values) > 1 else "one class"
 
 
-def p_in_words(p: float, p_values: Mapping[str, float]) -> str:
-    """Return the p-value of all tested classes as a sentence has it."""
+def p_in_words(p: float) -> str:
+    """Return a p-value as a sentence has it."""
     printed = probability(p)
-    sign = "" if printed[0] in "<>" else "= "
-    return f"(p {sign}{printed}, {_of_classes(p_values)})"
+    return f"p {'' if printed[0] in '<>' else '= '}{printed}"
 
 
 def tests(together: Together) -> list[dict[str, Any]]:
@@ -450,7 +449,7 @@ def match_verdict(matched: MatchedImages) -> Finding:
     many = [name for name, c in matched.classes.items() if c.result and c.result.many_outside]
     text = say(
         "local",
-        found=p_in_words(matched.p_value, p_values),
+        found=f"({p_in_words(matched.p_value)}, {_of_classes(p_values)})",
         differs=matched.differs,
         surest=min(p_values, key=p_values.__getitem__),
         many=many,

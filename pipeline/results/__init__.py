@@ -18,7 +18,6 @@ from pipeline.results.record import write_record as write_record
 from pipeline.results.tables import BOUND_SCHEMA as BOUND_SCHEMA
 from pipeline.results.tables import SCHEMA as SCHEMA
 from pipeline.results.tables import STATUSES as STATUSES
-from pipeline.results.tables import Field as Field
 from pipeline.results.tables import RowWriter as RowWriter
 from pipeline.results.tables import Table as Table
 from pipeline.results.tables import cells_of as cells_of

@@ -271,10 +271,9 @@ def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
     OutputError
         When the file cannot be written.
     """
-    attributes = {name: _ATTRIBUTES.get(name, name) for name in BOUND_SCHEMA}
     columns = {
-        column: [getattr(bound, attribute) for bound in bounds]
-        for column, attribute in attributes.items()
+        name: [getattr(bound, _ATTRIBUTES.get(name, name)) for bound in bounds]
+        for name in BOUND_SCHEMA
     }
     return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
 
@@ -393,8 +392,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
 def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:
     table = to_arrow(columns, SCHEMA)
     status = np.asarray(columns.get("status", []), dtype=object)
-    unknown = set(np.atleast_1d(status)) - set(STATUSES)
-    if unknown:
+    if unknown := set(np.atleast_1d(status)) - set(STATUSES):
         raise ConfigError(f"status must be one of {STATUSES}, found {sorted(map(str, unknown))}")
     given = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
     if np.any((status == "ok") != given):

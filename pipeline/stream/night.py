@@ -125,12 +125,23 @@ def add_placed(
         private = replace(private, held=private.held[:0], counts=private.counts[:0])
     _check(stream, past, private)
     if past.holds:
-        counts = (
-            _with(private.counts, to_limbs([len(placed)])) if stream.plan.secret else private.counts
-        )
+        counts = _counted(stream, private.counts, placed)
         return replace(private, held=np.concatenate([private.held, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
-    return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
+    survey, shells, means = _rows(stream, fresh or past.segments[-1].epoch, placed)
+    went = 0 if fresh else len(private.means)  # those of an epoch begin with it
+    return PrivateSums(
+        held=private.held,
+        survey=_with(private.survey, survey),
+        shells=_with(private.shells[:went], shells),
+        means=_with(private.means[:went], means),
+        counts=_counted(stream, private.counts[:went], placed),
+    )
+
+
+def _counted(stream: StreamMechanism, counts: Limbs, placed: FloatArray) -> Limbs:
+    """Return the counts with that of one night more, where labels are secret."""
+    return _with(counts, to_limbs([len(placed)])) if stream.plan.secret else counts
 
 
 def draw_night(
@@ -224,9 +235,8 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) ->
     """Raise `ConfigError` unless private sums are of as many nights, and units, as the history."""
     epoch = len(past.segments[-1].nights) if past.segments else 0
     nights = len(private.survey), len(private.shells), len(private.means)
-    waiting = (
-        len(private.held) if stream.plan.secret else past.waiting
-    )  # a secret number is not compared
+    # a secret number is not compared
+    waiting = len(private.held) if stream.plan.secret else past.waiting
     if (len(private.held), *nights) != (waiting, len(past.survey), epoch, epoch):
         raise _foreign_sums(past, private)
 
@@ -280,27 +290,6 @@ def draw_openings(
             release.outputs, release.moments, release.rhos, each, strict=True
         )
     ]
-
-
-def _add_row(
-    stream: StreamMechanism,
-    fresh: Epoch | None,
-    epoch: Epoch,
-    private: PrivateSums,
-    placed: FloatArray,
-) -> PrivateSums:
-    """Return the private sums with one night more; those of an epoch begin with it."""
-    survey, shells, means = _rows(stream, epoch, placed)
-    went = 0 if fresh else len(private.means)
-    return PrivateSums(
-        held=private.held,
-        survey=_with(private.survey, survey),
-        shells=_with(private.shells[:went], shells),
-        means=_with(private.means[:went], means),
-        counts=_with(private.counts[:went], to_limbs([len(placed)]))
-        if stream.plan.secret
-        else private.counts,
-    )
 
 
 @repeatable

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline import __version__
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import PrivacyError
-from pipeline.experiments.driver import ExperimentKind, stream_seed
+from pipeline.experiments.driver import ExperimentKind, named_columns
 from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
@@ -80,13 +79,10 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     """Return the rows of one cell."""
     mechanism = entry.mechanism
     total = repeat(entry.one, entry.queries)
-    seed = stream_seed(config, entry.key)
-    draws = mechanism.sample(np.zeros(1), size=config.repetitions, rng=np.random.default_rng(seed))
-    return {
-        "experiment": config.name,
-        "dataset": config.dataset_name,
-        "label": entry.label,
-        "class_name": f"m = {entry.queries}",
+    named = named_columns(config, entry.label, f"m = {entry.queries}", entry.key)
+    rng = np.random.default_rng(named["seed"])
+    draws = mechanism.sample(np.zeros(1), size=config.repetitions, rng=rng)
+    return named | {
         "n": entry.queries,
         "manifold": "real line",
         "dim": 1,
@@ -103,13 +99,11 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
         "footpoint": "origin",
         "repetition": np.arange(config.repetitions),
         "distance": "absolute value",
-        "seed": seed,
         "error": np.abs(draws.points[:, 0]),
         "expected_error": mechanism.expected_error() or np.nan,
         "acceptance": 1.0,
         "status": "ok",
         "seconds": 0.0,
-        "version": __version__,
     }
 
 

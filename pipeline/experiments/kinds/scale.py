@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import __version__
 from pipeline.arrays import ImageArray
 from pipeline.config import ExperimentConfig, ScaleConfig
-from pipeline.experiments.driver import ExperimentKind, stream_seed
+from pipeline.experiments.driver import ExperimentKind, named_columns
 from pipeline.experiments.passes import measured_apart
 from pipeline.parallel import side_by_side
 
@@ -101,18 +100,14 @@ def scale_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, An
 def columns(config: ExperimentConfig, label: int, made: ScaleConfig, n: int) -> dict[str, Any]:
     """Return the rows of a set of n images: its passes with each number of workers."""
     title = f"{n:,} images of {made.side} × {made.side}, {made.form}"
-    seed, workers = stream_seed(config, title), made.workers
+    named, workers = named_columns(config, label, title, title), made.workers
     with tempfile.TemporaryDirectory() as folder:
-        write, rng = FORMS[made.form], np.random.default_rng(seed)
+        write, rng = FORMS[made.form], np.random.default_rng(named["seed"])
         card = write(Path(folder), n, made.side, rng=rng)
         task = card, config.descriptor, config.eta, config.repetitions
         passes = [measured_apart(title, *task, workers=count) for count in workers]
     above = [(np.array(each.peaks, np.float64) - each.idle) / MEGABYTE for each in passes]
-    return {
-        "experiment": config.name,
-        "dataset": config.dataset_name,
-        "label": label,
-        "class_name": title,
+    return named | {
         "n": n,
         "descriptor": config.descriptor,
         "series": np.repeat(
@@ -122,11 +117,9 @@ def columns(config: ExperimentConfig, label: int, made: ScaleConfig, n: int) -> 
         "budget": 0.0,
         "sensitivity": np.inf,
         "repetition": np.tile(np.arange(config.repetitions), len(workers)),
-        "seed": seed,
         "status": "no release",
         "seconds": np.concatenate([each.seconds for each in passes]),
         "memory": np.concatenate(above) if all(each.idle for each in passes) else np.nan,
-        "version": __version__,
     }
 
 

@@ -4,13 +4,13 @@ import importlib
 import inspect
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,27 +86,42 @@ def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
 
 @pytest.mark.slow
 def test_python_m_flows_shows_its_tasks_and_prints_its_paths(
-    few: Path, tmp_path: Path, prefect_database: Path
+    prefect_server: None, few: Path, tmp_path: Path
 ) -> None:
-    """A server of its own, which goes with it; bad input is one line and exit code 2."""
+    """It uses the server that is named; of its own, without a name, `test_no_leak.py` tells."""
+    from prefect.settings import PREFECT_API_URL
+
     few.write_text("classes = [0]\n" + few.read_text(encoding="utf-8"), encoding="utf-8")
-    shutil.copy(prefect_database, tmp_path)
-    start = partial(
-        subprocess.run,
+    done = subprocess.run(
+        [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         cwd=project_root(),
-        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
+        env={
+            **os.environ,
+            "PREFECT_HOME": str(tmp_path),
+            "PREFECT_API_URL": str(PREFECT_API_URL.value()),
+        },
     )
-    done = start([sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")])
     assert done.returncode == 0, done.stderr
     results, report = done.stdout.splitlines()[-2:]
     assert results == f"results  {tmp_path / 'out' / 'results' / 'main-tiles.parquet'}"
     assert report == f"report   {tmp_path / 'out' / 'report.html'}"
     assert "Task run 'bound' - Finished in state Completed()" in done.stderr
-    done = start([sys.executable, "-m", "flows", "absent.toml"])
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    assert "Starting temporary server" not in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
+def test_python_m_flows_says_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input is one line and exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["flows", "absent.toml"])
+    monkeypatch.delitem(sys.modules, "flows.__main__", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("flows", run_name="__main__")
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert "absent.toml" in line
 
 

@@ -14,10 +14,12 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 import pytest
 from sample_dicom import write_dicom
 
 from pipeline.descriptors import describe
+from pipeline.figures import javascript
 from pipeline.geometry import MANIFOLDS, frechet_mean
 from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
@@ -150,7 +152,10 @@ document.mean = fail
 assert main(["release", "--config", str(failing), "--out", "out/failed", *tokens]) == 2
 assert by_flow(failing, "thursday").is_failed()
 """
-"""A release, and one that fails inside: by the command, and by the flow under Prefect."""
+"""A release, and one that fails inside: by the command, and by the flow under Prefect.
+
+No server is named, so Prefect starts one of its own, which ends with the process.
+"""
 
 
 @pytest.mark.slow
@@ -167,6 +172,8 @@ def test_no_output_of_a_release_holds_a_private_value(
     for folder in (home, ward, prefect_home):
         folder.mkdir()
     shutil.copy(prefect_database, prefect_home)
+    javascript()  # of all pages; joined anew for a user without a cache it takes two seconds
+    shutil.copytree(platformdirs.user_cache_path("covdp"), home / ".cache" / "covdp")
     images, labels = planted()
     for name in ("ward.npz", "array.npz"):
         np.savez(ward / name, train_images=images, train_labels=labels)

@@ -324,10 +324,10 @@ def test_what_a_document_states_is_what_was_drawn_and_pays(
     definition: str,
 ) -> None:
     """Each step is one draw of OpenDP's Gaussian at its σ; Δ, ρ and μ come out when recomputed."""
-    import opendp.prelude as dp
+    from opendp import domains, measurements, metrics  # its prelude imports scikit-learn
 
     made: list[tuple[Any, float, list[float]]] = []
-    make = dp.m.make_gaussian
+    make = measurements.make_gaussian
 
     def spy(space: Any, metric: Any, scale: float) -> Any:
         true = make(space, metric, scale=scale)
@@ -341,16 +341,17 @@ def test_what_a_document_states_is_what_was_drawn_and_pays(
 
         return WatchedMeasurement()
 
-    monkeypatch.setattr(dp.m, "make_gaussian", spy)
+    monkeypatch.setattr(measurements, "make_gaussian", spy)
     noise_module._measurement.cache_clear()
     document = json.loads(ReleasePlace(tmp_path, manifold, mechanism, definition).release("usual"))
     noise_module._measurement.cache_clear()
     stated = [step for row in document["classes"] for step in row["costs"]]
     for (space, scale, values), step in zip(made[-len(stated) :], stated, strict=True):
-        expected = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(values))
+        atom = domains.atom_domain(T=float, nan=False)
+        expected = domains.vector_domain(atom, size=len(values))
         assert space == expected
         assert scale == step["sigma"]
-        true = make(space, dp.l2_distance(T=float), scale=scale)
+        true = make(space, metrics.l2_distance(T=float), scale=scale)
         assert step["rho"] == true.map(step["sensitivity"])
     for row in document["classes"]:
         check_costs(row, manifold, mechanism, definition)

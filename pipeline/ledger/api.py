@@ -399,7 +399,7 @@ class Ledger:
             _KNOWN.clear()
             _KNOWN[database, key] = journal, copied(state)
             yield Transaction(connection, database, key, journal, state)
-            end = Marker(*last_row(connection))
+            end = Marker(*last_row(connection) if write else (len(journal.rows), journal.mac))
         if marker != end:
             with suppress(*(() if write else (LedgerError,))):  # who only reads need not write it
                 move_marker(path, end)

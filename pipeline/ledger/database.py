@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ class Database:
     place: str
     timeout: float
 
-    @property
+    @cached_property
     def file(self) -> Path | None:
         """The SQLite file, or None for PostgreSQL."""
         return Path(self.url.database or "") if self.url.drivername == "sqlite" else None

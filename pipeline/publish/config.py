@@ -123,12 +123,17 @@ class ReleaseConfig(Record):
     smallest_class: Count = 2
     classes_per_person: Count | None = None
 
-    _pixels: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _card: Card | None = PrivateAttr(None)
+
+    @property
+    def card(self) -> Card:
+        """The card of the images: the one that the config was read with."""
+        return self._card or find_card(self.dataset)
 
     @property
     def pixels(self) -> dict[str, Any]:
-        """What the card says of how pixels were made."""
-        return self._pixels
+        """What that card says of how pixels were made."""
+        return pixel_rules(self._card) if self._card else {}
 
     @property
     def secret(self) -> bool:
@@ -177,7 +182,7 @@ class ReleaseConfig(Record):
                 "of a person: leave images_per_person out"
             )
         config = self.model_copy(update={"classes_per_person": classes})
-        config._pixels = pixel_rules(card)
+        config._card = card
         return config
 
     @model_validator(mode="before")
@@ -328,8 +333,7 @@ class ReleaseConfig(Record):
         What may be wrong so far is of the card and the settings.
         """
         with suppress(ImageError):  # the digest of a file that is there
-            card, folder = find_card(self.dataset), root or self.data_root
-            return fetch(card, folder, size=self.size, progress=False)
+            return fetch(self.card, root or self.data_root, size=self.size, progress=False)
         raise images_error(self.dataset)
 
     def store_key(self, images: Path) -> str:

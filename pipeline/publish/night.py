@@ -47,7 +47,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched, rendering_settings
+from pipeline.datasets import ImageSource, may_be_empty, open_fetched, rendering_settings
 from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
@@ -226,7 +226,7 @@ def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
 
 def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | None:
     """Return what is there, None where no image does."""
-    card, key = may_be_empty(find_card(config.dataset)), ledger.person_key()
+    card, key = may_be_empty(config.card), ledger.person_key()
     try:
         source = redact_images(config.dataset, open_fetched, card, path, key)
         source.select(config.splits)
@@ -405,7 +405,7 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files as it did when the stream was opened."""
-    now = rendering_settings(find_card(config.dataset))
+    now = rendering_settings(config.card)
     for key in sorted(now.keys() | then.keys()):
         if now.get(key) != then.get(key):
             settings = [
@@ -424,7 +424,7 @@ def public_of(
     config: ReleaseConfig, source: ImageSource | None, status: StreamStatus | None
 ) -> Public:
     """Return what is known of the images, of a night without any from those before it."""
-    card = find_card(config.dataset)
+    card = config.card
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
     if source is not None:
         domain = domain_for(config, source)

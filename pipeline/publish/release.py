@@ -25,7 +25,7 @@ import numpy as np
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.datasets import ImageSource, find_card, may_be_empty, open_fetched, rendering_settings
+from pipeline.datasets import ImageSource, may_be_empty, open_fetched, rendering_settings
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
@@ -84,7 +84,7 @@ class Public:
         if self.config.stream is not None:  # the same every night, whatever comes on it
             named |= {"run_key": None, "version": None}
             named["classes"] = [[label, name] for label, name, _ in self.classes]
-            if rendering := rendering_settings(find_card(self.config.dataset)):
+            if rendering := rendering_settings(self.config.card):
                 named["shown"] = rendering
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 
@@ -326,7 +326,7 @@ def _read(
     config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
-    card, key = find_card(config.dataset), ledger.person_key()
+    card, key = config.card, ledger.person_key()
     card = may_be_empty(card) if config.secret else card
     source = redact_images(config.dataset, open_fetched, card, path, key)
     config.check_unit(source)

@@ -1,7 +1,7 @@
 """Two nights of one stream that overlap: what comes out is what nights in a row release.
 
-One night is stopped at some step, in a process of its own, while another runs to its end or as far
-as the lock of the ledger lets it; then the first goes on. Noise is left out, so that the documents
+One night is stopped at some step, in another process, while another runs to its end or as far as
+the lock of the ledger lets it; then the first goes on. Noise is left out, so that the documents
 can be compared, to the last bit, with what the nights that units entered on release in a row.
 """
 
@@ -9,8 +9,10 @@ import os
 import shutil
 import signal
 import sys
-import traceback
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +41,7 @@ from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, add_units, draw_night, empty_state
 from tests.tools.postgres import direct, new_address
 
-settling = sys.modules["pipeline.publish.night"]
-reserving = sys.modules["pipeline.ledger.streams"]
+settling, reserving = "pipeline.publish.night", "pipeline.ledger.streams"
 
 WAITS = 0.3
 """Seconds that the other night waits for a lock that the one stopped holds."""
@@ -77,6 +78,21 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(MARKERS, str(tmp_path / "ward" / "markers"))
 
 
+@pytest.fixture
+def other() -> Iterator[ProcessPoolExecutor]:
+    """Return another process, in which nights are stopped."""
+    with ProcessPoolExecutor(1, get_context("fork")) as process:
+        yield process
+
+
+class StopPoint(NamedTuple):
+    """A step of a night, a function of a module, right before or after which it is stopped."""
+
+    module: str
+    name: str
+    after: bool
+
+
 class Meeting(NamedTuple):
     """Which night is stopped, which run meanwhile, and how many images came on the first night."""
 
@@ -97,20 +113,10 @@ MEETINGS = {
 class Overlaps:
     """Streams of one ward, each in a ledger of its own, with two nights that overlap."""
 
-    def __init__(self, kind: str, place: Path) -> None:
-        self.kind, self.ward = kind, Ward(place / "ward")
+    def __init__(self, kind: str, place: Path, other: ProcessPoolExecutor) -> None:
+        self.kind, self.ward, self.other = kind, Ward(place / "ward"), other
 
-    def settle(self, day: int, place: str, timeout: float = 10.0) -> list[bytes]:
-        """Settle a night of the stream of now, one that is not finished first."""
-        folder = self.ward.folder
-        path, ledger = folder / "night.toml", open_ledger(self.ward.address, timeout=timeout)
-        configs = [load_release(path, run_key=f"2026-03-{day:02d}")]
-        if before := unfinished_night(configs[0], ledger):
-            configs.insert(0, load_release(path, run_key=before))
-        store = find_place(folder / place)
-        return [release_night(told, ledger, folder, store) for told in configs]
-
-    def meet(self, meeting: Meeting, stop: Callable[[], None], *, locked: bool = False) -> str:
+    def meet(self, meeting: Meeting, stop: StopPoint, *, locked: bool = False) -> str:
         """Let nights overlap, then two more come; return what was said by the one stopped.
 
         In the end images are gone once they have entered, and where two nights run meanwhile before
@@ -119,26 +125,31 @@ class Overlaps:
         self.begin(meeting.first)
         ward = self.ward
         ward.put(3, 2)
-        said = ward.folder / "said"
-        child = start(lambda: (stop(), self.settle(meeting.stopped, "other")), said)
-        _, status = os.waitpid(child, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), said.read_text()
-        refused = again = self.others(meeting, WAITS if locked else 10.0)
-        if not refused and len(meeting.meanwhile) > 1:
-            self.empty()
-        os.kill(child, signal.SIGCONT)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        process = self.other.submit(os.getpid).result()
+        night = self.other.submit(settle_stopped, ward, meeting.stopped, stop)
+        while os.waitpid(process, os.WUNTRACED | os.WNOHANG) == (0, 0):
+            assert not night.done(), f"ended before it was stopped: {night.exception()}"
+            time.sleep(0.002)
+        try:
+            refused = again = self.others(meeting, WAITS if locked else 10.0)
+            if not refused and len(meeting.meanwhile) > 1:
+                self.empty()
+        finally:
+            os.kill(process, signal.SIGCONT)
+        error = night.exception()
+        if error and not isinstance(error, CovdpError):
+            raise error
         if refused:
             again = self.others(meeting)
         for day in (5, 6):
             ward.put(1, 0)
-            self.settle(day, "store")
+            settle(ward, day, "store")
             self.empty()
         (ward.folder / "ward").rename(ward.folder / "empty")
         (ward.folder / "gone").rename(ward.folder / "ward")
         check(open_ledger(ward.address), ward.folder)
         (ward.folder / "empty").rename(ward.folder / "gone")
-        told = said.read_text() if code else ""
+        told = str(error or "")
         known = [one for one in (refused, again, told) if one]
         assert all(any(words in one for words in REFUSALS) for one in known), known
         return told or refused
@@ -157,7 +168,7 @@ class Overlaps:
             (folder / "gone" / name).mkdir(parents=True)
         self.ward.pay(1e4)
         self.ward.put(first, first)
-        self.settle(1, "store")
+        settle(self.ward, 1, "store")
         shutil.copytree(folder, begun)
         self.copy_tables("", "begun_")
 
@@ -178,7 +189,7 @@ class Overlaps:
         for day in meeting.meanwhile:
             self.ward.put(2, 3)
             try:
-                self.settle(day, "store", timeout)
+                settle(self.ward, day, "store", timeout)
             except LedgerError as error:
                 return str(error)
         return ""
@@ -189,23 +200,33 @@ class Overlaps:
             path.rename(self.ward.folder / "gone" / path.relative_to(self.ward.folder / "ward"))
 
 
-def start(work: Callable[[], object], said: Path) -> int:
-    """Run `work` in a forked process; what it raises is in a file."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            said.write_text("ended before it was stopped")
-            work()
-            code = 0
-        except CovdpError as error:
-            said.write_text(str(error))
-        except BaseException:
-            said.write_text(traceback.format_exc())
-        finally:
-            os._exit(code)
-    return child
+def settle(ward: Ward, day: int, place: str, timeout: float = 10.0) -> list[bytes]:
+    """Settle a night of the stream of now, one that is not finished first."""
+    path, ledger = ward.folder / "night.toml", open_ledger(ward.address, timeout=timeout)
+    configs = [load_release(path, run_key=f"2026-03-{day:02d}")]
+    if before := unfinished_night(configs[0], ledger):
+        configs.insert(0, load_release(path, run_key=before))
+    store = find_place(ward.folder / place)
+    return [release_night(told, ledger, ward.folder, store) for told in configs]
+
+
+def settle_stopped(ward: Ward, day: int, stop: StopPoint) -> None:
+    """Settle a night; this process stops at the first call of a step."""
+    module, calls = sys.modules[stop.module], list[bool]()
+    real = getattr(module, stop.name)
+
+    def stopped(*args: Any, **told: Any) -> Any:
+        calls.append(True)
+        if len(calls) == 1 and not stop.after:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        found = real(*args, **told)
+        if len(calls) == 1 and stop.after:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, stop.name, stopped)
+        settle(ward, day, "other")
 
 
 def check(ledger: Ledger, folder: Path) -> None:
@@ -262,31 +283,11 @@ def assert_same(mine: Night, theirs: Night) -> None:
         assert one is None or np.array_equal(one, other)
 
 
-def stopping(where: Any, name: str, after: bool) -> Callable[[], None]:
-    """Return what makes this process stop right before or after the first call of a step."""
-
-    def arrange() -> None:
-        real, calls = getattr(where, name), list[bool]()
-
-        def stopped(*args: Any, **told: Any) -> Any:
-            calls.append(True)
-            if len(calls) == 1 and not after:
-                os.kill(os.getpid(), signal.SIGSTOP)
-            found = real(*args, **told)
-            if len(calls) == 1 and after:
-                os.kill(os.getpid(), signal.SIGSTOP)
-            return found
-
-        setattr(where, name, stopped)
-
-    return arrange
-
-
-def test_a_night_that_was_overtaken_begins_anew(tmp_path: Path) -> None:
+def test_a_night_that_was_overtaken_begins_anew(tmp_path: Path, other: ProcessPoolExecutor) -> None:
     """It has read how far the stream is, and waits while another runs to its end."""
-    found = Overlaps("sqlite", tmp_path)
+    found, stop = Overlaps("sqlite", tmp_path, other), StopPoint(settling, "check_due", after=True)
     for name in ("overtaken at the opening", "overtaken later", "overtaken by two"):
-        assert found.meet(MEETINGS[name], stopping(settling, "check_due", after=True)) == ""
+        assert found.meet(MEETINGS[name], stop) == ""
 
 
 BOTH = ("overtaken at the opening", "the same night")
@@ -296,22 +297,24 @@ WHERE = [*(("sqlite", name) for name in MEETINGS), *(("postgresql", name) for na
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), WHERE)
-def test_stopped_between_any_two_steps(kind: str, name: str, tmp_path: Path) -> None:
+def test_stopped_between_any_two_steps(
+    kind: str, name: str, tmp_path: Path, other: ProcessPoolExecutor
+) -> None:
     """Each unit enters once, no coefficient repeats, one charge, and later nights go on.
 
     A night that has claimed nothing is overtaken, and begins anew, or comes too late; one that has
     is finished by the other, or before it. While it claims, the other waits for the lock.
     """
-    overlaps = Overlaps(kind, tmp_path)
+    overlaps = Overlaps(kind, tmp_path, other)
     meeting, begun, done = MEETINGS[name], "", ""
     if meeting.stopped < meeting.meanwhile[0]:
         begun = "nights go forward"
     elif meeting.stopped > meeting.meanwhile[0]:
         done = "nights go forward"
-    stops = [(where, step, False) for where, step in STEPS]
-    stops.insert(LOCKED.stop - 1, (settling, "write_sums", True))
+    stops = [StopPoint(module, step, after=False) for module, step in STEPS]
+    stops.insert(LOCKED.stop - 1, StopPoint(settling, "write_sums", after=True))
     for place, stop in enumerate(stops):
-        said = overlaps.meet(meeting, stopping(*stop), locked=place in LOCKED)
+        said = overlaps.meet(meeting, stop, locked=place in LOCKED)
         expected = begun if place < LOCKED.start else done
         expected = "has been locked" if place in LOCKED else expected
         assert expected in said, (stop, said)

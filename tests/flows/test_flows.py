@@ -86,29 +86,25 @@ def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
 
 @pytest.mark.slow
 def test_python_m_flows_shows_its_tasks_and_prints_its_paths(
-    prefect_server: None, few: Path, tmp_path: Path
+    few: Path, tmp_path: Path, prefect_database: Path
 ) -> None:
-    """It uses the server that is named; of its own, without a name, `test_no_leak.py` tells."""
-    from prefect.settings import PREFECT_API_URL
-
+    """As `make run` does it: with a server of its own, which goes with it."""
     few.write_text("classes = [0]\n" + few.read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copy(prefect_database, tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         cwd=project_root(),
-        env={
-            **os.environ,
-            "PREFECT_HOME": str(tmp_path),
-            "PREFECT_API_URL": str(PREFECT_API_URL.value()),
-        },
+        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
     results, report = done.stdout.splitlines()[-2:]
     assert results == f"results  {tmp_path / 'out' / 'results' / 'main-tiles.parquet'}"
     assert report == f"report   {tmp_path / 'out' / 'report.html'}"
     assert "Task run 'bound' - Finished in state Completed()" in done.stderr
-    assert "Starting temporary server" not in done.stderr
+    assert "Starting temporary server" in done.stderr
+    assert "Stopping temporary server" in done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")

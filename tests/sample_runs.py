@@ -1,5 +1,6 @@
 """Made-up results with the real laws: what an experiment on flat SPD(5) writes, in a moment."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,10 @@ def _cell(
     }
 
 
+versions = cache(collect_versions)
+"""What is installed, which does not change meanwhile."""
+
+
 def sample_record(experiment: str, dataset: str, classes: tuple[ClassCount, ...]) -> RunRecord:
     """Return the record of a run as the flow writes it."""
     return RunRecord(
@@ -113,7 +118,7 @@ def sample_record(experiment: str, dataset: str, classes: tuple[ClassCount, ...]
         command=f"covdp run --dataset {dataset} --seed 7",
         baseline=PAPER,
         seed=7,
-        versions=collect_versions(),
+        versions=versions(),
         machine=machine(),
         steps=(("fetch", 0.02), ("describe", 0.31), ("verify", 0.04), ("run", 1.92)),
         privacy={

@@ -46,11 +46,18 @@ from pipeline.results import Table, read_bound, read_rows, summarise
 pytestmark = pytest.mark.usefixtures("pictures_once")
 
 
-@pytest.fixture
-def rows(tmp_path: Path) -> Table:
+@pytest.fixture(scope="module")
+def run_rows(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """Return the rows of a made-up run: 2 classes, 4 series, 5 budgets, 20 repetitions."""
-    record = write_sample(tmp_path, images=False)
-    return read_rows(tmp_path / "results" / f"{record.run}.parquet")
+    out = tmp_path_factory.mktemp("run")
+    record = write_sample(out, images=False)
+    return read_rows(out / "results" / f"{record.run}.parquet")
+
+
+@pytest.fixture
+def rows(run_rows: Table) -> Table:
+    """Return a copy of these rows."""
+    return {name: column.copy() for name, column in run_rows.items()}
 
 
 def error_figure(rows: Table) -> Figure:

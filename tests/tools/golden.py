@@ -379,7 +379,7 @@ def of_table(path: Path) -> dict[str, str]:
     """Return the digest of each column of a Parquet file."""
     import pyarrow.parquet as pq
 
-    table, found = pq.read_table(path), dict[str, str]()
+    table, found = pq.ParquetFile(path).read(), dict[str, str]()
     for name in set(table.column_names) - LEFT_OUT:
         values = table[name].to_pylist()
         if isinstance(values[0], str) and values[0].startswith("{"):  # JSON

@@ -266,5 +266,5 @@ def montage(images: ImageArray, columns: int) -> bytes:
         tile[..., :3] = image if image.ndim == 3 else image[..., None]
         tile[..., 3] = 255
     stream = io.BytesIO()
-    Image.fromarray(sheet).save(stream, format="PNG", optimize=True)
+    Image.fromarray(sheet).save(stream, format="PNG")
     return stream.getvalue()

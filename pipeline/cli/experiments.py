@@ -186,15 +186,10 @@ def _start(
     from pipeline.experiments.registry import MAIN, load_experiments
     from pipeline.jobs import default_out, perform, run_experiments
 
-    configs = load_experiments(
-        *(MAIN if source is None else source for source in sources),
-        dataset=overrides.dataset,
-        descriptor=overrides.descriptor,
-        seed=overrides.seed,
-        repetitions=overrides.repetitions,
-        quick=quick,
-        chains=chains,
-    )
+    names = (MAIN if source is None else source for source in sources)
+    keys = ("dataset", "descriptor", "seed", "repetitions")
+    changes = {key: getattr(overrides, key) for key in keys}
+    configs = load_experiments(*names, **changes, quick=quick, chains=chains)
     with workers(runner) as unordered, ThreadPoolExecutor(threads()) as pool:
         return run_experiments(
             configs,

@@ -30,7 +30,7 @@ from pydantic import Field, PositiveInt
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
+from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card, no_path
 from pipeline.datasets.download import Obtain, find_own
 from pipeline.datasets.listing import Faults, check_count, open_regular, wrap_errors
 from pipeline.datasets.source import (
@@ -276,11 +276,9 @@ class NpzCard(Card):
             raise ValueError("kind 'npz' needs either local = true or [[files]] to download")
         if self.size:
             raise ValueError("key 'size' is not for kind 'npz': the file has the size")
-        if self.path and self.files:
-            raise ValueError("key 'path' is for a folder or for an npz with local = true")
         if self.findings and len(self.classes) != 2:
             raise ValueError("findings need two classes: without and with a finding")
-        return self
+        return no_path(self) if self.files else self
 
 
 def fetch_npz(card: NpzCard, root: Path, size: int | None, obtain: Obtain) -> Path:

@@ -194,20 +194,15 @@ def verdict(together: Together) -> Finding:
         combined=together.combined,
         sound=sound,
         surest=min(p_values, key=p_values.__getitem__),
-        contrasts=_contrasts(together),
+        contrasts=[
+            f"{_least_contrast(together.several.classes[name], least)} in {name}"
+            for name in together.p_values
+            if math.isfinite(least := getattr(together.results[name], "least", math.nan))
+        ],
         missing=reasons(missing),
     )
     bad = together.combined and p < ALPHA
     return Finding(text, warning=bad or not sound or bool(missing))
-
-
-def _contrasts(together: Together) -> list[str]:
-    """Return which changes of contrast a comparison would mostly have found, by class."""
-    return [
-        f"{_least_contrast(together.several.classes[name], least)} in {name}"
-        for name in together.p_values
-        if math.isfinite(least := getattr(together.results[name], "least", math.nan))
-    ]
 
 
 def units_in_words(several: Sequence[Given]) -> str:

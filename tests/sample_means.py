@@ -28,11 +28,16 @@ from pipeline.privacy import Budget
 
 
 def adaptive(
-    points: Point, *, domain: Domain, manifold: Manifold, shares: Shares | None = None
+    points: Point,
+    *,
+    domain: Domain,
+    manifold: Manifold,
+    shares: Shares | None = None,
+    moment: bool = True,
 ) -> Prepared:
     """Return what all draws of an adaptive mean share."""
     records = admit(points, domain=domain, manifold=manifold)
-    return prepare(records, AdaptivePlan(shares), rng=None)
+    return prepare(records, AdaptivePlan(shares, moment=moment), rng=None)
 
 
 def clip_of(

@@ -376,6 +376,16 @@ def test_means_reach_their_box():
     assert 0.98 * limit.diameter < distance(*found, "spd-log-cholesky") <= limit.diameter
 
 
+def with_a_block(images, rng):
+    """Images of 8×8 pixels with a block, or one pixel, of another level in each."""
+    tried, many = images.copy(), len(images)
+    rows, columns = rng.integers(0, 8, (2, many))
+    sides, levels = rng.choice([1, 1, 2, 4], many), rng.choice([0, 1, 128, 254, 255], many)
+    for image, row, column, side, level in zip(tried, rows, columns, sides, levels, strict=True):
+        image[row : row + side, column : column + side] = level
+    return tried
+
+
 @pytest.mark.slow
 def test_no_search_leaves_the_set_of_embeddings():
     """100,000 images, found by searching for the farthest, stay where the projection leaves them.
@@ -400,11 +410,7 @@ def test_no_search_leaves_the_set_of_embeddings():
     group = np.repeat(np.arange(4), len(starts))
     count, best = 0, np.full(len(images), -np.inf)
     while count < 100_000:
-        tried = images.copy()
-        for image in tried:
-            row, column, side = *rng.integers(0, 8, 2), rng.choice([1, 1, 2, 4])
-            level = rng.choice([0, 1, 128, 254, 255])
-            image[row : row + side, column : column + side] = level
+        tried = with_a_block(images, rng)
         seen = space.log(space.origin, describe(tried, "gauss6"))
         count += len(seen)
         away = np.abs(kept.inside(seen) - seen).max()
@@ -433,10 +439,7 @@ def test_no_search_breaks_the_bound_of_means_elsewhere(manifold):
     group = np.repeat(np.arange(len(goals)), len(starts))
     count, best, farthest = 0, np.full(len(images), -np.inf), 0.0
     while count < 10_000:
-        tried = images.copy()
-        for image in tried:
-            row, column, side = *rng.integers(0, 8, 2), rng.choice([1, 1, 2, 4])
-            image[row : row + side, column : column + side] = rng.choice([0, 1, 128, 254, 255])
+        tried = with_a_block(images, rng)
         found = describe(tried, "gauss6", eta)
         count += len(found)
         slack = 2 * limit.rounding

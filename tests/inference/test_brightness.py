@@ -1,6 +1,7 @@
 """What `gauss6` sees and `oct5` does not, from private means to pages."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
 from pipeline.geometry import MANIFOLDS, from_chart
 from pipeline.inference import two_sample
-from pipeline.mean import AdaptivePlan, Release, admit, draw, prepare, private_mean
+from pipeline.mean import AdaptivePlan, Release, admit, draw, draw_each, prepare
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 
@@ -28,10 +29,15 @@ def images(shared: Path) -> ImageArray:
     return np.concatenate(list(open_dataset("pneumoniamnist", shared).chunks(label=1)))
 
 
-def release(points: FloatArray, name: str, rng: np.random.Generator) -> Release:
+def releases(
+    classes: Sequence[FloatArray], name: str, rng: np.random.Generator
+) -> Sequence[Release]:
+    """Return a release of each of several classes of as many records."""
     space = MANIFOLDS[NAME](k=DESCRIPTORS[name].k)
     known = domain(name, height=28, width=28, manifold=NAME)
-    return private_mean(points, GDP(0.5), domain=known, manifold=space, rng=rng)[0]
+    records = [admit(points, domain=known, manifold=space) for points in classes]
+    ready = [prepare(own, AdaptivePlan(), rng=None) for own in records]
+    return draw_each(ready, GDP(0.5), noise=FloatNoise(rng)).each
 
 
 @pytest.mark.slow
@@ -49,11 +55,9 @@ def test_five_gray_levels_are_found_between_two_releases(images: ImageArray) -> 
         p = np.empty((pairs, 2))
         for pair in range(pairs):
             first, second, third = rng.permutation(len(images))[: 3 * N].reshape(3, N)
-            one = release(plain[first], name, rng)
-            p[pair] = (
-                two_sample(one, release(moved[second], name, rng)).p_value,
-                two_sample(one, release(plain[third], name, rng)).p_value,
-            )
+            classes = plain[first], moved[second], plain[third]
+            one, *others = releases(classes, name, rng)
+            p[pair] = [two_sample(one, other).p_value for other in others]
         found[name] = np.sum(p <= 0.05, axis=0)
     assert found["gauss6"][0] >= 29
     assert found["oct5"][0] <= 8

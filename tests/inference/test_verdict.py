@@ -2,48 +2,58 @@
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeline import GDP, describe, domain, open_dataset, private_mean
+from pipeline import GDP, describe, domain, open_dataset
 from pipeline.arrays import ImageArray
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import Verdict, usual_difference, verdict_of
 from pipeline.inference.released import NOISY, is_offered
 from pipeline.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
+from pipeline.mean import AdaptivePlan, admit, draw_each, prepare
+from pipeline.mechanisms import FloatNoise
 from pipeline.report.templates import say_each
 
-MANIFOLD = "spd-log-euclidean"
-USUAL = usual_difference(MANIFOLDS[MANIFOLD](k=5), 5)
+SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
+USUAL = usual_difference(SPACE, 5)
 MU = 0.5
 DRAWS = 25
 
 
+@cache
+def tiles() -> list[ImageArray]:
+    """Return images of each class of tiles."""
+    source = open_dataset("tiles")
+    return [next(iter(source.chunks(label=label))) for label in range(len(source.classes))]
+
+
 def releases(n: int) -> Iterator[tuple[Verdict, float]]:
     """Yield verdicts on releases of n images of each class of tiles, and their true errors."""
-    source, rng = open_dataset("tiles"), np.random.default_rng((29, n))
-    for label in range(len(source.classes)):
-        yield from releases_of(next(iter(source.chunks(label=label))), n, MU, rng)
+    rng = np.random.default_rng((29, n))
+    for images in tiles():
+        yield from releases_of(images, n, MU, rng)
 
 
 def releases_of(
     images: ImageArray, n: int, mu: float, rng: np.random.Generator
 ) -> Iterator[tuple[Verdict, float]]:
     """Yield verdicts on releases of n of some images, and their true errors."""
-    records = describe(images, descriptor="oct5")
     limit = domain("oct5", height=images.shape[1], width=images.shape[2])
-    for _ in range(DRAWS):
-        rows = rng.choice(len(records), n, replace=False)
-        release, true = private_mean(
-            records[rows], GDP(mu), domain=limit, manifold=MANIFOLD, rng=rng
-        )
+    samples = [rng.choice(len(images), n, replace=False) for _ in range(DRAWS)]
+    points = describe(images, descriptor="oct5")
+    records = [admit(points[rows], domain=limit, manifold=SPACE) for rows in samples]
+    ready = [prepare(own, AdaptivePlan(), rng=None) for own in records]
+    drawn = draw_each(ready, GDP(mu), noise=FloatNoise(rng))
+    for own, release in zip(records, drawn.each, strict=True):
         assert release.predicted_error is not None
         moments = release.noisy_moments
         share, offered = float(release.predicted_error[0]) / USUAL, is_offered(moments)
         verdict = verdict_of("class", n, share, moments.sigma, offered=offered)
-        yield verdict, float(np.ravel(true.error)[0]) / USUAL
+        yield verdict, float(release.space.dist(own.frechet.point, release.outputs)[0]) / USUAL
 
 
 @pytest.mark.parametrize("n", [180, 250, 500, 1000])

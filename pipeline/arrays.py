@@ -6,6 +6,7 @@ Batch axes lead everywhere: matrices are ``(..., k, k)``, coordinates ``(..., d)
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -158,9 +159,15 @@ TRIANGLE = Bounded(sides=NUMBERS.sides, triangle=True)
 """Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
 
 
+@lru_cache(maxsize=8)
+def _upper(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the entries of a d × d matrix on its diagonal and above."""
+    return np.triu_indices(d)
+
+
 def upper(matrix: FloatArray) -> FloatArray:
     """Return the upper triangle of a symmetric matrix, row by row."""
-    return np.asarray(matrix[np.triu_indices(len(matrix))])
+    return np.asarray(matrix[_upper(len(matrix))])
 
 
 def from_upper(values: FloatArray) -> FloatArray:
@@ -175,5 +182,5 @@ def from_upper(values: FloatArray) -> FloatArray:
     if d * (d + 1) // 2 != len(values):
         raise ValueError(f"{len(values)} numbers are no upper triangle of a matrix")
     matrix = np.zeros((d, d))
-    matrix[np.triu_indices(d)] = values
+    matrix[_upper(d)] = values
     return np.asarray(matrix + np.triu(matrix, 1).T)

@@ -202,7 +202,8 @@ def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> 
 
 def rows_of(records: Iterable[Mapping[str, Any]]) -> Any:
     """Return the data of a chart; Altair copies a list, not a tuple, for each layer of a chart."""
-    return alt.InlineData(values=tuple(records))
+    with alt.utils.schemapi.debug_mode(False):  # which checks each row against a schema
+        return alt.InlineData(values=tuple(records))
 
 
 def own_ids(svg: str, prefix: str = "") -> str:

@@ -128,7 +128,11 @@ ADDITIONS = (
         before='    "hyperbolic"',
         line='    "spd-decibel": Decibel, "cylinder": Cylinder,\n    "hyperbolic"',
     ),
-    Addition("mechanism", "mechanisms", "__init__", "HUBER", "        EWL,", "        HUBER, EWL,"),
+    Addition(
+        *("mechanism", "mechanisms", "__init__", "HUBER"),
+        before="        additive.EWL,",
+        line="        HUBER, additive.EWL,",
+    ),
     Addition(
         *("dataset_kind", "datasets", "registry", "RawCard, open_raw"),
         before='    "npz": ',

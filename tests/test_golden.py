@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.golden import differences, digest, leaves, names_alone
+from tests.tools.golden import OTHER_ROUNDING, differences, digest, leaves, names_alone
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,6 +16,8 @@ def test_nothing_is_computed_otherwise() -> None:
     command = [sys.executable, "-m", "tests.tools.golden"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    if OTHER_ROUNDING in done.stdout:
+        pytest.skip(OTHER_ROUNDING)
 
 
 def test_a_new_name_is_told_from_a_new_number() -> None:

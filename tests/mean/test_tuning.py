@@ -1,5 +1,6 @@
 """The script behind the numbers of the adaptive mean: it changes what it says, and only that."""
 
+import importlib
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,6 +97,11 @@ def test_every_tuned_number_is_tried() -> None:
     """A constant that `tuning` gets is tried too, or named as one that no mean depends on."""
     own = {name for name in vars(tuning) if name.isupper()}
     assert own - NO_TRIAL == {number.constant for number in NUMBERS if not number.of_domain}
+
+
+def test_the_tool_imports_what_there_is() -> None:
+    """Its parts are run by hand alone; each finds the names of the pipeline that it uses."""
+    assert importlib.import_module("tests.tools.tuning.__main__").arguments
 
 
 def test_a_change_reaches_the_mean_and_ends() -> None:

@@ -28,7 +28,7 @@ from pipeline.stream import (
     empty_state,
     release_night,
 )
-from pipeline.stream import mechanism as place
+from pipeline.stream import plan as place
 from tests.tools.tuning.flatness import Paired
 from tests.tools.tuning.images import classes_of, gray, images_of, records_of
 from tests.tools.tuning.ranges import LATER, of_picture
@@ -81,12 +81,12 @@ def logs(name: str, root: Path | None, draws: int) -> FloatArray:
     """Return logarithms of errors on one set, (shares, draws, nights); the code's come last."""
     known = records_of(loads(root)[name](), descriptor="oct5")
     chart, out = FlatChart(known.manifold), []
-    old = place.OPENED
+    old = place.OPENING_SHARES
     for shares in (*GRID, old):
-        place.OPENED = shares
+        place.OPENING_SHARES = shares
         stream = StreamMechanism(StreamPlan(GDP(0.5), NIGHTS.horizon), known.domain, chart)
         out.append([_errors(stream, known.placed, draw) for draw in range(draws)])
-    place.OPENED = old
+    place.OPENING_SHARES = old
     return np.log(out)
 
 
@@ -117,5 +117,5 @@ def openings(root: Path | None, *, draws: int, jobs: int) -> Iterator[Opening]:
     against = means - means[:, -1:]
     change = np.expm1(against.mean(axis=0))
     error = against.std(axis=0, ddof=1) / math.sqrt(len(names))
-    rows = [Opening(*row) for row in zip((*GRID, place.OPENED), change, error, strict=True)]
+    rows = [Opening(*row) for row in zip((*GRID, place.OPENING_SHARES), change, error, strict=True)]
     yield from sorted(rows, key=lambda row: row.change)

@@ -22,7 +22,8 @@ import numpy as np
 from pipeline.arrays import ImageArray
 from pipeline.datasets import data_root, open_dataset
 from pipeline.datasets.tiles import cut, opened, pictures_folder
-from pipeline.descriptors import DESCRIPTORS
+from pipeline.descriptors import DESCRIPTORS, domain
+from pipeline.errors import ConfigError
 from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
 from pipeline.mechanisms import FloatNoise
@@ -154,13 +155,24 @@ def cells_of(name: str, load: Load, draws: int) -> list[RangeCell]:
         seen = gray(images) if images.shape[-1] == 3 and known.channels == 1 else images
         if not known.fits(seen.shape[1:]):
             continue
-        for manifold in MANIFOLDS:
+        manifolds = [name for name in MANIFOLDS if takes_eta(descriptor, seen, name)]
+        for manifold in manifolds:
             most = FEW if manifold == "spd-affine-invariant" else max(SIZES)
             for n in [size for size in SIZES if size <= min(len(seen), most)] or [len(seen)]:
                 found += cells(name, some(seen, n), descriptor, manifold, draws)
-        if known.dimensions == 2:
+        if known.dimensions == 2 and "spd-log-euclidean" in manifolds:
             found += nights(name, seen, descriptor, "spd-log-euclidean", max(2, draws // 4))
     return found
+
+
+def takes_eta(descriptor: str, images: ImageArray, manifold: str) -> bool:
+    """Return whether the usual eta is above rounding: that of gauss6 is in one metric alone."""
+    height, width = images.shape[1:3]
+    try:
+        domain(descriptor, height=height, width=width, manifold=manifold)
+    except ConfigError:
+        return False
+    return True
 
 
 def cells(

@@ -75,7 +75,7 @@ def volumes() -> list[dict[str, Any]]:
                     "peer": peer,
                     "unit": "a second",
                     "ratio": ours / peer,
-                    "target": 0.5,
+                    "target": 0.25,
                 }
             )
     return rows

@@ -51,7 +51,7 @@ types: $(VENV)/.dev  ## Strict types of pipeline and flows
 contracts: $(VENV)/.dev  ## Who may import whom
 	@$(BIN)/lint-imports --no-logo
 
-# nothing was compiled when it was installed, and a hundred processes of the suite import it; four of
+# nothing was compiled when it was installed, and a hundred processes of the suite import it; three of
 # them keep the cores busy, with one thread each
 tests: export PYTHONDONTWRITEBYTECODE :=
 tests: export OPENBLAS_NUM_THREADS := 1

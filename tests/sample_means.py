@@ -28,16 +28,11 @@ from pipeline.privacy import Budget
 
 
 def adaptive(
-    points: Point,
-    *,
-    domain: Domain,
-    manifold: Manifold,
-    shares: Shares | None = None,
-    moment: bool = True,
+    points: Point, *, domain: Domain, manifold: Manifold, shares: Shares | None = None
 ) -> Prepared:
     """Return what all draws of an adaptive mean share."""
     records = admit(points, domain=domain, manifold=manifold)
-    return prepare(records, AdaptivePlan(shares, moment=moment), rng=None)
+    return prepare(records, AdaptivePlan(shares), rng=None)
 
 
 def clip_of(

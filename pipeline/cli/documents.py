@@ -276,13 +276,14 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     """Return what was found of local images under the names that programs may rely on."""
     from pipeline.publish.local_images import AS_PRIVATE
 
-    parts = ("outside", "expected", "expected_range")
     classes = [
         {
             "name": name,
             "n": len(entry.local.places),
             **_tested(entry.result.p_value if entry.result else math.nan, entry.untested),
-            **{part: getattr(entry.result, part, None) for part in parts},
+            "outside": entry.result.outside if entry.result else None,
+            "expected": entry.result.expected if entry.result else None,
+            "expected_range": entry.result.expected_range if entry.result else None,
         }
         for name, entry in matched.classes.items()
     ]

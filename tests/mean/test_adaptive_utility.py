@@ -237,7 +237,7 @@ def test_never_worse_on_real_classes(name: str, label: int, request: pytest.Fixt
     sizes = [(50, 16), (200, 16), (1000, 16), (5000, 16), (50_000, 6)]
     for row, (n, size) in enumerate(sizes):
         chosen = points[rng.integers(0, len(points), n)]
-        ready = adaptive(chosen, domain=facts, manifold=manifold, moment=False)
+        ready = adaptive(chosen, domain=facts, manifold=manifold)
         for mu in (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)[row % 2 :: 2]:
             never_worse(ready, facts.radius, mu, size=size)
 
@@ -293,7 +293,7 @@ def test_never_worse_with_a_few_strange_images(
                 continue
             points = usual.copy()
             points[: max(1, round(weight / information * len(points)))] = image
-            ready = adaptive(points, domain=facts, manifold=manifold, moment=False)
+            ready = adaptive(points, domain=facts, manifold=manifold)
             never_worse(ready, facts.radius, information / len(points), size=size)
 
 
@@ -306,7 +306,7 @@ def test_never_worse_with_constant_images(
     manifold, facts = spd(name)
     points = points_of(scans(request), manifold)
     points[: round(share * len(points))] = points_of(patterns()[:1], manifold)[0]
-    ready = adaptive(points, domain=facts, manifold=manifold, moment=False)
+    ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
         never_worse(ready, facts.radius, information / len(points), size=10)
 
@@ -333,7 +333,7 @@ def test_never_worse_on_hostile_laws(name: str, kind: str) -> None:
     points = hostile(kind, np.random.default_rng(4))
     if not manifold.flat:  # what doubles can hold
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
-    ready = adaptive(points, domain=facts, manifold=manifold, moment=False)
+    ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
         never_worse(ready, facts.radius, information / len(points), size=10)
 
@@ -351,10 +351,7 @@ def test_never_worse_on_the_edge_by_two_thousand_draws(name: str) -> None:
     points = hostile("edge", np.random.default_rng(4))[:100]
     if not manifold.flat:
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
-    ready, mu = (
-        adaptive(points, domain=facts, manifold=manifold, moment=False),
-        10_000 / len(points),
-    )
+    ready, mu = adaptive(points, domain=facts, manifold=manifold), 10_000 / len(points)
     errors = errors_of(ready, mu, 12, size=2000)
     surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
     assert surely <= published(facts.radius, len(points), mu, manifold.dim)
@@ -402,6 +399,6 @@ def test_never_worse_on_hyperbolic_space(kind: str) -> None:
     """Where nothing is known but a ball: never worse, whatever lies in it."""
     manifold, ball = MANIFOLDS["hyperbolic"](dim=3), Ball(2.0, "hyperbolic")
     points = hyperbolic(kind, np.random.default_rng(5))
-    ready = adaptive(points, domain=ball, manifold=manifold, moment=False)
+    ready = adaptive(points, domain=ball, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000):
         never_worse(ready, ball.radius, information / len(points), size=60)

@@ -6,8 +6,8 @@ with ``golden.json``. Its exit code is 1 where one differs. A column or a key th
 gone and come under another name with the same digest: ``--rename`` writes the new names, and writes
 nothing where a number differs. ``--write`` writes what it finds, whatever that is.
 
-Bits are those of the machine that wrote the file: where NumPy, SciPy and the C library round
-otherwise, names are compared and numbers are not, and a line says so.
+NumPy computes as on a processor with AVX2, which others than x86 have not: where NumPy, SciPy and
+the C library round otherwise, names are compared and numbers are not. The test is skipped then.
 
 Noise is replayed: the vector that is noised, and σ, are the seed. So noise does not depend on the
 order of draws. Versions, times and paths are left out; of texts only the numbers count.

@@ -4,12 +4,14 @@ Every page is one file that needs no other. The index says what became of each s
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from pipeline.figures import listing
 from pipeline.files import owner_only
+from pipeline.parallel import UnorderedMap
 from pipeline.report.findings import (
     MARKS,
     NO_DATA,
@@ -28,7 +30,7 @@ Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
 
 
-def build_report(out: Path, *, target: Path | None = None) -> Path:
+def build_report(out: Path, *, target: Path | None = None, workers: UnorderedMap = starmap) -> Path:
     """Write the report of all experiments under `out` and return its path.
 
     One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
@@ -41,6 +43,8 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         it, and ``results/*.parquet``. Nothing else is read.
     target : Path, optional
         The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
+    workers : callable
+        What writes the pages of several experiments; see `pipeline.parallel.workers`.
 
     Raises
     ------
@@ -58,10 +62,15 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
     with owner_only(closed):
         if len(experiments) == 1:
             return write_page(path, "run", runs)
-        return _write_site(path, experiments)
+        return _write_site(path, experiments, closed, workers)
 
 
-def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:
+def _write_site(
+    path: Path,
+    experiments: Mapping[str, Sequence[FinishedRun]],
+    closed: bool,
+    workers: UnorderedMap,
+) -> Path:
     """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
     texts = load_pages()["reproduction"]
@@ -75,6 +84,7 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
     entries = [entry for group in groups for entry in group["entries"]]
     title = {name: texts[name] for name in ("pages_title", "footnotes")}
     links = [_link(entry, quote(f"{entry['id']}.html")) for entry in entries]
+    calls = []
     for place, entry in enumerate(entries):
         bar = {
             **title,
@@ -83,7 +93,9 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
             "before": links[place - 1] if place else None,
             "after": links[place + 1] if place + 1 < len(links) else None,
         }
-        write_page(folder / f"{entry['id']}.html", "run", experiments[entry["id"]], bar=bar)
+        calls.append((folder / f"{entry['id']}.html", experiments[entry["id"]], bar, closed))
+    for _ in workers(_write_runs, calls):
+        pass
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     bar = {
         **title,
@@ -92,6 +104,12 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         "parts": [*((group["title"], group["id"], False) for group in groups), *ends],
     }
     return write_page(path, "reproduction", (groups, experiments), bar=bar)
+
+
+def _write_runs(path: Path, runs: Sequence[FinishedRun], bar: Drawn, closed: bool) -> Path:
+    """Write the page of an experiment, for its owner alone where wanted."""
+    with owner_only(closed):
+        return write_page(path, "run", runs, bar=bar)
 
 
 def _link(entry: Drawn, href: str) -> dict[str, Any]:

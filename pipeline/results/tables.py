@@ -167,15 +167,25 @@ def read_table(path: Path, schema: Mapping[str, Field]) -> Table:
     A column that may be left out may be missing: an older version did not have it.
     """
     table = read_arrow(path)
-    absent = {name for name in schema if name not in table.column_names}
+    absent = schema.keys() - set(table.column_names)
     if missing := [name for name in schema if name in absent and not schema[name].optional]:
         raise OutputError(f"{path} lacks the columns {missing}; it was not written by covdp")
+    given = [name for name in schema if name not in absent and schema[name].type != "text"]
+    if wrong := [name for name in given if not _is_number(table.schema.field(name).type)]:
+        raise OutputError(f"{path} has no numbers in {wrong}; it was not written by covdp")
     return {
         name: np.full(table.num_rows, _left_out(field))
         if name in absent
         else _numpy(table.column(name))
         for name, field in schema.items()
     }
+
+
+def _is_number(kind: Any) -> bool:
+    """Tell whether a type of Arrow is of numbers; those of dates are primitive as well."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_primitive(kind) and not pa.types.is_temporal(kind))
 
 
 def _left_out(field: Field | None) -> str | float:
@@ -190,8 +200,8 @@ def _numpy(column: Any) -> NDArray[Any]:
     array = column.combine_chunks()
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if not isinstance(array, pa.DictionaryArray):
-        primitive = pa.types.is_primitive(array.type)
-        return _from_buffers(array) if primitive else np.array(array.to_pylist(), object)
+        numbers = _is_number(array.type)
+        return _from_buffers(array) if numbers else np.array(array.to_pylist(), object)
     words = np.array(array.dictionary.to_pylist(), dtype=object)
     column_of_words: NDArray[Any] = words[_from_buffers(array.indices)]
     return column_of_words

@@ -172,6 +172,10 @@ def test_foreign_table_is_refused(tmp_path: Path) -> None:
     path = write_bound(tmp_path / "bound.parquet", BOUNDS)
     with pytest.raises(OutputError, match="lacks the columns"):
         read_rows(path)
+    dates = pa.table({name: pa.array([0], pa.date32()) for name in BOUND_SCHEMA})
+    pq.write_table(dates, path)
+    with pytest.raises(OutputError, match=r"no numbers in \['label'"):
+        read_bound(path)
 
 
 def test_a_table_of_an_older_version_is_read(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class PublishedConfig(Record):
 
 COLUMNS = (
     *("error", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius", "price"),
-    *("offered", "false", "power", "flags", "auc", "behind", "told"),
+    *("offered", "false", "power", "flags", "auc", "behind", "balanced"),
 )
 """What a claim may be of, see ``report/findings.py``."""
 

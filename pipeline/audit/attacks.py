@@ -759,7 +759,7 @@ def overlapping(count: int) -> tuple[int, ...]:
             assert now is not None
             return now
 
-        def settle(day: str, now: StreamStatus) -> None:
+        def commit(day: str, now: StreamStatus) -> None:
             units = [day.encode()]
             while (
                 held := reserve_night(
@@ -771,7 +771,7 @@ def overlapping(count: int) -> tuple[int, ...]:
             commit_night(ledger, held, b"{}")
             rests.append(len(now.digests))
 
-        settle(days[0], read(days[0]))
+        commit(days[0], read(days[0]))
         for day, now in [(day, read(day)) for day in days[1:]]:
-            settle(day, now)
+            commit(day, now)
     return tuple(rests)

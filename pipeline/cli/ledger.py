@@ -226,7 +226,7 @@ def charge_line(charge: Charge, output: Printing) -> str:
     digits, row = 17 if output.verbose else 6, charge.account
     symbol = letter(row.budget.name)
     cost = f"{symbol} = {digits_up(main_parameter(charge.cost), digits)}"
-    if not charge.settled:
+    if not charge.committed:
         return "already released, nothing charged"
     if charge.charged:
         of = ", once for all nights of the stream" if charge.of_stream else ""
@@ -241,7 +241,7 @@ def charge_json(charge: Charge) -> dict[str, Any]:
     """Return the same under the names that programs may rely on."""
     return {
         "charged": charge.cost if charge.charged else None,
-        "already_released": not charge.settled,
+        "already_released": not charge.committed,
         "left": charge.account.left,
     }
 

@@ -339,7 +339,7 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
         show_account(row, row.latest, output)
         return
     output.show(f" {nights_line(stream)}")
-    if not charge.settled and not output.quiet:
+    if not charge.committed and not output.quiet:
         _show_waiting(job, output)
 
 

@@ -143,7 +143,7 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 def _check_results(connection: Connection, state: State) -> None:
     """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
     stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars().all())
-    identities = {row.identity for row, _ in state.settled()}
+    identities = {row.identity for row, _ in state.committed()}
     if stored != identities:
         raise damaged(
             f"{len(identities - stored)} of {len(identities)} results are lost"
@@ -537,7 +537,7 @@ def committed_results(
     with ledger.transaction(write=False) as tx:
         names = _populations(tx, population)
         results: dict[str, list[bytes]] = {}
-        for row, owner in sorted(tx.state.settled(), key=lambda item: item[0].number):
+        for row, owner in sorted(tx.state.committed(), key=lambda item: item[0].number):
             if owner.population in names:
                 results.setdefault(owner.population, []).append(tx.result(row))
     return {owner: tuple(contents) for owner, contents in results.items()}
@@ -567,14 +567,14 @@ def charge_of(ledger: Ledger, result: bytes) -> Charge:
     digest = hashlib.sha256(result).hexdigest()
     with ledger.transaction(write=False) as tx:
         state, later = tx.state, tx.journal.events[ledger.rows :]
-        settled = any(event.get("digest") == digest for event in later)
-        owner = next((owner for row, owner in state.settled() if row.digest == digest), None)
+        committed = any(event.get("digest") == digest for event in later)
+        owner = next((owner for row, owner in state.committed() if row.digest == digest), None)
         if owner is None:
             raise damaged("a result that was just stored is not in it")
         of_stream = isinstance(owner, StreamAccount)
         follows = isinstance(owner, StreamAccount) and owner.scope != owner.number
         charged = owner.number > ledger.rows and not follows  # which another stream has paid
-        return Charge(owner.cost, charged, settled, of_stream, tx.account(owner.population))
+        return Charge(owner.cost, charged, committed, of_stream, tx.account(owner.population))
 
 
 def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:

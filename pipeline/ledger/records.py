@@ -456,7 +456,7 @@ class Charge:
         Of the release, or of its stream for all nights.
     charged : bool
         Whether the account was charged since.
-    settled : bool
+    committed : bool
         Whether the result was stored since; if not, it had been released before.
     of_stream : bool
         Whether the result is of a night.
@@ -466,7 +466,7 @@ class Charge:
 
     cost: Budget
     charged: bool
-    settled: bool
+    committed: bool
     of_stream: bool
     account: Account
 

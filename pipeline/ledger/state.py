@@ -46,7 +46,7 @@ class State:
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
-    def settled(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
+    def committed(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():

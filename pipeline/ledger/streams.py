@@ -600,8 +600,8 @@ def stored_nights(ledger: Ledger, stream: StreamAccount) -> tuple[StoredNight, .
     """Return the nights of a stream that are committed, in order."""
     with ledger.transaction(write=False) as tx:
         opened = opened_stream(tx, stream)
-        settled = (night for night in opened.rows if night.committed)
-        return tuple(stored_night(tx, opened, night) for night in settled)
+        committed = (night for night in opened.rows if night.committed)
+        return tuple(stored_night(tx, opened, night) for night in committed)
 
 
 def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAccount, ...]:
@@ -646,7 +646,7 @@ def stream_status(
                 check_affordable(account, cost)
             return None
         check_going(opened)
-        pending, settled = opened.pending, [night for night in opened.rows if night.committed]
+        pending, committed = opened.pending, [night for night in opened.rows if night.committed]
         tonight = opened.night_on(key)
         if tonight is None and opened.nights >= opened.horizon and not pending:
             raise horizon_reached(opened)
@@ -654,9 +654,9 @@ def stream_status(
             stream=opened,
             run_key=key,
             version=version_of(tx, opened),
-            digests=tuple(str(night.digest) for night in settled),
-            totals=tuple(night.total for night in settled),
-            last=stored_night(tx, opened, settled[-1]) if settled else None,
-            tonight=stored_night(tx, opened, tonight) if tonight in settled else None,
+            digests=tuple(str(night.digest) for night in committed),
+            totals=tuple(night.total for night in committed),
+            last=stored_night(tx, opened, committed[-1]) if committed else None,
+            tonight=stored_night(tx, opened, tonight) if tonight in committed else None,
             unfinished=NightReservation(**vars(pending)) if pending else None,
         )

@@ -531,10 +531,10 @@ def spread(
             shift = np.array([math.fsum(row) for row in lengths]).reshape(np.shape(cut))[()]
             # it goes with what was counted in a bin by the posterior covariance over the noise's
             # (Tweedie's formula)
-            heard = (survey.covariance @ left[..., None])[..., 0] / column(noise) ** 2
+            slope = (survey.covariance @ left[..., None])[..., 0] / column(noise) ** 2
             middle = _dot(weights, first)[..., None]
-            along_with = heard**2 + 2.0 * heard * (first - middle)
-            added = np.maximum(_dot(weights, along_with) - _dot(weights, heard) ** 2, 0.0)
+            along_with = slope**2 + 2.0 * slope * (first - middle)
+            added = np.maximum(_dot(weights, along_with) - _dot(weights, slope) ** 2, 0.0)
     weights, ends = _weights(shells), np.concatenate([[0.0], off.edges, off.cuts[-1:]])
     _, second, inside = clipped_moments(ends, 0.0, clip.radius)
     square = _dot(weights, second)

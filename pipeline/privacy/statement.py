@@ -110,7 +110,7 @@ def plainly(
     *,
     unit: str = "image",
     group: int | None = 1,
-    seen: str = "the result",
+    output: str = "the result",
     hardened: bool = True,
 ) -> str:
     """Return what `budget` means to one person, for readers who know none of the terms.
@@ -123,7 +123,7 @@ def plainly(
         What one record is.
     group : int or None
         How many records one person has at most, None for any number; they are in question together.
-    seen : str
+    output : str
         What the attacker knows of what was released.
     hardened : bool
         As in `best_test`.
@@ -134,7 +134,7 @@ def plainly(
         record = f"the {unit}s of one particular person{most} were used"
         other = "others in their place"
     return (
-        f"an attacker who knows {seen} and all other {unit}s must decide whether {record}, or "
+        f"an attacker who knows {output} and all other {unit}s must decide whether {record}, or "
         f"{other}; this has at most {best_test(budget, hardened)} % success, guessing 50 %"
     )
 
@@ -194,7 +194,7 @@ def privacy_statement(
     public: Sequence[str] = (),
     hardened: bool = False,
     not_covered: Sequence[str] = (),
-    seen: str = "the result",
+    output: str = "the result",
     so_far: bool = False,
     total: int | None = None,
 ) -> PrivacyStatement:
@@ -223,7 +223,7 @@ def privacy_statement(
         Whether the noise was drawn exactly on a lattice with the system's entropy.
     not_covered : sequence of str
         What else this guarantee does not cover.
-    seen : str
+    output : str
         What is known of it, as in `plainly`.
     so_far : bool
         Whether records are still to come, so that a class may have none yet.
@@ -263,13 +263,13 @@ def privacy_statement(
         *(case for case, holds in cases.items() if holds),
         budget=budget,
         plainly=plainly(
-            budget, unit=image, group=None if person else 1, seen=seen, hardened=hardened
+            budget, unit=image, group=None if person else 1, output=output, hardened=hardened
         ),
         meaning=_TEXTS["definitions"][budget.name],
         equivalent=implied,
         approx=_TEXTS["definitions"]["approx"],
         promise=_promise_of_one_more(budget, hardened),
-        seen=image,
+        image=image,
         public="".join(f"; {fact}" for fact in public),
         capital=record.capitalize(),
         counts=total or ", ".join(f"{name}: {count}" for name, count in sizes.items()),

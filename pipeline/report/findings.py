@@ -269,7 +269,7 @@ MARKS: Mapping[str, str] = {
     OPEN: "open",
     VOID: "open",
     UNRUN: "open",
-    PRICE: "told",
+    PRICE: "stated",
     NO_DATA: "gone",
 }
 """What may become of a statement → how it is marked."""
@@ -318,7 +318,7 @@ def claims(run: FinishedRun) -> list[Finding]:
     sentences = [verdict.finding for verdict in verdicts(run)]
     columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
     how = (how_judged(name) for name in columns if sentences)
-    return [*sentences, *(Finding(text, told=True) for text in how if text)]
+    return [*sentences, *(Finding(text, stated=True) for text in how if text)]
 
 
 def how_judged(column: str) -> str:
@@ -606,7 +606,7 @@ JUDGED: Mapping[str, tuple[str, Judge]] = {
     "flags": ("outside", _flags),
     "auc": ("auc", _mean_of(lambda cell: cell["auc"], -1.0)),
     "behind": ("auc", _mean_of(lambda cell: cell["right"] - cell["auc"])),
-    "told": ("balanced", _mean_of(lambda cell: cell["balanced"])),
+    "balanced": ("balanced", _mean_of(lambda cell: cell["balanced"])),
 }
 """Column of a claim → the column of the rows that it rests on, and what judges it."""
 
@@ -772,7 +772,7 @@ def _range(table: Table) -> Finding:
     for budget in (table["budget"][good].min(), table["budget"][good].max()):
         means = table["mean"][good & (table["budget"] == budget)]
         ends[budget] = means.min(), means.max()
-    return Finding(say("ranges", symbol=symbol, ends=ends), told=True)
+    return Finding(say("ranges", symbol=symbol, ends=ends), stated=True)
 
 
 def _theory(checked: Checked) -> list[Finding]:

@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     text: str
     warning: bool = False
     open: bool = False
-    told: bool = False
+    stated: bool = False
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
         "own": not paper,
         "words": words,
         "marks": [MARKS[word] for word in words],
-        "told": [items[0].text for items in notes.values() if not says and not items[0].warning],
+        "notes": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
         "runs": [
             {
@@ -226,7 +226,7 @@ def _where(run: FinishedRun) -> str:
 def _worst(marks: set[str], *, warned: bool) -> str:
     """Return the mark of an experiment: that of the statement a reader should look at first."""
     order = ("fails", "other", "open", "holds", "gone")
-    return "fails" if warned else next((mark for mark in order if mark in marks), "told")
+    return "fails" if warned else next((mark for mark in order if mark in marks), "stated")
 
 
 def groups_of(entries: Sequence[Drawn], words: Mapping[str, Any]) -> list[Drawn]:

@@ -427,7 +427,7 @@ def test_what_is_open_has_no_tick(tmp_path: Path) -> None:
     assert line == ' class="open"'
     assert re.search(r"<li>All 40 mean errors agree", html)
     (line,) = re.findall(r"<li([^>]*)>Each statement on errors is decided by", html)
-    assert line == ' class="told"'
+    assert line == ' class="stated"'
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -157,6 +157,21 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
     return InMemory(len(points) if points.ndim else 0, points)
 
 
+def held_if_few(points: Batches) -> Batches:
+    """Return up to `FEW` points in memory, read once; more in their chunks, read in every pass.
+
+    Raises
+    ------
+    DomainError
+        When they are not as many as announced.
+    """
+    if not 0 < points.n <= FEW:
+        return points
+    return InMemory(points.n, np.concatenate(list(Reiterable(points, np.asarray))))
+
+
+FEW = 2**12
+"""Most points that `held_if_few` holds in memory."""
 UNIT = 2.0**-53
 """u, the unit roundoff of double precision."""
 PER_UNIT = 2**40

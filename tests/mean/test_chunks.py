@@ -23,10 +23,12 @@ from pipeline.mean import (
     Plan,
     SinglePlan,
     admit,
+    held_if_few,
     mean,
     prepare,
     private_mean,
     release_plan,
+    sums,
 )
 from pipeline.mean.axes import build_frame
 from pipeline.mean.records import survey_records
@@ -197,6 +199,24 @@ def test_one_chunk_at_a_time_is_in_memory(name: str) -> None:
     assert cut.passes == 1 + 2 * rounds  # the survey, then shells and a mean in each
     assert cut.most <= 2
     assert cut.alive == 0
+
+
+def test_few_records_are_held_and_many_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are read once, whatever the plan, and counted then; one more, or none, stay as given."""
+    _, _, points = setting("spd-log-euclidean")
+    monkeypatch.setattr(sums, "FEW", 40)
+    cut = Cut(points, (5, 5, 20))
+    few = held_if_few(cut)
+    assert np.array_equal(released(few, SPACES[0], "auto"), released(points, SPACES[0], "auto"))
+    assert (few.n, cut.passes) == (40, 1)
+    for other in (np.concatenate([points, points[:1]]), points[:0]):
+        assert isinstance(held_if_few(Cut(other)), Cut)
+
+    class MiscountedCut(Cut):
+        n = 39
+
+    with pytest.raises(DomainError, match="give all 39 of them, found 40; chunks must"):
+        held_if_few(MiscountedCut(points))
 
 
 @pytest.mark.parametrize("plan", [AdaptivePlan(), SinglePlan(statistic="barycentre")])

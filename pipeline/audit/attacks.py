@@ -76,7 +76,9 @@ more of the releases: where many images move it, more is shown by that."""
 TOGETHER = 1000
 """Transcripts that are drawn, or replayed, in one call."""
 SEARCH = 200
-"""Ends that are tried for the dearest transcript."""
+"""Most ends that are tried for the dearest transcript."""
+LEAST_MOVE, LEAST_GAIN = 0.05, 1e-6
+"""The search ends when its moves are as small as that; a gain by a smaller share is none."""
 DESCRIPTOR, SIDE = "oct5", 28
 """What the records are descriptors of."""
 IMAGES = 5
@@ -219,7 +221,8 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     """Return a transcript replayed on the data sets, of many that are tried, that it costs most on.
 
     Clips differ from transcript to transcript, and a record moves a mean most between opposite
-    edges of the clip: so either end goes, in turns, to where it costs more, by random steps.
+    edges of the clip: so either end goes, in turns, to where it costs more, by random steps, until
+    these are small.
     """
     size, trial, calls = 2.0, 0, defaultdict[int, Calls](Calls)
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
@@ -233,18 +236,18 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
     most = squared_mu(_steps(transcript, *sides)).sum()
-    while trial < SEARCH:
+    while trial < SEARCH and size > LEAST_MOVE:
         # as if none of them cost more; those after one that does are not looked at
         tries, sizes = list[tuple[int, FloatArray]](), [size]
         for move in moves[trial : trial + mechanism.together]:
             i = (trial + len(tries)) % 2
             tries.append((i, ends[i] + sizes[-1] * move))
-            sizes.append(max(0.93 * sizes[-1], 0.02))
+            sizes.append(0.93 * sizes[-1])
         for (i, end), side, size in zip(tries, replayed(tries), sizes[1:], strict=True):
             tried = sides.copy()
             tried[i], trial = side, trial + 1
             cost = squared_mu(_steps(transcript, *tried)).sum()
-            if cost > most:
+            if cost > most * (1.0 + LEAST_GAIN):
                 ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
                 break
     return _steps(transcript, *sides)

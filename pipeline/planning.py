@@ -14,7 +14,8 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -40,15 +41,17 @@ from pipeline.mean import (
     AdaptivePlan,
     Plan,
     Prepared,
+    Release,
     SinglePlan,
     admit,
     default_prior,
     draw,
+    draw_each,
     prepare,
 )
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import (
     GDP,
     ApproxDP,
@@ -143,8 +146,17 @@ class Curve:
 
 @lru_cache(maxsize=512)
 def _point(curve: Curve, power: int) -> Ends:
-    """Return both ends of the range at n·μ = STEP**power."""
-    errors = [_error(ready, STEP**power, seed) for seed, ready in enumerate(picture_records(curve))]
+    """Return both ends of the range at n·μ = STEP**power.
+
+    Noise is the same at all n·μ, so that curves are smooth. Sets of as many records are drawn from
+    together.
+    """
+    errors, of_size = list[float](), defaultdict[int, list[tuple[Prepared, Noise]]](list)
+    for seed, ready in enumerate(picture_records(curve)):
+        noise = FloatNoise(np.random.default_rng((SEED, seed)))
+        of_size[ready.records.n].append((ready, noise))
+    for n, sets in of_size.items():
+        errors += _errors(sets, GDP(STEP**power / n))
     below, above = curve.widened
     return Ends(below * min(errors), above * max(errors))
 
@@ -160,14 +172,21 @@ def picture_records(curve: Curve) -> tuple[Prepared, ...]:
     )
 
 
-def _error(ready: Prepared, information: float, seed: int) -> float:
-    """Return the mean error of a set; noise is the same at all n·μ, so that curves are smooth."""
-    records = ready.records
-    noise = FloatNoise(np.random.default_rng((SEED, seed)))
-    release, distance = draw(ready, GDP(information / records.n), noise=noise, size=DRAWS)
-    if distance is None:
-        distance = release.space.dist(records.frechet.point, release.outputs)
-    return float(distance.mean())
+def _errors(sets: Sequence[tuple[Prepared, Noise]], budget: Budget) -> list[float]:
+    """Return the mean error of each set, of as many records, with its own noise."""
+    drawn, errors = list[tuple[Release, FloatArray | None]](), list[float]()
+    if isinstance(sets[0][0].plan, SinglePlan):
+        drawn += [draw(ready, budget, noise=noise, size=DRAWS) for ready, noise in sets]
+    else:
+        prepared, noises = zip(*(each for each in sets for _ in range(DRAWS)), strict=True)
+        several = draw_each(prepared, budget, noise=noises)
+        outputs = np.split(several.outputs, len(sets))
+        drawn += [(several._replace(outputs=own), None) for own in outputs]
+    for (ready, _), (release, distance) in zip(sets, drawn, strict=True):
+        if distance is None:
+            distance = release.space.dist(ready.records.frechet.point, release.outputs)
+        errors.append(float(distance.mean()))
+    return errors
 
 
 @cache

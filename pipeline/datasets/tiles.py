@@ -4,6 +4,7 @@ They are there for the first run, which then needs no network. Neighbouring tile
 so that they are not independent; they show how the pipeline works, not how tissue differs.
 """
 
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -83,8 +84,12 @@ def cut(picture: ImageArray, side: int) -> ImageArray:
     return with_contrast
 
 
+@lru_cache(maxsize=8)
 def opened(file: Path, mode: Literal["L", "RGB"] = "L") -> ImageArray:
-    """Return a picture in gray (Rec. 601 luma), (h, w), or in colour, (h, w, 3)."""
+    """Return a picture in gray (Rec. 601 luma), (h, w), or in colour, (h, w, 3), not to be written.
+
+    It stays in memory: to open the pictures takes several times as long as to cut them.
+    """
     from PIL import Image
 
     try:

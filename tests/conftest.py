@@ -5,8 +5,9 @@ import json
 import math
 import os
 import shutil
+import ssl
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -183,5 +184,7 @@ def prefect_server(
     shutil.copy(prefect_database, folder / "prefect-test.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(utilities, "mkdtemp", lambda: str(folder))
+        # every client of a flow or task would read all certificates, for a server without any
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         with utilities.prefect_test_harness(server_startup_timeout=120):
             yield

@@ -45,6 +45,7 @@ def few(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("pictures_once")
 def test_the_flow_and_the_command_write_the_same(
     prefect_server: None, few: Path, tmp_path: Path
 ) -> None:

@@ -161,11 +161,10 @@ def _lines(
     theory = base.mark_line(
         strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=style.INK, clip=True
     ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
-    layers = alt.layer(
-        area, line, theory.properties(name="theory"), dots.add_params(picked), stroke
-    )
     columns, width = style.layout(len(set(table["panel"])), across)
-    return _facets(layers.properties(width=width, height=230), table, table[x], columns, width)
+    marks = area, line, theory.properties(name="theory"), dots.add_params(picked), stroke
+    layers = alt.layer(*marks, width=width, height=230)
+    return _facets(layers, table, table[x], columns, width)
 
 
 def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
@@ -182,12 +181,11 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
         alt.X("mean:Q", **along), color, shape, tooltip=_tooltip()
     )
     theory = base.mark_tick(color=style.INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
-    layers = alt.layer(theory.properties(name="theory"), dots, stroke)
     columns, width = style.layout(len(set(table["panel"])))
     width -= 160 // columns  # room for the names of the series
-    return _facets(
-        layers.properties(width=width, height={"step": 34}), table, table["budget"], columns, width
-    )
+    marks = theory.properties(name="theory"), dots, stroke
+    layers = alt.layer(*marks, width=width, height={"step": 34})
+    return _facets(layers, table, table["budget"], columns, width)
 
 
 def _tooltip(*along: str) -> list[Any]:
@@ -414,7 +412,7 @@ def bars(
     if limits is not None:
         stroke = base.mark_tick(color=style.PALETTE[1], thickness=3, height=22, opacity=1)
         layers.append(stroke.encode(alt.X("limit:Q")))
-    chart = alt.layer(*layers).properties(width=style.WIDTH - 240, height={"step": 30})
+    chart = alt.layer(*layers, width=style.WIDTH - 240, height={"step": 30})
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
     return style.finish(
         chart,
@@ -499,18 +497,18 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     whose = [PAPER, OURS]
     marks = base.mark_point(filled=True, size=90, opacity=1).encode(
         alt.Color(
-            "whose:N", scale=alt.Scale(domain=whose, range=[style.PALETTE[1], style.PALETTE[0]])
+            "whose:N", scale={"domain": whose, "range": [style.PALETTE[1], style.PALETTE[0]]}
         ),
-        alt.Shape("whose:N", scale=alt.Scale(domain=whose, range=["diamond", "circle"])),
+        alt.Shape("whose:N", scale={"domain": whose, "range": ["diamond", "circle"]}),
         tooltip=[*map(alt.Tooltip, ("quantity:N", "whose:N")), *style.tips("value")],
     )
-    chart = alt.layer(line, marks, data=style.rows_of(records))
+    size = {"width": style.WIDTH - 300, "height": {"step": 38}}
     numbers = "; ".join(
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
     return style.finish(
-        chart.properties(width=style.WIDTH - 300, height={"step": 38}),
+        alt.layer(line, marks, data=style.rows_of(records), **size),
         name="printed",
         title="Printed numbers and ours",
         alt=f"Numbers that the paper prints and ours. {numbers}.",

@@ -206,9 +206,9 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         for order, point in enumerate(_scaled([*outline, outline[0]]))
     ]
     names = broken(range(len(shapes)), list(shapes), 18)
-    head = alt.Header(labelAngle=0, title=None, labelAlign="left", labelExpr=names)
-    hidden = alt.Axis(labels=False, ticks=False, grid=False, domain=False, title=None)
-    scale = alt.Scale(domain=[-1.02, 1.02])
+    head = {"labelAngle": 0, "title": None, "labelAlign": "left", "labelExpr": names}
+    hidden = {"labels": False, "ticks": False, "grid": False, "domain": False, "title": None}
+    scale = {"domain": [-1.02, 1.02]}
     chart = (
         alt.Chart(rows_of(records))
         .mark_line(color=INK, strokeWidth=1.6)
@@ -220,7 +220,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         .properties(width=SIDE, height=SIDE)
         .facet(
             row=alt.Row("line:O", header=head),
-            column=alt.Column("place:O", header=alt.Header(labels=False, title=None)),
+            column=alt.Column("place:O", header={"labels": False, "title": None}),
             spacing={"row": 6, "column": 10},
         )
     )

@@ -4,7 +4,8 @@ A figure is drawn twice from one specification: as a static SVG that needs nothi
 Vega-Lite JSON from which the page draws it again with tooltips. Text and grid carry classes, so
 that the page's style sheet can recolour them for a dark screen.
 
-Axes: title, scale and ticks; panels, their titles and widths; colours and shapes of series.
+Axes: title, scale and ticks; panels, their titles and widths; colours and shapes of series. They
+are dictionaries: Altair copies a chart a dozen times, and its own objects have a hundred places.
 """
 
 import csv
@@ -358,18 +359,18 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
         label = "replace(datum.label, regexp('[0-9.]+'), '$& ') + 's'"
         options |= {"format": "~s", "labelExpr": label}
     if log:
-        scale = alt.Scale(type="log", domain=[low / 1.08, high * 1.08], nice=False)
+        scale = {"type": "log", "domain": [low / 1.08, high * 1.08], "nice": False}
     elif along:
-        scale = alt.Scale(zero=False, nice=False, padding=8)
+        scale = {"zero": False, "nice": False, "padding": 8}
     else:
-        scale = alt.Scale(zero=not axis.cut)
-    return {"title": _lines(axis.title), "scale": scale, "axis": alt.Axis(**options)}
+        scale = {"zero": not axis.cut}
+    return {"title": _lines(axis.title), "scale": scale, "axis": options}
 
 
 def down(field: str, names: Sequence[str], letters: int) -> Any:
     """Return the axis of names one below the other, in lines of at most so many letters."""
     texts = broken(names, names, letters)
-    axis = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8, labelExpr=texts)
+    axis = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8, "labelExpr": texts}
     return alt.Y(f"{field}:N", sort=list(names), title=None, axis=axis)
 
 
@@ -382,15 +383,15 @@ def _lines(title: str) -> str | list[str]:
 def along_runs(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
     """Return the chart and its axis of runs: of time where they are dates, else one by one."""
     if len(runs) < 2 or not all(map(_is_date, runs)):
-        marks = alt.Axis(labelOverlap="greedy", labelAngle=0, labelLimit=120, grid=False)
+        marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
         return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
     dates = sorted({date.fromisoformat(run) for run in runs})
     few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
     written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
     each = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in dates]
     ticks = {"values": each} if few else {"tickCount": 6}
-    marks = alt.Axis(labelOverlap="greedy", grid=False, format=written, **ticks)
-    when = alt.X("when:T", title="planned date", axis=marks, scale=alt.Scale(type="utc"))
+    marks = dict(labelOverlap="greedy", grid=False, format=written, **ticks)
+    when = alt.X("when:T", title="planned date", axis=marks, scale={"type": "utc"})
     return chart.transform_calculate(when="toDate(datum.run)"), when
 
 
@@ -413,9 +414,9 @@ def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[
     legend : sequence of str
         The names in the legend; none without one.
     """
-    shown = alt.Legend(values=list(legend)) if legend else None
+    shown = {"values": list(legend)} if legend else None
     colours, shapes = (
-        alt.Scale(domain=list(places), range=[marks[x % len(marks)] for x in places.values()])
+        {"domain": list(places), "range": [marks[x % len(marks)] for x in places.values()]}
         for marks in (PALETTE, SHAPES)
     )
     return (
@@ -456,10 +457,10 @@ def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
 
 def header(titles: Sequence[str], width: int) -> Any:
     """Return the header of panels of `width` pixels: a title that is longer takes several lines."""
-    return alt.Header(
-        labelAnchor="start",
-        labelLimit=width + 16,
-        labelLineHeight=16,
-        labelExpr=broken(titles, titles, int(width / LETTER)),
-        labels=titles != [""],
-    )
+    return {
+        "labelAnchor": "start",
+        "labelLimit": width + 16,
+        "labelLineHeight": 16,
+        "labelExpr": broken(titles, titles, int(width / LETTER)),
+        "labels": titles != [""],
+    }

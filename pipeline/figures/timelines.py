@@ -196,21 +196,20 @@ def _panels(
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
     columns, width = 3, (style.WIDTH - 150) // 3 - 20
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
-    offset = alt.YOffset("class:N", sort=list(classes), scale=alt.Scale(paddingOuter=0.35))
-    down = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=8)
-    rows = alt.Y(f"{along}:N", title=None, axis=down, scale=alt.Scale(domain=list(lines)))
+    offset = alt.YOffset("class:N", sort=list(classes), scale={"paddingOuter": 0.35})
+    down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
+    rows = alt.Y(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)})
     base = alt.Chart().encode(rows, offset, colour)
-    scale = alt.Scale(zero=False)
+    scale = {"zero": False}
     stroke = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", title=None, scale=scale, axis=alt.Axis(tickCount=4)), alt.X2("high")
+        alt.X("low:Q", title=None, scale=scale, axis={"tickCount": 4}), alt.X2("high")
     )
     dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=style.FADED).encode(
         alt.X("value:Q", scale=scale), shape, tooltip=[alt.Tooltip("term:N"), *_told(along)]
     )
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
     return (
-        alt.layer(dots, stroke)
-        .properties(width=width, height=height)
+        alt.layer(dots, stroke, width=width, height=height)
         .facet(
             facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),
             columns=columns,
@@ -229,12 +228,12 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     if scale.middle is not None:
         numbers.append(scale.middle)
     low, high = min(numbers), max(numbers)
+    up: dict[str, Any] = {"title": scale.title}
     if not style.is_log([low, high]):
-        spread, axis = alt.Scale(zero=False), alt.Axis(tickCount=5)
-    else:
-        spread = alt.Scale(type="log", nice=False)
-        axis = alt.Axis(values=style.log_ticks(low / 1.08, high * 1.08), format=",.6~g")
-    return {"title": scale.title, "scale": spread, "axis": axis}
+        return {**up, "scale": {"zero": False}, "axis": {"tickCount": 5}}
+    ticks = style.log_ticks(low / 1.08, high * 1.08)
+    axis = {"values": ticks, "format": ",.6~g"}
+    return {**up, "scale": {"type": "log", "nice": False}, "axis": axis}
 
 
 def _middle(value: float) -> Any:

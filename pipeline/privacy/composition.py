@@ -20,8 +20,8 @@ computes on a grid with every rounding upwards (pessimistic).
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pipeline.errors import PrivacyError
@@ -68,7 +68,7 @@ def _fields(budgets: Iterable[Budget], total: Total) -> tuple[Any, list[float]]:
         )
     values = []
     for power, column in zip(
-        _POWERS[names[0]], zip(*map(astuple, items), strict=True), strict=True
+        _POWERS[names[0]], zip(*(vars(item).values() for item in items), strict=True), strict=True
     ):
         if power == 0 and len(set(column)) > 1:
             raise PrivacyError(
@@ -350,21 +350,37 @@ def pld_compose(budgets: Iterable[Budget], delta: float) -> ApproxDP:
 
 
 def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: float) -> float:
-    """Return ε at δ of all releases together, on a grid fine against their total loss."""
+    """Return ε at δ of all releases together."""
+    total = compose(gaussian).mu if gaussian else 0.0
+    loss = _loss_distribution(total, tuple(sorted(others.items(), key=repr)))
+    epsilon = float(loss.get_epsilon_for_delta(delta - _MARGIN))
+    if math.isinf(epsilon):
+        raise PrivacyError(
+            f"the releases lose all protection with a probability above delta = {delta:g}; "
+            "ask for a larger delta"
+        )
+    return epsilon
+
+
+@lru_cache(maxsize=4)
+def _loss_distribution(total: float, others: tuple[tuple[PureDP | ApproxDP, int], ...]) -> Any:
+    """Return dp-accounting's of one `total`-GDP release, if that is not 0, and so often of others.
+
+    It is on a grid fine against their total loss, and the same whatever δ is asked of it.
+    """
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    total = compose(gaussian).mu if gaussian else 0.0
-    span = total * (total + 8) + sum(item.epsilon * n for item, n in others.items())
-    interval = span / max(2**18, 2**10 * others.total())
+    span = total * (total + 8) + sum(item.epsilon * n for item, n in others)
+    interval = span / max(2**18, 2**10 * sum(n for _, n in others))
     parts: list[Any] = [
         losses.from_privacy_parameters(
             common.DifferentialPrivacyParameters(item.epsilon, getattr(item, "delta", 0.0)),
             value_discretization_interval=interval,
         ).self_compose(times)
-        for item, times in sorted(others.items(), key=repr)
+        for item, times in others
     ]
-    if gaussian:
+    if total:
         parts.append(
             losses.from_gaussian_mechanism(
                 standard_deviation=1 / total, sensitivity=1, value_discretization_interval=interval
@@ -373,10 +389,4 @@ def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: f
     loss = parts[0]
     for part in parts[1:]:
         loss = loss.compose(part)
-    epsilon = float(loss.get_epsilon_for_delta(delta - _MARGIN))
-    if math.isinf(epsilon):
-        raise PrivacyError(
-            f"the releases lose all protection with a probability above delta = {delta:g}; "
-            "ask for a larger delta"
-        )
-    return epsilon
+    return loss

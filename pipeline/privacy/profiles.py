@@ -7,7 +7,6 @@ rounded up (``rounding.GUARD``); the trade-off curve is for plots, to about twel
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -169,18 +168,21 @@ def _chords(epsilon: float, delta: float, level: FloatArray) -> FloatArray:
 def _renyi_curve(order: float, divergence: float, level: FloatArray) -> FloatArray:
     """Bisect for the greatest power p with D_a(Ber(p)‖Ber(α)), D_a(Ber(α)‖Ber(p)) ≤ ε."""
 
-    def renyi(p: Any, q: Any) -> Any:
-        with np.errstate(divide="ignore"):
-            parts = (
-                order * np.log(p) + (1 - order) * np.log(q),
-                order * np.log1p(-p) + (1 - order) * np.log1p(-q),
-            )
-        return np.logaddexp(*parts) / (order - 1)
+    def renyi(p: tuple[FloatArray, ...], q: tuple[FloatArray, ...]) -> FloatArray:
+        parts = [order * a + (1 - order) * b for a, b in zip(p, q, strict=True)]
+        return np.asarray(np.logaddexp(*parts) / (order - 1))
 
     inside = np.clip(level, 1e-300, 1 - 2**-53)
-    low, high = inside, np.ones_like(inside)
+    fixed, low, high = _log_law(inside), inside, np.ones_like(inside)
     for _ in range(60):
         power = (low + high) / 2
-        fits = (renyi(power, inside) <= divergence) & (renyi(inside, power) <= divergence)
+        own = _log_law(power)
+        fits = (renyi(own, fixed) <= divergence) & (renyi(fixed, own) <= divergence)
         low, high = np.where(fits, power, low), np.where(fits, high, power)
     return np.asarray(np.clip(1 - high, 0.0, 1 - level))
+
+
+def _log_law(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the logarithms of p and 1 − p."""
+    with np.errstate(divide="ignore"):
+        return np.log(p), np.log1p(-p)

@@ -4,12 +4,12 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
-import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -44,6 +44,7 @@ from pipeline.publish import (
     write_document,
     write_parquet,
 )
+from tests.ledger.test_ledger_faults import in_child
 from tests.sample_means import released
 
 pytestmark = pytest.mark.usefixtures("coarse_lattice")
@@ -63,24 +64,27 @@ run_key = "monday"
 CANARY = 137
 
 
-@pytest.fixture
-def ward(tmp_path: Path) -> Path:
-    """Return a folder with images (one planted record), a card, a config, a ledger of μ = 1."""
-    return make_ward(tmp_path)
-
-
-def make_ward(folder: Path) -> Path:
-    """Make the folder of `ward`."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with images (one planted record), their card and a ledger of μ = 1."""
+    folder = tmp_path_factory.mktemp("template")
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (400, 28, 28), dtype=np.uint8)
     images[CANARY] = np.arange(784, dtype=np.uint16).reshape(28, 28) % 251
     labels = (np.arange(400) % 2).astype(np.uint8)
     np.savez(folder / "ward.npz", train_images=images, train_labels=labels)
     (folder / "ward.toml").write_text(CARD)
-    config = CONFIG.format(card=folder / "ward.toml", mechanism="auto")
-    (folder / "release.toml").write_text(config)
     init_ledger(folder / "ledger.sqlite").set_budget("ward-7", GDP(1.0))
     return folder
+
+
+@pytest.fixture
+def ward(template: Path, tmp_path: Path) -> Path:
+    """Return a copy of `template`, with a config."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    config = CONFIG.format(card=tmp_path / "ward.toml", mechanism="auto")
+    (tmp_path / "release.toml").write_text(config)
+    return tmp_path
 
 
 def ledger(ward: Path) -> Ledger:
@@ -238,78 +242,45 @@ def test_a_failure_in_the_private_part_keeps_its_words(
     assert book.show("ward-7")[0].spent == GDP(0.5)
 
 
-KILLER = """
-import os, signal, sys
-from pathlib import Path
-from pipeline.ledger import Ledger, open_ledger
-import pipeline.publish.release, pipeline.publish.document
-from pipeline.publish import load_release, write_document
-module = sys.modules["pipeline.publish.release"]
-die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-def after(function):
-    def inner(*args, **kwargs):
-        function(*args, **kwargs)
+def die(*_: Any, **__: Any) -> None:
+    """End this process as power cuts do."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def then_die(work: Callable[..., Any]) -> Callable[..., None]:
+    """Return what does some work and ends this process."""
+
+    def work_and_die(*arguments: Any, **options: Any) -> None:
+        work(*arguments, **options)
         die()
-    return inner
-def release(ward, point):
-    if point == "before reserve": Ledger.reserve = die
-    if point == "after reserve": Ledger.reserve = after(Ledger.reserve)
-    if point == "before the draw": module.make_document = die
-    if point == "after the draw": module.make_document = after(module.make_document)
-    if point == "before commit": Ledger.commit = die
-    if point == "after commit": Ledger.commit = after(Ledger.commit)
-    config = load_release(ward / "release.toml")
-    content = module.release_once(config, open_ledger(ward / "ledger.sqlite"), ward)
-    if point == "while writing": os.replace = die; Path.replace = die
-    write_document(content, ward / "out")
-release(Path(sys.argv[1]), "nowhere")
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        ward, point = line.rstrip().split(";")
-        release(Path(ward), point)
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-POINTS = (
-    "before reserve",
-    "after reserve",
-    "before the draw",
-    "after the draw",
-    "before commit",
-    "after commit",
-    "while writing",
-)
+
+    return work_and_die
 
 
-@pytest.fixture(scope="module")
-def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path, str], int]]:
-    """Give what releases in a process that is killed at a point, and returns how it ended.
-
-    All of them are children of one that has released once, with everything imported.
-    """
-    command = [sys.executable, "-c", KILLER, str(make_ward(tmp_path_factory.mktemp("first")))]
-    root = Path(__file__).resolve().parents[2]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    env = {**os.environ, "PYTHONPATH": str(root)}
-    with subprocess.Popen(command, cwd=root, env=env, **pipes) as process:
-
-        def kill(ward: Path, point: str) -> int:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            print(ward, point, sep=";", file=process.stdin, flush=True)
-            return int(process.stdout.readline())
-
-        yield kill
+POINTS: dict[str, tuple[Any, str, Callable[..., None]]] = {
+    "before reserve": (Ledger, "reserve", die),
+    "after reserve": (Ledger, "reserve", then_die(Ledger.reserve)),
+    "before the draw": (settling, "make_document", die),
+    "after the draw": (settling, "make_document", then_die(settling.make_document)),
+    "before commit": (Ledger, "commit", die),
+    "after commit": (Ledger, "commit", then_die(Ledger.commit)),
+    "while writing": (Path, "replace", die),
+}
+"""Of a release: the function that is replaced in the process that is killed, and by what."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(
-    ward: Path, killer: Callable[[Path, str], int], point: str
-) -> None:
+def test_killed_at_any_step_it_pays_once_and_leaves_no_half_file(ward: Path, point: str) -> None:
     """After kill -9 at any step, the rerun publishes, one charge stands, and no file is partial."""
-    assert killer(ward, point) == -signal.SIGKILL
+
+    def release() -> None:
+        if point != "while writing":
+            setattr(*POINTS[point])
+        content = release_once(told(ward), ledger(ward), ward)
+        setattr(*POINTS[point])
+        write_document(content, ward / "out")
+
+    assert in_child(release) == -signal.SIGKILL
     assert not list(ward.glob("out/release/*.json"))
     book = ledger(ward)
     path = write_document(release_once(told(ward), book, ward), ward / "out")

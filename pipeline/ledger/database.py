@@ -168,7 +168,7 @@ def connect(database: Database, *, write: bool = True) -> Iterator[sa.Connection
     try:
         with closing(_connect(database)) as raw, _deadline(database, raw):
             _RAW.set(raw)
-            with _engine(database).connect() as connection:
+            with _engine(SQLITE if database.file else database.url).connect() as connection:
                 _begin(connection, database, write)
                 yield connection
                 connection.commit()
@@ -180,16 +180,20 @@ _RAW: ContextVar[Any] = ContextVar("raw")
 """The connection of the driver that a transaction has opened."""
 
 
+SQLITE = sa.URL.create("sqlite")
+"""Of all files: what runs statements does not depend on where they are."""
+
+
 @lru_cache(maxsize=8)
-def _engine(database: Database) -> sa.Engine:
+def _engine(url: sa.URL) -> sa.Engine:
     """Return what runs statements on `_RAW`; it holds no connection, but statements it compiled."""
     return sa.create_engine(
-        database.url,
+        url,
         creator=_RAW.get,
         poolclass=NullPool,
         hide_parameters=True,
         # PostgreSQL: statements after the lock must see what was committed before it
-        isolation_level="SERIALIZABLE" if database.file else "READ COMMITTED",
+        isolation_level="SERIALIZABLE" if url == SQLITE else "READ COMMITTED",
     )
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Ward:
         found.set_budget("ward-7", GDP(total))
         return found
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """The ledger: of its address, else a file beside the images."""
         return init_ledger(self.address or self.folder / "ledger.sqlite")

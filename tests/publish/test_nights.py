@@ -433,7 +433,7 @@ def test_a_night_reads_what_is_new(ward: Ward, monkeypatch: pytest.MonkeyPatch, 
         paths = ward.put(well=1, ill=1)
         told = load_release(config, run_key=f"2026-03-{day:02d}")
         before = len(read), len(opened), len(results)
-        release_night(told, ward.ledger, ward.folder)
+        release_night(told, init_ledger(ward.folder / "ledger.sqlite"), ward.folder)
         work.append((sum(read[before[0] :]), len(opened) - before[1], len(results) - before[2]))
     assert set(work[1:]) == {(2, 5, 2)}
     os.utime(paths[0])

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +28,6 @@ from pipeline.ledger import (
     Ledger,
     StreamAccount,
     entered_on,
-    open_ledger,
     stored_nights,
     stream_named,
 )
@@ -117,10 +117,11 @@ class Overlaps:
         self.kind, self.ward, self.other = kind, Ward(place / "ward"), other
 
     def meet(self, meeting: Meeting, stop: StopPoint, *, locked: bool = False) -> str:
-        """Let nights overlap, then two more come; return what was said by the one stopped.
+        """Let nights overlap, then more come; return what was said by the one stopped.
 
         In the end images are gone once they have entered, and where two nights run meanwhile before
-        the first goes on: so what the nights kept has to be whole.
+        the first goes on: so what the nights kept has to be whole. Where all have entered one more
+        night shows that; where some may wait it takes them up, and another one comes.
         """
         self.begin(meeting.first)
         ward = self.ward
@@ -141,13 +142,16 @@ class Overlaps:
             raise error
         if refused:
             again = self.others(meeting)
-        for day in (5, 6):
+        waiting = again or meeting.stopped in meeting.meanwhile
+        if not waiting:
+            self.empty()
+        for day in (5, 6) if waiting else (5,):
             ward.put(1, 0)
             settle(ward, day, "store")
             self.empty()
         (ward.folder / "ward").rename(ward.folder / "empty")
         (ward.folder / "gone").rename(ward.folder / "ward")
-        check(open_ledger(ward.address), ward.folder)
+        check(ward.ledger, ward.folder)
         (ward.folder / "empty").rename(ward.folder / "gone")
         told = str(error or "")
         known = [one for one in (refused, again, told) if one]
@@ -202,7 +206,8 @@ class Overlaps:
 
 def settle(ward: Ward, day: int, place: str, timeout: float = 10.0) -> list[bytes]:
     """Settle a night of the stream of now, one that is not finished first."""
-    path, ledger = ward.folder / "night.toml", open_ledger(ward.address, timeout=timeout)
+    path, database = ward.folder / "night.toml", replace(ward.ledger.database, timeout=timeout)
+    ledger = replace(ward.ledger, database=database)
     configs = [load_release(path, run_key=f"2026-03-{day:02d}")]
     if before := unfinished_night(configs[0], ledger):
         configs.insert(0, load_release(path, run_key=before))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_manifolds import BOUNDED, SPD
+from scipy.spatial.distance import pdist
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
@@ -87,8 +88,7 @@ def squared_moves(name: str, base: Point, mu: float, *scripts: Script) -> tuple[
     added, replaced, delta = list[FloatArray](), list[float](), scales[0][2]
     for before, after in zip(alone, with_one, strict=True):
         added.append(np.linalg.norm(after - before, axis=-1) ** 2 / delta**2)
-        gaps = np.linalg.norm(after[:, None] - after, axis=-1)
-        replaced.append(float(gaps.max()) ** 2 / delta**2)
+        replaced.append(float(pdist(after).max()) ** 2 / delta**2)
     steps = len(added) // len(scripts), len(scripts)
     most = np.reshape(added, (*steps, len(candidates))).max(axis=1)
     return most, np.reshape(replaced, steps).max(axis=1)

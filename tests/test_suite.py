@@ -33,7 +33,7 @@ def test_sum(): assert 1 + 1 == 2
 @pytest.mark.parametrize(
     ("variables", "options", "code", "counts"),
     [
-        ({}, ["-n", "2"], 0, "1 passed, 3 skipped, 1 xfailed"),
+        ({}, ["-p", "xdist", "-n", "2"], 0, "1 passed, 3 skipped, 1 xfailed"),
         ({"CI": "true"}, [], 1, "1 passed, 1 skipped, 1 xfailed, 2 errors"),
         (
             {"CI": "true", "COVDP_DATA": "/nowhere"},
@@ -63,7 +63,8 @@ def test_skips_are_said_last_or_fail(
             *options,
             tmp_path,
         ],
-        env={**kept, "PYTHONPATH": str(TESTS.parent), **variables},
+        env={**kept, "PYTHONPATH": str(TESTS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        | variables,
         cwd=tmp_path,
         capture_output=True,
         text=True,

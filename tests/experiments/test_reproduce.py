@@ -474,7 +474,8 @@ def test_runs_stand_side_by_side_unless_they_read_a_clock(tmp_path: Path) -> Non
             assert [run.config.name for run in asked] == ["tg-burnin", "kng-shapes"]
             return pool.map(work, asked)
 
-        runs, _ = run_experiments(few, watched, root=None, out=tmp_path, side_by_side=side_by_side)
+        rest = {"root": None, "out": tmp_path, "report": lambda out: out}
+        runs, _ = run_experiments(few, watched, **rest, side_by_side=side_by_side)
     assert sorted(seen) == [("ew-timing", 1), ("kng-shapes", 2), ("tg-burnin", 2)]
     assert [run.config for run in runs] == few
     for run in runs[1:]:

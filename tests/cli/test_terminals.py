@@ -169,19 +169,13 @@ def test_every_command_works_on_a_terminal(
 def test_describing_by_dask_works_on_a_terminal(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker is sent each task, and no bar with it."""
-    by_dask(monkeypatch, "describe")
+    """A worker is sent each task, and no bar with it; of a run `test_jobs.py` tests the same."""
+    by_dask(monkeypatch, "describe", ARGUMENTS["describe"])
 
 
-@pytest.mark.slow
-def test_a_run_by_dask_works_on_a_terminal(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same of a run, whose bars are others."""
-    by_dask(monkeypatch, "run")
-
-
-def by_dask(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def by_dask(monkeypatch: pytest.MonkeyPatch, name: str, arguments: str) -> None:
     """Check a command whose tasks go to workers of Dask."""
-    found = on_terminal(monkeypatch, name, *ARGUMENTS[name].split(), "--runner", "dask")
+    found = on_terminal(monkeypatch, name, *arguments.split(), "--runner", "dask")
     assert found.code == 0, found.text
     assert "Traceback" not in found.text
     assert all(bar in found.text for bar in BARS[name]), found.text

@@ -14,13 +14,13 @@ import psutil
 import pytest
 from sample_nights import Ward
 
-from pipeline.cli import main
 from pipeline.config import ExperimentConfig
 from pipeline.errors import DomainError
 from pipeline.experiments import MAIN, Run, images, load_experiments, run_experiment
 from pipeline.jobs import perform, run_experiments
 from pipeline.parallel import CLUSTER, workers
 from pipeline.results import read_bound, read_rows
+from tests.cli.test_terminals import by_dask
 
 
 def small(dataset: str, **changes: object) -> ExperimentConfig:
@@ -132,13 +132,15 @@ def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
 def test_dask_gives_the_same_numbers_as_threads(
     tmp_path: Path, tiles_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run on a real Dask cluster of two workers writes the errors that threads wrote."""
+    """A run on a real Dask cluster of two workers writes the errors that threads wrote.
+
+    It is on a terminal, where its bars turn: a worker is sent each task, and no bar with it.
+    """
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     text = MAIN.read_text(encoding="utf-8").replace("repetitions = 30", "repetitions = 20")
     few = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]\nclasses = [0]", text)
     (tmp_path / "few.toml").write_text(few, encoding="utf-8")
-    tokens = ["run", "--runner", "dask", "--config", tmp_path / "few.toml"]
-    assert main([str(token) for token in [*tokens, "--out", tmp_path / "out"]]) == 0
+    by_dask(monkeypatch, "run", f"--config {tmp_path / 'few.toml'} --out {tmp_path / 'out'}")
     name = Path("results") / "main-tiles.parquet"
     ours, theirs = read_rows(tmp_path / "out" / name), read_rows(tiles_run / name)
     np.testing.assert_array_equal(ours["error"], theirs["error"][theirs["label"] == 0])

@@ -4,9 +4,12 @@
 """
 
 import json
+import runpy
 import sys
 import textwrap
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pipeline.errors import DatasetError, one_line, require_extra
@@ -27,12 +30,25 @@ def cards() -> dict[str, str]:
     Raises
     ------
     DatasetError
+        As `information`.
+    """
+    known = information()
+    return {name: card_text(info, known["HOMEPAGE"]) for name, info in known["INFO"].items()}
+
+
+def information() -> dict[str, Any]:
+    """Return the names of ``medmnist.info``, without torch, which the rest of medmnist imports.
+
+    Raises
+    ------
+    DatasetError
         When medmnist is not installed, with the extra that brings it.
     """
     require_extra("medmnist", fault=DatasetError)
-    import medmnist
-
-    return {name: card_text(info, medmnist.HOMEPAGE) for name, info in medmnist.INFO.items()}
+    package = find_spec("medmnist")
+    assert package is not None
+    assert package.origin is not None
+    return runpy.run_path(str(Path(package.origin).with_name("info.py")))
 
 
 def card_text(info: Mapping[str, Any], homepage: str) -> str:

@@ -101,10 +101,20 @@ def compose(budgets: Iterable[B]) -> B:
     Dwork and Roth (2014), Theorem 3.16. Dong, Roth and Su (2019), Corollary 3.3. Mironov (2017),
     Proposition 1. Bun and Steinke (2016), Lemma 1.7. Soto, "Rao differential privacy", Table 1.
     """
-    return _combine(
-        budgets,
-        lambda v, power: round_up(sum((Fraction(x) ** power for x in v), Fraction(0)), power),
-    )
+    return _combine(budgets, lambda v, power: round_up(_sum_of_powers(v, power), power))
+
+
+def _as_written(value: float) -> Fraction:
+    """Return the shortest decimal that gives a double: what was typed."""
+    return Fraction(repr(value))
+
+
+def _sum_of_powers(
+    values: Iterable[float], power: int, read: Callable[[float], Fraction] = Fraction
+) -> Fraction:
+    """Return the exact sum; a number that comes often, as of nightly releases, is read once."""
+    often = Counter(values).items()
+    return sum((times * read(value) ** power for value, times in often), Fraction(0))
 
 
 def parallel(budgets: Iterable[B]) -> B:
@@ -169,8 +179,8 @@ def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
     """
 
     def within(values: tuple[float, ...], power: int) -> float:
-        *parts, total = (Fraction(repr(value)) ** power for value in values)
-        return float(sum(parts) <= total)
+        *parts, total = values
+        return float(_sum_of_powers(parts, power, _as_written) <= _as_written(total) ** power)
 
     _, fields = _fields([*costs, budget], within)
     return all(fields)
@@ -188,14 +198,14 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
 
     def room(read: Callable[[float], Fraction]) -> Total:
         def times(values: tuple[float, ...], power: int) -> float:
-            total, price, *parts = (read(value) ** power for value in values)
-            return max(0, (total - sum(parts)) // price)
+            total, price, *parts = values
+            rest = read(total) ** power - _sum_of_powers(parts, power, read)
+            return max(0, rest // read(price) ** power)
 
         return times
 
-    kinds: tuple[Callable[[float], Fraction], ...] = (Fraction, lambda x: Fraction(repr(x)))
     powers = _POWERS[cost.name]
-    fields = [_fields([budget, cost, *spent], room(read))[1] for read in kinds]
+    fields = [_fields([budget, cost, *spent], room(read))[1] for read in (Fraction, _as_written)]
     counts = (min(int(k) for k, power in zip(ks, powers, strict=True) if power) for ks in fields)
     return max(counts)
 
@@ -232,7 +242,7 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
     count = check_count(times, "times")
 
     def total(values: tuple[float, ...], power: int) -> float:
-        product = count * Fraction(repr(values[0])) ** power
+        product = count * _as_written(values[0]) ** power
         parts = product.numerator, product.denominator
         roots = [math.isqrt(part) if power == 2 else part for part in parts]  # rounded down
         exact = Fraction(*roots)
@@ -304,7 +314,7 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     """
     total = for_group(budget, size)
     if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
-        return _combine([budget], lambda values, _: float(factor * Fraction(repr(values[0]))))
+        return _combine([budget], lambda values, _: float(factor * _as_written(values[0])))
     return total
 
 

@@ -169,11 +169,14 @@ def prefect_database(prefect_imported: None, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def prefect_server(
     prefect_database: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Have a real server of Prefect's, with a database of its own, for the flows of a process."""
+    """Have a real server of Prefect's, with a database of its own, for the flows of a file.
+
+    It ends with them: it works while nobody asks it, too.
+    """
     from prefect.testing import utilities
 
     folder = tmp_path_factory.mktemp("prefect")

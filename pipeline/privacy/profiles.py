@@ -152,7 +152,8 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
         case RDP(order, divergence):
             return _renyi_curve(order, divergence, level)
         case ZCDP(rho):
-            return np.asarray(np.max([_renyi_curve(a, rho * a, level) for a in _ORDERS], axis=0))
+            orders = np.reshape(_ORDERS, (-1, *[1] * level.ndim))
+            return np.asarray(np.max(_renyi_curve(orders, rho * orders, level), axis=0))
     raise PrivacyError(
         f"{budget} bounds no test: it is a label for tables; "
         "for Gaussian noise state the same release in GDP"
@@ -165,8 +166,13 @@ def _chords(epsilon: float, delta: float, level: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(0.0, chords))
 
 
-def _renyi_curve(order: float, divergence: float, level: FloatArray) -> FloatArray:
-    """Bisect for the greatest power p with D_a(Ber(p)‖Ber(α)), D_a(Ber(α)‖Ber(p)) ≤ ε."""
+def _renyi_curve(
+    order: float | FloatArray, divergence: float | FloatArray, level: FloatArray
+) -> FloatArray:
+    """Bisect for the greatest power p with D_a(Ber(p)‖Ber(α)), D_a(Ber(α)‖Ber(p)) ≤ ε.
+
+    Of one order, or of several, which lead.
+    """
 
     def renyi(p: tuple[FloatArray, ...], q: tuple[FloatArray, ...]) -> FloatArray:
         parts = [order * a + (1 - order) * b for a, b in zip(p, q, strict=True)]

@@ -69,12 +69,15 @@ def rewritten() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect in one process after the other; the second compiles while the first collects."""
-    told = getattr(session.config, "workerinput", None)
-    if told is None:
+    """Collect; where nothing was made before, in one process after the other.
+
+    The second then compiles while the first collects.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or rewritten():
         with no_search_for_garbage():
             return (yield)
-    if told["workerid"] == "gw1":
+    if worker["workerid"] == "gw1":
         compile_kernels()
         compile_means()
     of_all = Path(session.config.option.basetemp).parent

@@ -41,4 +41,4 @@ from pipeline.mean.release import Step as Step
 from pipeline.mean.rounds import step_costs as step_costs
 from pipeline.mean.single import calibrate as calibrate
 from pipeline.mean.sums import Batches as Batches
-from pipeline.mean.sums import held_if_few as held_if_few
+from pipeline.mean.sums import in_memory_if_few as in_memory_if_few

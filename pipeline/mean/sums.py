@@ -157,7 +157,7 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
     return InMemory(len(points) if points.ndim else 0, points)
 
 
-def held_if_few(points: Batches) -> Batches:
+def in_memory_if_few(points: Batches) -> Batches:
     """Return up to `FEW` points in memory, read once; more in their chunks, read in every pass.
 
     Raises
@@ -171,7 +171,7 @@ def held_if_few(points: Batches) -> Batches:
 
 
 FEW = 2**12
-"""Most points that `held_if_few` holds in memory."""
+"""Most points that `in_memory_if_few` holds in memory."""
 UNIT = 2.0**-53
 """u, the unit roundoff of double precision."""
 PER_UNIT = 2**40

@@ -36,7 +36,7 @@ from pipeline.descriptors import (
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, Stored, stream_status
-from pipeline.mean import Batches, NoisyMoments, Release, held_if_few, mean, person_records
+from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import cost_rows
@@ -214,7 +214,7 @@ def private_part(points: Batches, public: Public, label: int, name: str) -> Clas
     """
     config = public.config
     drawn = mean(
-        held_if_few(points),
+        in_memory_if_few(points),
         config.cost,
         domain=public.domain,
         manifold=public.manifold,

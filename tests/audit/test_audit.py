@@ -542,7 +542,7 @@ def test_a_run_counts_a_fault_that_any_value_catches(
     fault = next(item for item in CONTROLS if item.fault == "nine tenths of the noise")
     monkeypatch.setattr(trials, "all_cases", lambda _: (ADAPTIVE_CASES[0],))
     monkeypatch.setattr(trials, "CONTROLS", (fault,))
-    done = run_audit("adaptive", trials=2000, out=tmp_path, seed=3, controls=True)
+    done = run_audit("adaptive", trials=5000, out=tmp_path, seed=3, controls=True)
     rows = read_table(done.path, AUDIT_SCHEMA)
     assert done.good
     assert rows["quantity"].tolist() == [*["epsilon"] * 3, "mu", "squared mu", "squared mu"]

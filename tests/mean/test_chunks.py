@@ -23,7 +23,7 @@ from pipeline.mean import (
     Plan,
     SinglePlan,
     admit,
-    held_if_few,
+    in_memory_if_few,
     mean,
     prepare,
     private_mean,
@@ -206,17 +206,17 @@ def test_few_records_are_held_and_many_come_in_chunks(monkeypatch: pytest.Monkey
     _, _, points = setting("spd-log-euclidean")
     monkeypatch.setattr(sums, "FEW", 40)
     cut = Cut(points, (5, 5, 20))
-    few = held_if_few(cut)
+    few = in_memory_if_few(cut)
     assert np.array_equal(released(few, SPACES[0], "auto"), released(points, SPACES[0], "auto"))
     assert (few.n, cut.passes) == (40, 1)
     for other in (np.concatenate([points, points[:1]]), points[:0]):
-        assert isinstance(held_if_few(Cut(other)), Cut)
+        assert isinstance(in_memory_if_few(Cut(other)), Cut)
 
     class MiscountedCut(Cut):
         n = 39
 
     with pytest.raises(DomainError, match="give all 39 of them, found 40; chunks must"):
-        held_if_few(MiscountedCut(points))
+        in_memory_if_few(MiscountedCut(points))
 
 
 @pytest.mark.parametrize("plan", [AdaptivePlan(), SinglePlan(statistic="barycentre")])

@@ -53,7 +53,7 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 _finest_lattice = noise._measurement
 
 
-class CoarseLattice:
+class DoubleNoise:
     """Gaussian noise in doubles, with what OpenDP certifies on its finest lattice."""
 
     def __init__(self, dim: int, sigma: float) -> None:
@@ -65,16 +65,15 @@ class CoarseLattice:
 
 
 @pytest.fixture(scope="module")
-def coarse_lattice() -> Iterator[None]:
-    """Have releases draw their noise on a coarser lattice, that of doubles, in hardly any time.
+def noise_in_doubles() -> Iterator[None]:
+    """Have releases draw their noise in doubles, which takes hardly any time.
 
     For tests that ask what becomes of noised numbers, not how they were noised: half of what a
-    release does is to draw integers of a thousand bits. Draws are no less random, and have the same
-    law but for the last bits. What noise is, `test_guards.py` and `test_noise_laws.py` ask the
-    finest.
+    release does is to draw integers of a thousand bits. The law is the same but for the last bits.
+    What noise is, `test_guards.py` and `test_noise_laws.py` ask of OpenDP's lattice itself.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise, "_measurement", lru_cache(maxsize=64)(CoarseLattice))
+        patch.setattr(noise, "_measurement", lru_cache(maxsize=64)(DoubleNoise))
         yield
 
 

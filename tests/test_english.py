@@ -32,7 +32,7 @@ from tests.inference.test_harmonise import documents as sites  # noqa: F401  (a 
 from tests.report.test_several_pages import hospitals  # noqa: F401  (a fixture)
 from tests.tools.code import parsed, statements
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(

@@ -28,7 +28,7 @@ from pipeline.privacy import GDP
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.progress import Level, counted, pace, say, step
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 LEAVES = [[name] for name in app if not name.startswith("-") and name != "ledger"]
 LEAVES += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]

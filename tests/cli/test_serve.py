@@ -26,7 +26,7 @@ from pipeline.ledger import Reservation, init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 COVDP = [sys.executable, "-m", "pipeline.cli"]
 

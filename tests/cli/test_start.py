@@ -15,7 +15,7 @@ from pipeline.ledger import open_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n'
 ANSWERS = ["--population", "ward-7", "--total", "2", "--budget", "0.5"]

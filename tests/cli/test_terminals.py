@@ -23,7 +23,7 @@ from tests.cli.test_printing import LEAVES
 from tests.inference.test_inference import entry, observed
 from tests.publish.test_several import document
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 ARGUMENTS = {
     "run": "--config few.toml --dataset ward.toml --out ran",

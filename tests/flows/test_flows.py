@@ -32,7 +32,7 @@ from tests.publish.test_local_images import document, put
 from tests.publish.test_secret_nights import COUNTS, HORIZON, SECRET, fixed_noise, move
 
 settling = sys.modules["pipeline.publish.night"]
-pytestmark = pytest.mark.usefixtures("prefect_imported", "coarse_lattice")
+pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
 
 
 @pytest.fixture

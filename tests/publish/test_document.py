@@ -23,7 +23,7 @@ from pipeline.schema import (
     serialised,
 )
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 PLANS = {
     "auto": "",

@@ -39,7 +39,7 @@ from pipeline.publish.redact import draw_error, redact_errors, redact_images
 from tests.cli.test_cli import fails
 from tests.publish.test_several import document
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "{}"\npath = "ward"\nchannels = 1\nclasses = ["a"]\npattern = "{{class}}/*"\n'
 SOON = pytest.mark.timeout(60)

@@ -12,7 +12,7 @@ from pipeline.cli import main
 from pipeline.figures import bars
 from tests.publish.test_several import document
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 Change = Callable[[dict[str, Any]], object]
 

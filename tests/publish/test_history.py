@@ -34,7 +34,7 @@ from pipeline.privacy import GDP
 from pipeline.publish.history import read_history
 from pipeline.report import build_history, build_release_report
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 5, 6)]
 

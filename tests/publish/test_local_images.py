@@ -35,7 +35,7 @@ from pipeline.publish.release import observed_moments
 from pipeline.schema import ReleasedEntry, as_json
 from tests.publish.test_several import NIGHT
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SIZE, N, LOCAL = 28, 400, 120
 NAMES = ("tissue", "cells")

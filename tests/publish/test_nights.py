@@ -63,7 +63,7 @@ from pipeline.stream.history import part_moments
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 settling = sys.modules["pipeline.publish.night"]
 

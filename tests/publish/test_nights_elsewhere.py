@@ -26,7 +26,7 @@ from pipeline.stream import window_mean
 from tests.publish.test_nights import next_sums
 from tests.tools.postgres import direct, new_address
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 
 @pytest.mark.slow

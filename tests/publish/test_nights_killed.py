@@ -24,7 +24,7 @@ from pipeline.stream import cumulative_mean
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_nights import next_sums
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SEED, LATER = 12, 4
 """Kills come in the first `LATER` halves of what a night takes: some are too late."""

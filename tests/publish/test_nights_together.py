@@ -22,7 +22,7 @@ from pipeline.publish import load_release, release_once
 from pipeline.publish.several import read_given
 from tests.report.test_several_pages import text_of
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 FIRST_LOOK = STREAM.replace("80.0", "10.0")
 """One image, n·μ of 20, a third of what a region needs; good from 10 images on."""

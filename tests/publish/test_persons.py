@@ -36,7 +36,7 @@ from pipeline.publish import load_release, release_once, write_parquet
 from pipeline.report import build_release_report
 from pipeline.results import read_record, read_rows
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 publishing = sys.modules["pipeline.publish.release"]
 

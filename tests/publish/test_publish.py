@@ -47,7 +47,7 @@ from pipeline.publish import (
 from tests.ledger.test_ledger_faults import in_child
 from tests.sample_means import released
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 settling = sys.modules["pipeline.publish.release"]
 

@@ -18,7 +18,7 @@ from pipeline.geometry import MANIFOLDS, to_chart
 from pipeline.publish import read_terms
 from pipeline.publish.readings import Mean, axes_of, mean_of
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 TERMS = terms_of(DESCRIPTORS["oct5"])

@@ -26,7 +26,7 @@ from pipeline.privacy import GDP
 from tests.publish.test_history import marks, tables
 from tests.publish.test_secret_nights import CLASSES, HORIZON, SECRET, recorded
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 WELL, ILL = (41, 44), (9, 7)
 """Images of the two classes that have any, on the first night and on each of three later ones."""

@@ -24,7 +24,7 @@ from pipeline.mechanisms import Noised, noise
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish import load_release, read_document, release_once
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "none"]\n'
 CONFIG = 'population = "ward"\ndataset = "ward.toml"\nbudget = 0.5\nrun_key = "monday"\n'

@@ -31,7 +31,7 @@ from pipeline.schema import NightDocument, check
 from pipeline.stream import cumulative_mean, window_mean
 from tests.publish.test_nights import documents_of
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SECRET = CONFIG.replace('labels = "public"\n', "")
 HORIZON = STREAM.replace("80.0", "300.0")

@@ -16,7 +16,7 @@ from pipeline.inference.released import common_coordinates
 from pipeline.schema import as_json
 from tests.inference.test_inference import entry, noised, observed
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 NIGHT = {
     "night": 3,

@@ -30,7 +30,7 @@ from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.publish.redact import silence
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\

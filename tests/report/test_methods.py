@@ -34,7 +34,7 @@ from pipeline.report.methods import (
 from pipeline.report.run_page import methods_of_runs
 from pipeline.report.templates import word, words
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE: Mapping[str, Any] = {

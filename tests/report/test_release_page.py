@@ -17,7 +17,7 @@ from pipeline.privacy.rounding import digits_up
 from pipeline.publish import load_release, release_once
 from pipeline.report import build_release_report
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "rare"]\n'
 CONFIG = """\

@@ -17,7 +17,7 @@ from pipeline.ledger import init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 HEAD = 'channels = 1\nclasses = ["well", "ill"]\n'
 FOLDER = 'kind = "folder"\n' + HEAD

@@ -43,7 +43,7 @@ from pipeline.store import (
     plan,
 )
 
-pytestmark = pytest.mark.usefixtures("coarse_lattice")
+pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'

@@ -30,7 +30,6 @@ from concurrent.futures import (
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
@@ -125,7 +124,7 @@ def workers(runner: str) -> Iterator[UnorderedMap]:
         What the first call that fails raises; of a worker that is lost `OutputError`.
     """
     if threads() == 1 and runner in ("processes", "threads"):
-        yield starmap
+        yield lambda work, calls: (work(*call) for call in calls)
         return
     if runner == "threads":
         with side_by_side() as submit:

@@ -185,7 +185,6 @@ def _start(
     check_runner(runner)  # before imports that take seconds on a busy machine
     from pipeline.experiments.registry import MAIN, load_experiments
     from pipeline.jobs import default_out, perform, run_experiments
-    from pipeline.report import build_report
 
     names = (MAIN if source is None else source for source in sources)
     keys = ("dataset", "descriptor", "seed", "repetitions")
@@ -199,7 +198,6 @@ def _start(
             root=overrides.data_root,
             out=overrides.out or default_out(configs[0].run_name if needs_data else "reproduce"),
             needs_data=needs_data,
-            report=partial(build_report, workers=unordered),
         )
 
 

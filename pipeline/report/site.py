@@ -4,14 +4,12 @@ Every page is one file that needs no other. The index says what became of each s
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from pipeline.figures import listing
 from pipeline.files import owner_only
-from pipeline.parallel import UnorderedMap
 from pipeline.report.findings import (
     MARKS,
     NO_DATA,
@@ -30,7 +28,7 @@ Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
 
 
-def build_report(out: Path, *, target: Path | None = None, workers: UnorderedMap = starmap) -> Path:
+def build_report(out: Path, *, target: Path | None = None) -> Path:
     """Write the report of all experiments under `out` and return its path.
 
     One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
@@ -43,8 +41,6 @@ def build_report(out: Path, *, target: Path | None = None, workers: UnorderedMap
         it, and ``results/*.parquet``. Nothing else is read.
     target : Path, optional
         The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
-    workers : callable
-        What writes the pages of several experiments; see `pipeline.parallel.workers`.
 
     Raises
     ------
@@ -62,15 +58,10 @@ def build_report(out: Path, *, target: Path | None = None, workers: UnorderedMap
     with owner_only(closed):
         if len(experiments) == 1:
             return write_page(path, "run", runs)
-        return _write_site(path, experiments, closed, workers)
+        return _write_site(path, experiments)
 
 
-def _write_site(
-    path: Path,
-    experiments: Mapping[str, Sequence[FinishedRun]],
-    closed: bool,
-    workers: UnorderedMap,
-) -> Path:
+def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:
     """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
     texts = load_pages()["reproduction"]
@@ -84,7 +75,6 @@ def _write_site(
     entries = [entry for group in groups for entry in group["entries"]]
     title = {name: texts[name] for name in ("pages_title", "footnotes")}
     links = [_link(entry, quote(f"{entry['id']}.html")) for entry in entries]
-    calls = []
     for place, entry in enumerate(entries):
         bar = {
             **title,
@@ -93,9 +83,7 @@ def _write_site(
             "before": links[place - 1] if place else None,
             "after": links[place + 1] if place + 1 < len(links) else None,
         }
-        calls.append((folder / f"{entry['id']}.html", experiments[entry["id"]], bar, closed))
-    for _ in workers(_write_runs, calls):
-        pass
+        write_page(folder / f"{entry['id']}.html", "run", experiments[entry["id"]], bar=bar)
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     bar = {
         **title,
@@ -104,12 +92,6 @@ def _write_site(
         "parts": [*((group["title"], group["id"], False) for group in groups), *ends],
     }
     return write_page(path, "reproduction", (groups, experiments), bar=bar)
-
-
-def _write_runs(path: Path, runs: Sequence[FinishedRun], bar: Drawn, closed: bool) -> Path:
-    """Write the page of an experiment, for its owner alone where wanted."""
-    with owner_only(closed):
-        return write_page(path, "run", runs, bar=bar)
 
 
 def _link(entry: Drawn, href: str) -> dict[str, Any]:

@@ -1,10 +1,7 @@
 """Several experiments are an index and a page each; the index says which statement holds."""
 
 import inspect
-import os
-import pickle
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -186,27 +183,6 @@ def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:
     assert alone.partition("<header")[2] == among.partition("<header")[2]
     assert 'href="../report.html">Index<' in among
     assert "report.html" not in alone
-
-
-def elsewhere(work: Any, calls: Any) -> Iterator[Any]:
-    """Do calls as processes do: with copies of what they are given, and a umask of their own."""
-    for own, call in pickle.loads(pickle.dumps([(work, call) for call in calls])):
-        before = os.umask(0o022)
-        try:
-            yield own(*call)
-        finally:
-            os.umask(before)
-
-
-def test_processes_write_the_same_pages(site: Path) -> None:
-    """They are those that are written here, byte for byte, and closed to others where these are."""
-    pages = site / "report-pages"
-    here = {path.name: path.read_bytes() for path in pages.iterdir()}
-    shutil.rmtree(pages)
-    site.chmod(0o700)
-    build_report(site, workers=elsewhere)
-    assert {path.name: path.read_bytes() for path in pages.iterdir()} == here
-    assert all(path.stat().st_mode & 0o077 == 0 for path in pages.iterdir())
 
 
 def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:

@@ -134,7 +134,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> Re
     rows, left_out = [], public.left_out
     for label, name, _ in public.classes:
         records = stored.records(label, public.form)
-        rows.append(private_part(records, public, label, name))
+        rows.append(private_part(in_memory_if_few(records), public, label, name))
     statement = privacy_statement(
         config.promise,
         n_by_class={name: n for _, name, n in public.classes if n is not None},
@@ -214,7 +214,7 @@ def private_part(points: Batches, public: Public, label: int, name: str) -> Clas
     """
     config = public.config
     drawn = mean(
-        in_memory_if_few(points),
+        points,
         config.cost,
         domain=public.domain,
         manifold=public.manifold,

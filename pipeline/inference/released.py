@@ -41,6 +41,9 @@ NOISY = 0.02
 
 By hand: at n·μ = 25 of normal scans of OCT2017 only 8 in 10 of the regions held the mean.
 """
+COUNT_SDS = 5.0
+"""Least count of a class whose label is secret, in standard deviations of its noise, with which one
+is: the count of no images is as large in one release of three million."""
 
 STEP = 1e-5
 """Distance over which coordinates are differentiated."""
@@ -185,7 +188,7 @@ def _class_coordinates(
         bias=there(moments.as_covariance(*moments.bounds)),
         predicted=there(moments.predicted),
         single=None if moments.moment is None else there(covariance(moments)),
-        wide=moments.sigma > NOISY,
+        wide=noise_excess(moments) > 1.0,
         offered=is_offered(moments),
         clipping=clipping_bound(moments),
         parts=[(1.0, moments)],
@@ -279,6 +282,11 @@ def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
+def noise_excess(observed: NoisyMoments) -> float:
+    """Return how many times wider noise is than a region allows; at most 1 where one is offered."""
+    return max(observed.sigma / NOISY, COUNT_SDS * observed.n_sd / observed.n)
+
+
 def is_offered(observed: NoisyMoments) -> bool:
     """Return whether the rule for offering a region is met."""
     return not region_refusal(observed)
@@ -286,7 +294,7 @@ def is_offered(observed: NoisyMoments) -> bool:
 
 def region_refusal(observed: NoisyMoments) -> str:
     """Return why no region is available, in words; "" where one is."""
-    times = observed.sigma / NOISY
+    times = noise_excess(observed)
     if observed.moment is None and times > 1.0:
         return (
             "no second moment: the noise covers the whole region, n·μ is too small; it is "
@@ -311,12 +319,11 @@ def night_refusal(night: StreamEntry) -> str:
         return "it has not opened: nothing was released of it but how many images wait"
     if night.certainty.offered:
         return ""
-    parts = sorted((part.observed for part in night.certainty.parts), key=lambda part: part.sigma)
-    if (first := parts[0]).sigma > NOISY:
+    parts = sorted((part.observed for part in night.certainty.parts), key=noise_excess)
+    if (times := noise_excess(parts[0])) > 1.0:
         return (
-            f"it is a first look at {first.n} images or persons: its noise is "
-            f"{first.sigma / NOISY:.2g} times too wide to test anything, until the stream opens "
-            "again with more"
+            f"it is a first look at {parts[0].n} images or persons: its noise is {times:.2g} times "
+            "too wide to test anything, until the stream opens again with more"
         )
     return next(filter(None, map(region_refusal, parts)), "its document offers no region")
 

@@ -27,9 +27,10 @@ hyperplasia, where some masks are empty; of 701 releases that were not usable 24
 a quarter.
 
 **What is needed.** The noise of the last round is σ of what records are clipped to, and n·σ and
-μ·σ are public constants of a release. A region is available where σ ≤ `NOISY`; `ROOM` times as many
-records, or as large a μ, suffice in 19 of 20 releases for `LARGE` at least. Where a region is
-available already, the error falls as 1/(n·μ) or faster.
+μ·σ are public constants of a release. A region is available where σ ≤ `NOISY`, and a secret
+count is well above its noise; `ROOM` times as many records, or as large a μ, suffice in 19 of 20
+releases for `LARGE` at least. Where a region is available already, the error falls as 1/(n·μ) or
+faster.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.geometry import Manifold
-from pipeline.inference.released import NOISY, is_offered
+from pipeline.inference.released import COUNT_SDS, is_offered, noise_excess
 from pipeline.schema import ClassEntry, NightClassPart
 
 USUAL_GAIN = 1.25
@@ -97,7 +98,7 @@ def verdict_of(
     name: str,
     n: float,
     share: float | None,
-    sigma: float | None,
+    excess: float | None,
     *,
     offered: bool,
     n_sd: float = 0.0,
@@ -110,20 +111,23 @@ def verdict_of(
         As in `Verdict`.
     share : float or None
         Error as a share of `usual_difference`; None where there is no mean.
-    sigma : float or None
-        Noise of the vectors of the last round; None of a mean of one draw.
+    excess : float or None
+        How many times wider the noise of the last round is than a region allows; None of a mean of
+        one draw.
     offered : bool
         Whether a region is.
     """
     if share is None:
         return Verdict(name, n, n_sd, NOTHING, None, 1.0)
     most = SHARES if offered else {LARGE: SHARES[LARGE] / 2.0}
+    if n < COUNT_SDS * n_sd:  # all of it may be noise
+        most = {}
     use = max((use for use in most if share <= most[use]), default=NOTHING)
     factor = 1.0
     if use != SMALL:
         factor = share / SHARES[use + 1]
-        if sigma is not None and not offered:
-            factor = ROOM * sigma / NOISY
+        if excess is not None and not offered:
+            factor = ROOM * excess
     return Verdict(name, n, n_sd, use, share, max(factor, 1.0))
 
 
@@ -138,17 +142,17 @@ def is_usable(row: ClassEntry) -> bool:
 
 
 def _verdict(row: ClassEntry) -> Verdict:
-    share = sigma = None
+    share = excess = None
     offered = False
     if row.point is not None and row.predicted_error is not None:
         share = row.predicted_error / usual_difference(row.manifold, len(row.point))
     if isinstance(row, NightClassPart):
         if row.certainty is not None:
             offered = row.certainty.offered
-            sigma = min(part.observed.sigma for part in row.certainty.parts)
+            excess = min(noise_excess(part.observed) for part in row.certainty.parts)
     elif row.observed is not None:
-        offered, sigma = is_offered(row.observed), row.observed.sigma
-    return verdict_of(row.class_name, row.n, share, sigma, offered=offered, n_sd=row.n_sd)
+        offered, excess = is_offered(row.observed), noise_excess(row.observed)
+    return verdict_of(row.class_name, row.n, share, excess, offered=offered, n_sd=row.n_sd)
 
 
 def size_in_words(n: float, deviation: float) -> str:

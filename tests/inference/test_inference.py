@@ -234,7 +234,10 @@ def test_regions_hold_real_means() -> None:
 
 
 def test_regions_are_not_offered_where_nothing_is_known() -> None:
-    """At n·μ = 5 never, at 500 always; the rule is the noise, and that there is a second moment."""
+    """At n·μ = 5 never, at 500 always; the rule is the noise, and that there is a second moment.
+
+    A secret count has to be five standard deviations of its noise.
+    """
     records = charted()
     few = [region(release_of(records, range(50), 0.1, seed)) for seed in range(25)]
     assert not any(one.offered for one in few)
@@ -242,6 +245,8 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
     assert region(entry(observed(sigma=NOISY))).offered
     assert not region(entry(observed(sigma=NOISY + 1e-9))).offered
     assert not region(entry(observed(moment=None)), of="population").offered
+    assert region(entry(observed(n=30, n_sd=6.0))).offered
+    assert not region(entry(observed(n=29, n_sd=6.0))).offered
 
 
 def test_a_region_is_the_ellipsoid_that_it_says() -> None:

@@ -11,8 +11,8 @@ import pytest
 from pipeline import GDP, describe, domain, open_dataset
 from pipeline.arrays import ImageArray
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import Verdict, usual_difference, verdict_of
-from pipeline.inference.released import NOISY, is_offered
+from pipeline.inference import Verdict, noise_excess, usual_difference, verdict_of
+from pipeline.inference.released import is_offered
 from pipeline.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
 from pipeline.mean import AdaptivePlan, admit, draw_each, prepare
 from pipeline.mechanisms import FloatNoise
@@ -52,7 +52,7 @@ def releases_of(
         assert release.predicted_error is not None
         moments = release.noisy_moments
         share, offered = float(release.predicted_error[0]) / USUAL, is_offered(moments)
-        verdict = verdict_of("class", n, share, moments.sigma, offered=offered)
+        verdict = verdict_of("class", n, share, noise_excess(moments), offered=offered)
         yield verdict, float(release.space.dist(own.frechet.point, release.outputs)[0]) / USUAL
 
 
@@ -112,19 +112,20 @@ def test_what_is_needed_is_enough() -> None:
 def test_less_noise_is_never_less_useful(offered: bool) -> None:
     """The use grows as the error falls; without a region it is large differences at most."""
     uses = [
-        verdict_of("a", 100, share, 0.01, offered=offered).use
+        verdict_of("a", 100, share, 0.5, offered=offered).use
         for share in (3.0, 0.9, 0.4, 0.2, 0.01)
     ]
     assert uses == sorted(uses)
     assert uses[-1] == (SMALL if offered else LARGE)
     assert uses[0] == NOTHING
+    assert verdict_of("a", 28, 0.01, 0.5, offered=offered, n_sd=5.7).use == NOTHING
 
 
 def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     """Both figures are those of the factor, rounded up; a mean that is not there is said to be."""
     rows = [
-        verdict_of("normal", 30, 1.2, 5.0 * NOISY, offered=False),
-        verdict_of("ill", 1000, 0.1, 0.5 * NOISY, offered=True),
+        verdict_of("normal", 30, 1.2, 5.0, offered=False),
+        verdict_of("ill", 1000, 0.1, 0.5, offered=True),
         verdict_of("rare", 2, None, None, offered=False),
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
@@ -145,7 +146,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     )
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
-    secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
+    secret = verdict_of("a", 17, 0.4, 2.0, offered=False, n_sd=5.7)
     assert "With 17 ± 5.7 images the noise is 40 % of" in " ".join(
         say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     )

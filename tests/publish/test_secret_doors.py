@@ -40,8 +40,7 @@ def make(folder: Path, name: str, *, gain: float = 1.0, stream: bool = True) -> 
     ward = Ward(folder / name, made=1000 * number)
     (ward.folder / "ward" / "none").mkdir()
     config = SECRET.replace("nightly", name).replace("ward-7", f"population-{name}")
-    if stream:  # a window of a few images, too, has little noise
-        config = config.replace("20.0", "80.0")
+    config = config.replace("20.0", "80.0")  # a window of a few images, too, has little noise
     ward.write(CLASSES, config=config, stream=HORIZON if stream else "")
     ward.ledger.set_budget(f"population-{name}", GDP(80.0))
     for day in (1, 2, 3, 4):

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import ssl
+import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,6 +27,11 @@ from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
+
+# temporary folders in memory, 130 MB at most, spare a twelfth of the time
+MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**30:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 @pytest.fixture(autouse=True)

@@ -145,7 +145,7 @@ def test_nothing_goes_down_below_a_link(root: Path) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_listed_is_not_passed_by(
-    root: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, closed: str
+    root: Path, pattern: str, closed: str
 ) -> None:
     """Glob says nothing of a folder without permission, so its images would be missing."""
     (root / "ward" / closed).mkdir(parents=True, exist_ok=True)
@@ -156,8 +156,9 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_by(
             raise PermissionError(13, "Permission denied", str(path))
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", listed)
-    refused(root, r"cannot be listed \(Permission denied\)", f'pattern = "{pattern}"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "scandir", listed)
+        refused(root, r"cannot be listed \(Permission denied\)", f'pattern = "{pattern}"\n')
 
 
 def test_a_size_that_no_image_has_is_one_line(root: Path) -> None:

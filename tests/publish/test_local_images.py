@@ -184,7 +184,7 @@ def folders_of_programs() -> tuple[str, ...]:
     """Return the folders of Python, of this program and of the system, each with a slash."""
     own = {Path(pipeline.__file__).parents[1], Path(sys.prefix), Path(sys.base_prefix)}
     own.add(platformdirs.user_cache_path("covdp"))  # the scripts of pages, unpacked once
-    system = {Path(name) for name in ("/etc", "/proc", "/sys", "/dev", "/usr")}
+    system = {Path(name) for name in ("/etc", "/proc", "/sys", "/usr")}
     return tuple(f"{folder.resolve()}/" for folder in own | system)
 
 

@@ -314,8 +314,8 @@ class StreamCurves:
             return None
         *before, opened = openings
         n = units.until(night)
-        held = units.until(opened) - (units.until(before[-1]) if before else 0)
-        first = self.opening.ends(held * plan.opening_mu(self.opening.domain.dimension))
+        opening = units.until(opened) - (units.until(before[-1]) if before else 0)
+        first = self.opening.ends(opening * plan.opening_mu(self.opening.domain.dimension))
         holds = plan.next_opening(units.until(opened)) is not None
         if n == units.until(opened) or holds:
             return first
@@ -325,7 +325,7 @@ class StreamCurves:
         own = sum(default_shares(picture_records(self.later)[0].records.prior).means)
         later = self.later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
         low, high = (
-            factor * min(a, math.hypot(a * held / n, b * (n - held) / n))
+            factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))
             for factor, a, b in zip(STREAMED, first, later, strict=True)
         )
         return Ends(low, high)

@@ -548,15 +548,15 @@ def openings(
         for side, own in zip(sides, states, strict=True):
             before = own[rests[place]]
             own[place + 1] = add_placed(stream, pasts[0], before, side.placed[place])
-        held = [own[place + 1] for own in states]
+        sums = [own[place + 1] for own in states]
         so_far = sum(units[: rests[place]]) + units[place]
         nights = [Night(len(pasts[0]) + 1, units[place], so_far)] * size
-        opens = stream.plan.opens(len(held[0].held))
+        opens = stream.plan.opens(len(sums[0].waiting))
         if stream.plan.secret:  # by its count, as the records of these classes do for certain
-            each = zip(pasts, cycle(held), nights, strict=False)
+            each = zip(pasts, cycle(sums), nights, strict=False)
             nights = [draw_count(stream, *own, tape)[0] for own in each]
         if opens:
-            opened = draw_openings(stream, nights[0], *held, noise=tape, size=size)
+            opened = draw_openings(stream, nights[0], *sums, noise=tape, size=size)
             nights = [
                 replace(night, opened=opening.opened)
                 for night, opening in zip(nights, opened, strict=True)
@@ -765,13 +765,13 @@ def overlapping(count: int) -> tuple[int, ...]:
         def commit(day: str, now: StreamStatus) -> None:
             units = [day.encode()]
             while (
-                held := reserve_night(
+                reservation := reserve_night(
                     ledger, stream, day, units=units, labels=["0"], version=now.version
                 )
             ) is None:
                 now = read(day)
-            assert isinstance(held, NightReservation)
-            commit_night(ledger, held, b"{}")
+            assert isinstance(reservation, NightReservation)
+            commit_night(ledger, reservation, b"{}")
             rests.append(len(now.digests))
 
         commit(days[0], read(days[0]))

@@ -70,10 +70,10 @@ def _run(tokens: list[str] | None) -> int:
     from pipeline.cli.options import PLAIN
 
     try:
-        command, given, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
-        if "output" in given.signature.parameters:
-            given.arguments.get("output", PLAIN).begin()
-        command(*given.args, **given.kwargs)
+        command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
+        if "output" in bound.signature.parameters:
+            bound.arguments.get("output", PLAIN).begin()
+        command(*bound.args, **bound.kwargs)
     except UnusedCliTokensError as error:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"

@@ -60,8 +60,8 @@ def plain(value: Any) -> Any:
 def width() -> int:
     """Return how wide a table may be: what COLUMNS or the terminal says, else wide enough."""
     columns = os.environ.get("COLUMNS", "")
-    given = int(columns) if columns.isdecimal() else 0
-    return given or (Console().width if sys.stdout.isatty() else 200)
+    stated = int(columns) if columns.isdecimal() else 0
+    return stated or (Console().width if sys.stdout.isatty() else 200)
 
 
 class _Table(Table):

@@ -103,7 +103,7 @@ def plan(
     )
 
 
-def sizes_of(given: Iterable[str]) -> dict[str, int]:
+def sizes_of(items: Iterable[str]) -> dict[str, int]:
     """Return sizes of classes from ``CLASS=N``; a name may hold an equals sign itself.
 
     Raises
@@ -112,7 +112,7 @@ def sizes_of(given: Iterable[str]) -> dict[str, int]:
         For anything else, or a class that is named twice.
     """
     sizes = dict[str, int]()
-    for item in given:
+    for item in items:
         name, _, count = item.rpartition("=")
         if not name or not (count.isascii() and count.isdecimal() and len(count) <= DIGITS):
             raise ConfigError(f"--n must be CLASS=N, as in --n normal=1500, found {item[:200]!r}")

@@ -79,12 +79,12 @@ def start(
     if data_root is None and settings.path and (card.parent / settings.path).exists():
         data_root = card.parent  # the images are beside their card
     fetch(settings, data_root)  # says where they should be
-    given: dict[str, object] = {"population": population, "budget": budget, "total": total}
-    missing = [key for key, value in given.items() if value is None]
+    answers: dict[str, object] = {"population": population, "budget": budget, "total": total}
+    missing = [key for key, value in answers.items() if value is None]
     if population is not None and _account(address, population) is not None:
         missing = [key for key in missing if key != "total"]
-    given |= {"data-root": data_root, "nights": nights, "out": out, "ledger": ledger}
-    _check_answers(card, given, missing)
+    answers |= {"data-root": data_root, "nights": nights, "out": out, "ledger": ledger}
+    _check_answers(card, answers, missing)
     plain = _as_file(card.stem.removesuffix("-card"))
     name = population or _ask("name of the population whose account pays", plain, str)
     name = clean_name("population", name)
@@ -168,12 +168,12 @@ def _as_file(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "release"
 
 
-def _check_answers(card: Path, given: Mapping[str, object], missing: list[str]) -> None:
+def _check_answers(card: Path, answers: Mapping[str, object], missing: list[str]) -> None:
     """Raise `ConfigError` where options are missing and there is no terminal to ask on."""
     if not missing or (sys.stdin and sys.stdin.isatty()):
         return
     values = {"population": "NAME", "total": f"{TOTAL:g}", "budget": f"{BUDGET:g}"}
-    words = {key: str(value) for key, value in given.items() if value is not None}
+    words = {key: str(value) for key, value in answers.items() if value is not None}
     words |= {key: values[key] for key in missing}
     options = [word for key, value in words.items() for word in (f"--{key}", value)]
     raise ConfigError(

@@ -268,11 +268,11 @@ def _alone(target: Path) -> Iterator[None]:
 
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
-        held = lock.acquire(timeout=0.5)
+        acquired = lock.acquire(timeout=0.5)
     except Timeout:
         LOGGER.warning("waiting for another run that downloads %s", target)
-        held = lock.acquire()
-    with held:
+        acquired = lock.acquire()
+    with acquired:
         try:
             yield
         finally:

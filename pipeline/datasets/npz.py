@@ -360,11 +360,11 @@ def _splits(members: Members, path: Path) -> list[str]:
     splits = [s for s in SPLITS if {f"{s}_images", f"{s}_labels"} & arrays]
     missing = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")} - arrays
     if missing:
-        held = [name if name.isprintable() else repr(name) for name in sorted(arrays)]
-        more = f" and {len(held) - 9} more" if len(held) > 9 else ""
+        names = [name if name.isprintable() else repr(name) for name in sorted(arrays)]
+        more = f" and {len(names) - 9} more" if len(names) > 9 else ""
         raise DatasetError(
             f"{path} has no array {', '.join(sorted(missing))}; it holds "
-            f"{', '.join(held[:9]) or 'nothing'}{more}: name them SPLIT_images and SPLIT_labels, "
+            f"{', '.join(names[:9]) or 'nothing'}{more}: name them SPLIT_images and SPLIT_labels, "
             f"with SPLIT one of {', '.join(SPLITS)}"
         )
     return splits

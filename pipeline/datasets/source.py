@@ -276,18 +276,18 @@ def file_state(file: Path | str) -> bytes:
 
 def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
     """Yield the same images in the same order, `size` at a time."""
-    held: list[ImageArray] = []
+    waiting: list[ImageArray] = []
     count = 0
     for block in blocks:
-        held.append(block)
+        waiting.append(block)
         count += len(block)
         if count >= size:
-            joined = _whole(held)
+            joined = _whole(waiting)
             full = count - count % size
             yield from (joined[start : start + size] for start in range(0, full, size))
-            held, count = [joined[full:]] if count > full else [], count - full
+            waiting, count = [joined[full:]] if count > full else [], count - full
     if count:
-        yield _whole(held)
+        yield _whole(waiting)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,18 +311,18 @@ class StacksReader:
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
-        held: list[ImageArray] = []
+        volumes: list[ImageArray] = []
         counts = np.diff(self.starts)[rows]
         for slices in self.slices.runs(self._slices(rows), (np.cumsum(counts) - counts).tolist()):
-            if held and len(held[-1]) != len(slices):
-                yield np.stack(held)
-                held = []
-            held.append(self.shown(slices))
-            if len(held) == size:
-                yield np.stack(held)
-                held = []
-        if held:
-            yield np.stack(held)
+            if volumes and len(volumes[-1]) != len(slices):
+                yield np.stack(volumes)
+                volumes = []
+            volumes.append(self.shown(slices))
+            if len(volumes) == size:
+                yield np.stack(volumes)
+                volumes = []
+        if volumes:
+            yield np.stack(volumes)
 
     def _slices(self, rows: Rows) -> Rows:
         """Return the rows of the slices of some volumes."""

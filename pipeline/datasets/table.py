@@ -145,10 +145,10 @@ def _places(columns: Collection[str], names: list[str], path: Path) -> list[int]
     """Return where each column is among the names of the file's."""
     for column in columns:
         if (times := names.count(column)) != 1:
-            held = ", ".join(map(repr, names[:9])) + (" and more" if len(names) > 9 else "")
+            listing = ", ".join(map(repr, names[:9])) + (" and more" if len(names) > 9 else "")
             raise DatasetError(
                 f"{path} must have one column '{column}', found {times}; it has "
-                f"{held or 'none'}: correct columns in the card, or save it with commas"
+                f"{listing or 'none'}: correct columns in the card, or save it with commas"
             )
     return [names.index(column) for column in columns]
 

@@ -71,8 +71,8 @@ def load_experiments(
         raise ConfigError(f"give the name of an experiment, its file, or all: {names}")
     chosen = list(EXPERIMENTS) if "all" in sources else list(dict.fromkeys(sources))
     asked = {"descriptor": descriptor, "seed": seed, "repetitions": repetitions}
-    given = {key: value for key, value in asked.items() if value is not None}
-    read = [_read(source, given) for source in chosen]
+    changes = {key: value for key, value in asked.items() if value is not None}
+    read = [_read(source, changes) for source in chosen]
     for option, value in (("--dataset", dataset), ("--descriptor", descriptor)):
         if value is not None and not any(config.on_images for group in read for config in group):
             names = ", ".join(configs[0].name for configs in read)
@@ -98,8 +98,8 @@ def load_experiments(
     return tuple(result)
 
 
-def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig]:
-    """Return the configs in one file, one for each of its datasets, changed as is `given`."""
+def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig]:
+    """Return the configs in one file, one for each of its datasets, changed as `asked`."""
     if isinstance(source, Path) or source.endswith(".toml"):
         path = Path(source).absolute()
         words = ["run"] if path == MAIN else ["reproduce", str(path)]
@@ -109,7 +109,7 @@ def _read(source: str | Path, given: Mapping[str, Any]) -> list[ExperimentConfig
         path, words = EXPERIMENTS[source], ["reproduce", source]
     fields = read_toml(path, ConfigError, "experiment")
     own = bool({"source", "composition", "scale"} & fields.keys())
-    changes = {key: value for key, value in given.items() if not own or key != "descriptor"}
+    changes = {key: value for key, value in asked.items() if not own or key != "descriptor"}
     words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     spec = DESCRIPTORS.get(str(changes.get("descriptor")))
     if spec is not None and spec.manifold is not None:

@@ -283,7 +283,7 @@ def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
 
 
 def noise_excess(observed: NoisyMoments) -> float:
-    """Return how many times wider noise is than a region allows, at most 1 where one is available."""
+    """Return how many times wider noise is than a region allows: 1 at most where one is."""
     return float(max(observed.sigma / NOISY, COUNT_SDS * observed.n_sd / observed.n))
 
 

@@ -443,8 +443,8 @@ def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
 def _check_empty(connection: Connection, database: Database) -> None:
     """Raise `LedgerError` where a new ledger might take the place of a damaged one."""
     names = (JOURNAL.name, RESULTS.name)
-    held = any(inspect(connection).has_table(name) for name in names)
-    if held or (database.file and database.file.stat().st_size):
+    present = any(inspect(connection).has_table(name) for name in names)
+    if present or (database.file and database.file.stat().st_size):
         raise LedgerError(
             f"{database.place} holds something already, but no ledger that can be read; restore "
             "it from a backup, or choose another place with --ledger"

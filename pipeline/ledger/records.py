@@ -442,8 +442,9 @@ class StreamStatus:
         """
         if self.tonight is not None:
             return "stored"
-        held = self.unfinished
-        return "reserved" if held is not None and held.run_key == self.run_key else "new"
+        unfinished = self.unfinished
+        same = unfinished is not None and unfinished.run_key == self.run_key
+        return "reserved" if same else "new"
 
 
 @dataclass(frozen=True)

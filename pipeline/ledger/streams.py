@@ -392,7 +392,7 @@ def reserve_night(
             check_claims(tx, opened)
         entered = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
         if night is not None:
-            held = _again(tx, opened, night, offered, entered)
+            reservation = _again(tx, opened, night, offered, entered)
         else:
             if entered and opened.unit == "image":
                 raise _refused()
@@ -404,10 +404,10 @@ def reserve_night(
             tx = tx.write(event | {"identity": identity})
             night = tx.state.streams[stream.identity].rows[-1]
             add_claims(tx.connection, ledger.key, opened.scope, night.number, new)
-            held = NightReservation(**vars(night), mask=mask, resumed=False)
+            reservation = NightReservation(**vars(night), mask=mask, resumed=False)
         if prepare is not None:
-            prepare(held)
-    return held
+            prepare(reservation)
+    return reservation
 
 
 def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> StoredNight:

@@ -357,12 +357,12 @@ class Records(PublicModel):
         DomainError
             When they came in chunks.
         """
-        if self.parts.held is None:
+        if self.parts.whole is None:
             raise DomainError(
                 "this needs all records at once, they come in chunks; give them as one array, or "
                 'use plan "auto", or "ewg" without a footpoint from a subsample'
             )
-        return self.parts.held
+        return self.parts.whole
 
     @cached_property
     def stored(self) -> Point:
@@ -372,7 +372,7 @@ class Records(PublicModel):
     @cached_property
     def frechet(self) -> FrechetMean:
         """The certified Fréchet mean, in `space`."""
-        if self.parts.held is None:
+        if self.parts.whole is None:
             return frechet_mean_of_parts(self.parts, self.n, self.space, tolerance=MEAN_TOLERANCE)
         return frechet_mean(self.placed, self.space, tolerance=MEAN_TOLERANCE)
 
@@ -481,17 +481,17 @@ def admit(
         number is public, or there are more than all classes have, or a record has the wrong shape
         or is not finite.
     """
-    given = Records(manifold, domain, parts_of(points), labels)
-    if given.n > labels.size(given.n):
+    records = Records(manifold, domain, parts_of(points), labels)
+    if records.n > labels.size(records.n):
         raise DomainError(
             "a class has more records than the total of all classes; total is the public number "
             "of all of them together"
         )
-    if given.n < 1 and not labels.secret:
+    if records.n < 1 and not labels.secret:
         raise DomainError(
-            f"a mean needs one record or more, found {given.n}; leave out empty classes"
+            f"a mean needs one record or more, found {records.n}; leave out empty classes"
         )
-    space, inside = given.space, given.feasible_set.inside
+    space, inside = records.space, records.feasible_set.inside
 
     def place(part: Point) -> Point:
         if space is not manifold and part.shape[1:] == space.point_shape:
@@ -499,7 +499,7 @@ def admit(
         part = _checked(part, manifold)
         return inside(part if space is manifold else manifold.log(manifold.origin, part))
 
-    return replace(given, parts=given.parts.map(place))
+    return replace(records, parts=records.parts.map(place))
 
 
 def _checked(points: Point, manifold: Manifold) -> Point:
@@ -571,13 +571,13 @@ class SurveyedRecords:
         def sized(coordinates: FloatArray) -> Sized:
             return coordinates, sizes_around(coordinates, centres, frame.lines)
 
-        def see(held: Sequence[Any], views: Sequence[Any]) -> Sized:
-            ends = [len(part) for part in held]
+        def see(sets: Sequence[Any], views: Sequence[Any]) -> Sized:
+            ends = [len(part) for part in sets]
             out = np.empty((many, space.dim, max(ends)))
             for r in np.flatnonzero(usual).tolist():
                 out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
             others: list[int] = np.flatnonzero(~usual).tolist()
-            arrays = held if len(held) == 1 else [held[r] for r in others]
+            arrays = sets if len(sets) == 1 else [sets[r] for r in others]
             for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
                 own = out[r, :, : ends[r % len(ends)]]
                 in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
@@ -591,21 +591,21 @@ class SurveyedRecords:
             return see([part], [shared])
 
         if each:
-            held = [own.records.logarithms[1].held for own in each]
-            return InMemory(records.n, see(held, [own.parts.held for own in each])), centres
+            sets = [own.records.logarithms[1].whole for own in each]
+            return InMemory(records.n, see(sets, [own.parts.whole for own in each])), centres
         if usual.all():
             return self.parts.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
         return parts.map(see_part), centres
 
     def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
         """Return some of the records, held in memory, each with the coordinates it has here."""
-        records, (coordinates, places) = self.records.sample(rows), self._held
+        records, (coordinates, places) = self.records.sample(rows), self._in_memory
         counts = np.bincount(places[rows], minlength=len(self.counts))
         parts = InMemory(len(rows), np.take(coordinates, rows, axis=1).T)
         return replace(self, records=records, parts=parts, counts=counts)
 
     @cached_property
-    def _held(self) -> tuple[FloatArray, NDArray[np.int64]]:
+    def _in_memory(self) -> tuple[FloatArray, NDArray[np.int64]]:
         """The records in the axes, (d, n), and the bin of each, of those in memory."""
         coordinates = np.concatenate(list(self.parts))
         return np.ascontiguousarray(coordinates.T), survey_bins(coordinates, *self.bins)
@@ -618,18 +618,18 @@ class SurveyedRecords:
 
 
 def _logarithms(
-    log: Callable[[Point, Point], FloatArray], points: Point, held: Sequence[Point]
+    log: Callable[[Point, Point], FloatArray], points: Point, sets: Sequence[Point]
 ) -> Iterator[FloatArray]:
     """Yield log(point, ·) of the records of each point, (n, d); of several points in one call.
 
-    `held` has the records of each point, or those of all.
+    `sets` has the records of each point, or those of all.
     """
-    step = max(1, FEW // max(1, len(held[0]))) if len(held) == 1 else 1
+    step = max(1, FEW // max(1, len(sets[0]))) if len(sets) == 1 else 1
     for start in range(0, len(points), step):
         if step == 1:
-            yield log(points[start], held[start % len(held)])
+            yield log(points[start], sets[start % len(sets)])
         else:
-            yield from log(points[start : start + step, np.newaxis], held[0])
+            yield from log(points[start : start + step, np.newaxis], sets[0])
 
 
 def survey_records(records: Records) -> SurveyedRecords:

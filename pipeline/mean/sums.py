@@ -95,15 +95,15 @@ class InMemory(Generic[T]):
     """All n points, or what was made of them, in memory: one part."""
 
     n: int
-    held: T
+    whole: T
 
     def map(self, of: Callable[[T], U]) -> "InMemory[U]":
         """Return what `of` makes of them, computed now and cached."""
-        return InMemory(self.n, of(self.held))
+        return InMemory(self.n, of(self.whole))
 
     def __iter__(self) -> Iterator[T]:
         """Yield the one part."""
-        yield self.held
+        yield self.whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +112,7 @@ class Reiterable(Generic[T]):
 
     chunks: Batches
     of: Callable[[Point], T]
-    held = None
+    whole = None
 
     @property
     def n(self) -> int:
@@ -144,7 +144,7 @@ class Reiterable(Generic[T]):
 
 
 Parts: TypeAlias = InMemory[T] | Reiterable[T]
-"""Points in parts: ``n``, ``held`` (all of them, or None), ``map`` and iteration."""
+"""Points in parts: ``n``, ``whole`` (all of them, or None), ``map`` and iteration."""
 
 
 def parts_of(points: Point | Batches) -> Parts[Point]:

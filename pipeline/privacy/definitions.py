@@ -217,12 +217,12 @@ def budget_from(
             f"a definition must be one of {', '.join(DEFINITIONS)}; found {name!r}; choose one"
         )
     kind: Any = DEFINITIONS[name]
-    given, second = {"delta": delta, "alpha": alpha, "tau": tau}, SECOND.get(name)
+    parameters, second = {"delta": delta, "alpha": alpha, "tau": tau}, SECOND.get(name)
     if second is None:
         return kind(value)  # type: ignore[no-any-return]
-    if given[second] is None:
+    if parameters[second] is None:
         raise PrivacyError(f"definition {name!r} needs {second}, found none; give {second} too")
-    return kind(**{_main(name): value, second: given[second]})  # type: ignore[no-any-return]
+    return kind(**{_main(name): value, second: parameters[second]})  # type: ignore[no-any-return]
 
 
 def second_parameter(budget: Budget) -> dict[str, float]:

@@ -167,8 +167,8 @@ class Unread(NamedTuple):
 
         `images` says of each image which one it is of.
         """
-        held = {stamp for stamp, unit in zip(self.stamps, images, strict=False) if unit in late}
-        return self.others.union(self.stamps) - held
+        waiting = {stamp for stamp, unit in zip(self.stamps, images, strict=False) if unit in late}
+        return self.others.union(self.stamps) - waiting
 
 
 def find_unread(

@@ -199,13 +199,13 @@ class ReleaseConfig(Record):
             "population": partial(clean_name, "population"),
             "run_key": clean_run_key,
         }
-        given = {name: fields[name] for name in rules if isinstance(fields.get(name), str)}
-        for name, value in given.items():
+        names = {name: fields[name] for name in rules if isinstance(fields.get(name), str)}
+        for name, value in names.items():
             try:
-                given[name] = rules[name](value)
+                names[name] = rules[name](value)
             except LedgerError as error:
                 raise ConfigError(f"{name}: {error}") from None
-        return {**fields, **given}
+        return {**fields, **names}
 
     @property
     def plan(self) -> Plan:
@@ -384,7 +384,7 @@ def load_release(
 VARIABLE = "COVDP_LEDGER"
 
 
-def ledger_address(given: str | None = None) -> str | Path:
+def ledger_address(address: str | None = None) -> str | Path:
     """Return the address of the ledger: a path or a database URL.
 
     A URL may hold a password, so flows read it here, where it is used: it enters neither their
@@ -392,7 +392,7 @@ def ledger_address(given: str | None = None) -> str | Path:
     """
     import platformdirs
 
-    address = given or os.environ.get(VARIABLE)
+    address = address or os.environ.get(VARIABLE)
     if address:
         return address
     return make_folder(platformdirs.user_data_path("covdp")) / "ledger.sqlite"

@@ -33,7 +33,7 @@ from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
 from pipeline.publish.document import check_sides, computed
 from pipeline.publish.release import domain_for
-from pipeline.publish.several import Given, read_given
+from pipeline.publish.several import CommittedDocument, open_document
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 from pipeline.store import FileFault, check, listing_faults, relative_name
 
@@ -90,7 +90,7 @@ class MatchedImages:
 
     Attributes
     ----------
-    given : Given
+    release : CommittedDocument
         The document.
     dataset : str
         The name of the local images.
@@ -100,7 +100,7 @@ class MatchedImages:
         Local files that cannot be used, and why.
     """
 
-    given: Given
+    release: CommittedDocument
     dataset: str
     classes: Mapping[str, ClassMatch]
     faults: tuple[FileFault, ...]
@@ -160,9 +160,9 @@ def match_images(
     DatasetError
         When no image can be read.
     """
-    given = _read_release(document, window)
-    settings = given.settings
-    released = given.document.classes
+    release = _read_release(document, window)
+    settings = release.settings
+    released = release.document.classes
     with computed([document]):
         refusals = {row.class_name: match_refusal(row) for row in released}
     if all(refusals.values()):
@@ -195,23 +195,23 @@ def match_images(
             else ClassMatch(row, images, match(row, images.places))
             for (name, row), images in zip(rows.items(), local, strict=True)
         }
-    return MatchedImages(given, card.title, classes, (*faults, *broken))
+    return MatchedImages(release, card.title, classes, (*faults, *broken))
 
 
-def _read_release(path: Path, window: int | None) -> Given:
+def _read_release(path: Path, window: int | None) -> CommittedDocument:
     """Return the document of a release whose descriptor is known here."""
-    given = read_given(path, window)
-    name = given.settings.descriptor
+    release = open_document(path, window)
+    name = release.settings.descriptor
     if name not in DESCRIPTORS:
         raise ConfigError(
             f"{path} has descriptor = {name!r}, this version has {', '.join(DESCRIPTORS)}; match "
             "images with a program that describes them so"
         )
-    check_sides(path, given.document, DESCRIPTORS[name].k)
+    check_sides(path, release.document, DESCRIPTORS[name].k)
     if window is not None:
-        if given.window is None:
+        if release.window is None:
             raise ConfigError(f"{path} is a release, which has no nights; leave --window out")
-        for row in given.document.classes:
+        for row in release.document.classes:
             parts = row.certainty.parts if isinstance(row, NightClassPart) and row.certainty else ()
             if len(parts) > 1:
                 raise ConfigError(
@@ -219,7 +219,7 @@ def _read_release(path: Path, window: int | None) -> Given:
                     f"{len(parts)} epochs, which clip images otherwise, the last since night "
                     f"{parts[-1].first}; match with fewer nights, or leave --window out"
                 )
-    return given
+    return release
 
 
 def _check_same(document: Path, settings: SettingsPart, dataset: str, source: ImageSource) -> None:

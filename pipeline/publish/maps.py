@@ -82,14 +82,14 @@ class MapsDocument(BaseModel):
 def write_maps(several: Several, maps: Harmonisation, path: Path) -> Path:
     """Write the maps of some releases; return the path."""
     space = chart_of(maps.manifold)
-    first = several.given[0].settings
+    first = several.documents[0].settings
     sites = [
         SitePart.model_construct(
             **{**site._asdict(), "matrix": site.matrix if site.spread else None},
             name=name,
-            digest=given.digest,
+            digest=document.digest,
         )
-        for (name, site), given in zip(maps.sites.items(), several.given, strict=True)
+        for (name, site), document in zip(maps.sites.items(), several.documents, strict=True)
     ]
     document = MapsDocument.model_construct(
         **{key: getattr(first, key) for key in SAME_MEANS},

@@ -257,22 +257,22 @@ def _resume(night: NightContext) -> bytes | None:
         return status.tonight.result
     if status.state == "new" or status.unfinished is None:
         return None
-    held = status.unfinished
-    sums = read_sums(night.ledger, status, night.mechanism, held.night, held.total)
-    return None if sums is None else _finish(night, held, sums)
+    unfinished = status.unfinished
+    sums = read_sums(night.ledger, status, night.mechanism, unfinished.night, unfinished.total)
+    return None if sums is None else _finish(night, unfinished, sums)
 
 
 def _begin(night: NightContext, place: Place) -> bytes | None:
     """Return the document of a night, from what is there; None where another one overtook it."""
     try:
-        sums, held = _reserve(night, place)
+        sums, reservation = _reserve(night, place)
     except CovdpError:  # what another night has done since may be the cause
         if _read_status(night.public.config, night.ledger).version == night.status.version:
             raise
         return None
-    if held is None:
-        return None
-    return held.result if isinstance(held, StoredNight) else _finish(night, held, sums)
+    if isinstance(reservation, StoredNight):
+        return reservation.result
+    return None if reservation is None else _finish(night, reservation, sums)
 
 
 def _reserve(
@@ -294,16 +294,16 @@ def _reserve(
     late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
     sums = redact_images(config.dataset, _add_tonight, night, before, present, entered, new)
     sums = replace(sums, stamps=unread.stamps_without(present.images, late.difference(new.units)))
-    held = reserve_night(
+    reservation = reserve_night(
         ledger,
         status.stream,
         str(config.run_key),
         units=new.units,
         labels=new.labels,
         version=status.version,
-        prepare=lambda held: write_sums(ledger, status, held.total, sums),
+        prepare=lambda reservation: write_sums(ledger, status, reservation.total, sums),
     )
-    return sums, held
+    return sums, reservation
 
 
 def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:
@@ -332,15 +332,15 @@ def _add_tonight(
     return Sums(histories, after, new.counts if total is None else (total,) * len(after))
 
 
-def _finish(night: NightContext, held: NightReservation, sums: Sums) -> bytes:
+def _finish(night: NightContext, reservation: NightReservation, sums: Sums) -> bytes:
     """Draw a night that is reserved, commit it, and return what the ledger stored."""
-    content = redact_errors(lambda: serialised(_draw(night, held, sums)), draw_error())
-    stored = commit_night(night.ledger, held, content)
-    forget_sums(night.ledger, night.status.stream, held.night)
+    content = redact_errors(lambda: serialised(_draw(night, reservation, sums)), draw_error())
+    stored = commit_night(night.ledger, reservation, content)
+    forget_sums(night.ledger, night.status.stream, reservation.night)
     return stored.result
 
 
-def _draw(night: NightContext, held: NightReservation, sums: Sums) -> NightDocument:
+def _draw(night: NightContext, reservation: NightReservation, sums: Sums) -> NightDocument:
     """Return the document of a night: draw the noise of each class."""
     noise, histories = night.public.config.source, []
     for history, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
@@ -353,7 +353,7 @@ def _draw(night: NightContext, held: NightReservation, sums: Sums) -> NightDocum
     )
     total = histories[0].nights[-1].n_so_far or None if secret else None
     public = replace(public, classes=classes, total=total)
-    return make_night(public, night.status.stream, held, histories)
+    return make_night(public, night.status.stream, reservation, histories)
 
 
 def mechanism_of(query: str) -> StreamMechanism:
@@ -446,8 +446,8 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     if config.stream is None:
         return None
     status = check_stream(config, ledger)
-    held = status.unfinished if status else None
-    return held.run_key if held and held.run_key < str(config.run_key) else None
+    unfinished = status.unfinished if status else None
+    return unfinished.run_key if unfinished and unfinished.run_key < str(config.run_key) else None
 
 
 def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
@@ -607,7 +607,10 @@ KNOWN = (
 
 
 def make_night(
-    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
+    public: Public,
+    account: StreamAccount,
+    reservation: NightReservation,
+    classes: Sequence[ClassHistory],
 ) -> NightDocument:
     """Return the document of the last night of some histories."""
     stream = classes[0].stream
@@ -617,12 +620,12 @@ def make_night(
     return NightDocument.model_construct(
         title=public.config.title,
         settings=public.settings(),
-        night=held.night,
+        night=reservation.night,
         horizon=plan.horizon,
         coefficient_norm=column_norm(plan.horizon),
         **stated,
         classes=[_class_part(public, history) for history in classes],
-        statement=_statement(public, account, held, classes),
+        statement=_statement(public, account, reservation, classes),
         account=account_part(account.account, account.cost),
     )
 
@@ -692,12 +695,15 @@ def _window(history: ClassHistory, nights: int) -> WindowPart | None:
 
 
 def _statement(
-    public: Public, account: StreamAccount, held: NightReservation, classes: Sequence[ClassHistory]
+    public: Public,
+    account: StreamAccount,
+    reservation: NightReservation,
+    classes: Sequence[ClassHistory],
 ) -> list[tuple[str, str]]:
     """Return titles and texts: what one unit pays, for how long, and what everybody may know."""
     config, unit = public.config, public.config.unit
     last = {history.name: history.nights[-1] for history in classes}
-    horizon, left = account.horizon, account.horizon - held.night
+    horizon, left = account.horizon, account.horizon - reservation.night
     follows = None if config.stream is None else config.stream.follows
     statement = privacy_statement(
         config.promise,
@@ -724,7 +730,7 @@ def _statement(
     return [
         *statement.items(),
         (f"{unit.capitalize()}s of this night (exact)", entered),
-        ("Horizon", f"night {held.night} of {horizon}; {left} left"),
+        ("Horizon", f"night {reservation.night} of {horizon}; {left} left"),
         (
             "Charged to the account",
             f"{account.cost}, once, when the stream was opened; this night cost nothing more"

@@ -53,9 +53,9 @@ def redact_errors(
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
 
-def redact_images(dataset: str, work: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T:
+def redact_images(dataset: str, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
     """Return what `work` makes of images; only what card and settings decide is shown."""
-    return redact_errors(partial(work, *given, **named), images_error(dataset), public=PUBLIC)
+    return redact_errors(partial(work, *args, **named), images_error(dataset), public=PUBLIC)
 
 
 def images_error(dataset: str) -> DatasetError:

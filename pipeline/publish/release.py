@@ -128,7 +128,9 @@ class Public:
         )
 
 
-def make_document(stored: StoredImages, public: Public, held: Reservation) -> ReleaseDocument:
+def make_document(
+    stored: StoredImages, public: Public, reservation: Reservation
+) -> ReleaseDocument:
     """Return the document: draw the private mean of each class."""
     config = public.config
     rows, left_out = [], public.left_out
@@ -149,7 +151,7 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> Re
         hardened=config.hardened,
         not_covered=(EQUALITY,),
     )
-    charged = ("Charged to the account", _charged(held, public))
+    charged = ("Charged to the account", _charged(reservation, public))
     optional: dict[str, Any] = {}
     if public.excluded is not None:
         optional["excluded"] = list(public.excluded)
@@ -158,22 +160,23 @@ def make_document(stored: StoredImages, public: Public, held: Reservation) -> Re
         settings=public.settings(),
         classes=rows,
         statement=[*statement.items(), *left_out.items(), charged],
-        account=account_part(held.account, held.cost),
+        account=account_part(reservation.account, reservation.cost),
         **optional,
     )
 
 
-def _charged(held: Reservation, public: Public) -> str:
+def _charged(reservation: Reservation, public: Public) -> str:
     """Return what the account paid, and why it is not what one image is promised."""
     images, classes = public.config.images_per_person, public.config.classes_per_person
-    if held.cost != public.config.charge:
-        return f"{held.cost}, as it was when this release was first asked for"
+    cost = reservation.cost
+    if cost != public.config.charge:
+        return f"{cost}, as it was when this release was first asked for"
     if classes is not None:
         together = "" if classes == 1 else f"; {public.config.cost} for each of {classes} classes"
-        return f"{held.cost}: it protects people, and all images of one are one record{together}"
+        return f"{cost}: it protects people, and all images of one are one record{together}"
     if images is None:
-        return f"{held.cost}: one image a person is counted, since images_per_person is not set"
-    return f"{held.cost}: it protects people, so it pays for all images of one, at most {images}"
+        return f"{cost}: one image a person is counted, since images_per_person is not set"
+    return f"{cost}: it protects people, so it pays for all images of one, at most {images}"
 
 
 def account_part(account: Account, charged: Budget) -> AccountPart:
@@ -283,7 +286,7 @@ def release_once(
     path = config.fetch_images(root)
     with silence(), temporary_store(config.store_key(path), store) as place:
         stored, public, contents = _read(config, ledger, path, place)
-        held = ledger.reserve(
+        reservation = ledger.reserve(
             config.population,
             public.query(),
             str(config.run_key),
@@ -293,12 +296,12 @@ def release_once(
             classes=config.classes_per_person or 1,
             replaces=partial(_is_named, None if again else config.name),
         )
-        if isinstance(held, Stored):
-            return held.result
+        if isinstance(reservation, Stored):
+            return reservation.result
         content = redact_errors(
-            lambda: serialised(make_document(stored, public, held)), draw_error()
+            lambda: serialised(make_document(stored, public, reservation)), draw_error()
         )
-        return ledger.commit(held, content).result
+        return ledger.commit(reservation, content).result
 
 
 def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:

@@ -28,7 +28,7 @@ from pipeline.schema import (
 )
 
 
-class Given(NamedTuple):
+class CommittedDocument(NamedTuple):
     """A document as it was given.
 
     Attributes
@@ -75,7 +75,7 @@ class Several(NamedTuple):
 
     Attributes
     ----------
-    given : tuple of Given
+    documents : tuple of CommittedDocument
     names : tuple of str
         What each is called, no two identical.
     classes : mapping of str to sequence of ClassEntry
@@ -84,7 +84,7 @@ class Several(NamedTuple):
         Classes that some stream has no mean of yet.
     """
 
-    given: tuple[Given, ...]
+    documents: tuple[CommittedDocument, ...]
     names: tuple[str, ...]
     classes: Mapping[str, Sequence[ClassEntry]]
     waiting: tuple[str, ...] = ()
@@ -97,14 +97,14 @@ class Several(NamedTuple):
     def together(self) -> Budget | None:
         """What they promise to a person who is in all; None where definitions differ."""
         try:
-            return compose([part.settings.promise for part in self.given])
+            return compose([part.settings.promise for part in self.documents])
         except PrivacyError:
             return None
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Populations that more than one of them is about."""
-        names = [part.settings.population for part in self.given]
+        names = [part.settings.population for part in self.documents]
         return tuple(name for name in dict.fromkeys(names) if names.count(name) > 1)
 
     @property
@@ -141,22 +141,22 @@ def read_several(
     """
     if len(paths) < 2:
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
-    given = tuple(read_given(path, window) for path in paths)
-    first = given[0]
-    for item, other in combinations(given, 2):
+    documents = tuple(open_document(path, window) for path in paths)
+    first = documents[0]
+    for item, other in combinations(documents, 2):
         if item.stream and item.stream == other.stream:
             raise ConfigError(
                 f"{item.path} and {other.path} are nights of one stream, which share their images; "
                 "`covdp history` tests the last nights of a stream against those before"
             )
-    for item, other in combinations(given, 2) if distinct else ():
+    for item, other in combinations(documents, 2) if distinct else ():
         if any(row in _rows(other) for row in _rows(item)):
             raise ConfigError(
                 f"{item.path} and {other.path} are one release, whose people would count "
                 "twice; give each once"
             )
     for name in (*SAME_MEANS, "unit", *PIXEL_RULES):
-        values = [(part.path, getattr(part.settings, name)) for part in given]
+        values = [(part.path, getattr(part.settings, name)) for part in documents]
         stated = [(path, value) for path, value in values if value is not None]
         for path, value in stated[1:]:
             if value != stated[0][1]:
@@ -165,28 +165,28 @@ def read_several(
                     "both with the same settings"
                 )
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
-        for item in given:
+        for item in documents:
             check_sides(item.path, item.document, kind.k)
-    classes, waiting = _common_classes(given)
-    return Several(given, _names(given), classes, waiting)
+    classes, waiting = _common_classes(documents)
+    return Several(documents, _names(documents), classes, waiting)
 
 
 def _common_classes(
-    given: Sequence[Given],
+    documents: Sequence[CommittedDocument],
 ) -> tuple[dict[str, list[ClassEntry | NightClassPart]], tuple[str, ...]]:
     """Return the classes with a mean in all documents, and those that some have no mean of."""
-    rows = [{row.class_name: row for row in part.document.classes} for part in given]
+    rows = [{row.class_name: row for row in part.document.classes} for part in documents]
     both = [name for name in rows[0] if all(name in table for table in rows)]
     names = [name for name in both if all(table[name].coordinates is not None for table in rows)]
     if not both:
         raise ConfigError(
             f"no class stands in all documents: {', '.join(map(repr, rows[0]))} in "
-            f"{given[0].path}; give releases of the same classes"
+            f"{documents[0].path}; give releases of the same classes"
         )
     if not names:
         without = [
             f"{part.path} has none of {', '.join(map(repr, missing))}"
-            for part, row in zip(given, rows, strict=True)
+            for part, row in zip(documents, rows, strict=True)
             if (missing := [name for name in both if row[name].coordinates is None])
         ]
         raise ConfigError(
@@ -197,7 +197,7 @@ def _common_classes(
     return {name: [table[name] for table in rows] for name in names}, waiting
 
 
-def read_given(path: Path, window: int | None) -> Given:
+def open_document(path: Path, window: int | None) -> CommittedDocument:
     """Return a document, a night with the means of its last nights where these are asked for.
 
     Raises
@@ -218,8 +218,8 @@ def read_given(path: Path, window: int | None) -> Given:
             )
         settings = document.settings.model_copy(update={"total": None})  # of nights before, too
         document = document.model_copy(update={"classes": rows, "settings": settings})
-        return Given(path, content, document, window)
-    return Given(path, content, document)
+        return CommittedDocument(path, content, document, window)
+    return CommittedDocument(path, content, document)
 
 
 def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClassPart:
@@ -252,13 +252,13 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     return row.model_copy(update={**own, "certainty": certainty.model_copy(update=both)})
 
 
-def _rows(given: Given) -> list[dict[str, Any]]:
-    return [as_json(row) for row in given.document.classes]
+def _rows(part: CommittedDocument) -> list[dict[str, Any]]:
+    return [as_json(row) for row in part.document.classes]
 
 
-def _names(given: Sequence[Given]) -> tuple[str, ...]:
+def _names(documents: Sequence[CommittedDocument]) -> tuple[str, ...]:
     """Return what each release is called: by its name, its run too or its number if it must."""
-    short = [part.name for part in given]
-    long = [f"{name}, {part.settings.run_key}" for name, part in zip(short, given, strict=True)]
+    short = [part.name for part in documents]
+    long = [f"{name}, {part.settings.run_key}" for name, part in zip(short, documents, strict=True)]
     numbered = [f"{number}: {name}" for number, name in enumerate(long, 1)]
     return tuple(next(names for names in (short, long, numbered) if len({*names}) == len(names)))

@@ -41,7 +41,7 @@ SEAL = 32
 STAMP = 16
 """Bytes of what a file of images is known by: two of 10⁹ have the same with probability 10⁻²¹."""
 RELEASED = ("survey", "shells", "w", "moment")
-SUMS = ("held", "survey", "shells", "means", "counts")
+SUMS = ("waiting", "survey", "shells", "means", "counts")
 
 
 class StoredClass(BaseModel):

@@ -468,11 +468,11 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     return _known(claim, [size <= claim["factor"] for size in most.values()], "sets", sizes)
 
 
-def _known(claim: Claim, held: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
+def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
     """Judge a statement that is true or not of each class or set."""
-    holds = sum(held)
-    text = say("known", claim=claim, holds=holds, count=len(held), what=what, measured=measured)
-    return ClaimVerdict(_word(holds, 0, len(held) - holds, 0), claim["says"], text)
+    holds = sum(outcomes)
+    text = say("known", claim=claim, holds=holds, count=len(outcomes), what=what, measured=measured)
+    return ClaimVerdict(_word(holds, 0, len(outcomes) - holds, 0), claim["says"], text)
 
 
 class CellVerdict(NamedTuple):
@@ -530,13 +530,13 @@ def _covers_at_least(least: float, cell: Table, level: float = CONFIDENCE) -> Ce
     return None if len(reach) < FEWEST else _is_often(reach <= level, least)
 
 
-def _is_often(held: NDArray[np.bool_], least: float) -> CellVerdict:
+def _is_often(outcomes: NDArray[np.bool_], least: float) -> CellVerdict:
     """Say whether something holds at least as often as `least`, but for chance."""
     from scipy.stats import binom
 
-    share = float(held.mean())
-    holds = bool(binom.cdf(int(held.sum()), len(held), least) > RARE)
-    return CellVerdict(holds, f"{number(100 * share)} % of {len(held)}", share, RARE)
+    share = float(outcomes.mean())
+    holds = bool(binom.cdf(int(outcomes.sum()), len(outcomes), least) > RARE)
+    return CellVerdict(holds, f"{number(100 * share)} % of {len(outcomes)}", share, RARE)
 
 
 def _flags(least: float, cell: Table) -> CellVerdict | None:
@@ -615,19 +615,19 @@ def judge(claim: Claim, rows: Table) -> tuple[int, list[str], str]:
     """Return in how many cells a claim holds, where it does not, and the sentence that says so."""
     _, test = JUDGED[claim["column"]]
     judged = [
-        (name, held)
+        (name, verdict)
         for name, cell in cells(claim, rows)
-        if (held := test(claim["factor"], cell)) is not None
+        if (verdict := test(claim["factor"], cell)) is not None
     ]
-    fails = [f"{name}: {held.value}" for name, held in judged if not held.holds]
-    order = sorted((held for _, held in judged), key=lambda held: held.order)
+    fails = [f"{name}: {verdict.value}" for name, verdict in judged if not verdict.holds]
+    order = sorted((verdict for _, verdict in judged), key=lambda verdict: verdict.order)
     text = say(
         "cells",
         claim=claim,
         count=len(judged),
         fails=fails,
-        chance=sum(held.chance for _, held in judged),
-        ends=dict.fromkeys(held.value for held in (*order[:1], *order[-1:])),
+        chance=sum(verdict.chance for _, verdict in judged),
+        ends=dict.fromkeys(verdict.value for verdict in (*order[:1], *order[-1:])),
     )
     return len(judged) - len(fails), fails, text
 

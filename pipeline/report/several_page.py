@@ -31,7 +31,7 @@ from pipeline.inference import (
 from pipeline.publish.document import write_document
 from pipeline.publish.local_images import AS_PRIVATE, ClassMatch, MatchedImages, write_percentiles
 from pipeline.publish.readings import Mean, population_mean, read_terms
-from pipeline.publish.several import Given, Several
+from pipeline.publish.several import CommittedDocument, Several
 from pipeline.report.page import Declaration, Finding, PageFrame, Section, write_page
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
@@ -63,12 +63,12 @@ class Together:
     @property
     def descriptor(self) -> str:
         """Which descriptor the means are of."""
-        return self.several.given[0].settings.descriptor
+        return self.several.documents[0].settings.descriptor
 
     @property
     def unit(self) -> str:
         """What one record is."""
-        return self.several.given[0].settings.unit
+        return self.several.documents[0].settings.unit
 
     @cached_property
     def refusals(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ def write_together(name: str, together: Together, page: Path) -> Path:
         When something cannot be written.
     """
     make_folder(page.parent)
-    contents = [given.content for given in together.several.given]
+    contents = [document.content for document in together.several.documents]
     files = [write_document(content, page.parent).relative_to(page.parent) for content in contents]
     return write_page(page, name, replace(together, files=files))
 
@@ -123,7 +123,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
     """Return the frame of both pages."""
     p_values, first = together.p_values, []
     if together.combined:
-        first = [(str(len(together.several.given)), "releases")]
+        first = [(str(len(together.several.documents)), "releases")]
     elif p_values:
         first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
     name = "combine" if together.combined else "compare"
@@ -133,7 +133,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
 
 def size_numbers(together: Together) -> list[tuple[str, str]]:
     """Return how many images or persons there are, and how many classes."""
-    units, count = units_in_words(together.several.given), len(together.several.classes)
+    units, count = units_in_words(together.several.documents), len(together.several.classes)
     return [(units, f"{together.unit}s"), (str(count), "class" if count == 1 else "classes")]
 
 
@@ -152,7 +152,7 @@ def frame_of(
     `local` is what is compared with them, and `warning` what is first on the page in any case.
     """
     several, title = together.several, texts["headline"]
-    documents = {x: part.document for x, part in zip(several.names, several.given, strict=True)}
+    documents = {x: part.document for x, part in zip(several.names, several.documents, strict=True)}
     section = Section(
         id=name,
         title=title,
@@ -174,10 +174,10 @@ def frame_of(
 
 def dated(several: Several) -> str:
     """Return populations with the run of each; names of releases where they share a population."""
-    populations = [given.settings.population for given in several.given]
+    populations = [document.settings.population for document in several.documents]
     names = several.names if len(set(populations)) < len(populations) else populations
-    pairs = zip(names, several.given, strict=True)
-    return listing(f"{name} ({given.settings.run_key})" for name, given in pairs)
+    pairs = zip(names, several.documents, strict=True)
+    return listing(f"{name} ({document.settings.run_key})" for name, document in pairs)
 
 
 def verdict(together: Together) -> Finding:
@@ -205,14 +205,14 @@ def verdict(together: Together) -> Finding:
     return Finding(text, warning=bad or not sound or bool(missing))
 
 
-def units_in_words(several: Sequence[Given]) -> str:
+def units_in_words(several: Sequence[CommittedDocument]) -> str:
     """Return how many images or persons releases have: where labels are secret, as they state.
 
     Of the last nights of such a stream as it counted them, with the standard deviation of that.
     """
     total, deviation = 0, 0.0
-    for given in several:
-        rows, public = given.document.classes, given.settings.total
+    for document in several:
+        rows, public = document.document.classes, document.settings.total
         total += public or sum(row.n for row in rows)
         deviation = math.hypot(deviation, *(0.0 if public else row.n_sd for row in rows))
     return size_in_words(total, deviation)
@@ -284,11 +284,11 @@ def basis(together: Together) -> dict[str, Any]:
     }
 
 
-def documents(together: Together) -> list[tuple[str, Given, Path, str]]:
+def documents(together: Together) -> list[tuple[str, CommittedDocument, Path, str]]:
     """Return of each document how it is called, its file, and how many records it is of."""
     several = together.several
-    pairs = zip(several.names, several.given, together.files, strict=True)
-    return [(name, given, path, units_in_words([given])) for name, given, path in pairs]
+    pairs = zip(several.names, several.documents, together.files, strict=True)
+    return [(name, document, path, units_in_words([document])) for name, document, path in pairs]
 
 
 def means(together: Together) -> Figure | None:
@@ -312,7 +312,7 @@ def class_means(together: Together) -> Iterator[tuple[str, dict[str, Mean]]]:
     if isinstance(results, MatchedImages):
         for name, c in results.classes.items():
             if c.result is not None and c.result.n > 1:  # one image has no band
-                yield name, {results.given.name: population_mean(c.row), LOCAL: _local_mean(c)}
+                yield name, {results.release.name: population_mean(c.row), LOCAL: _local_mean(c)}
         return
     for name, rows in together.tested.items():
         means = dict(zip(several.names, map(population_mean, rows), strict=True))
@@ -359,7 +359,7 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
 
 def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
     """Return the frame of the page."""
-    numbers = [(str(len(sites.several.given)), "sites"), *size_numbers(sites)]
+    numbers = [(str(len(sites.several.documents)), "sites"), *size_numbers(sites)]
     headline = harmonised_verdict(sites.results)
     return frame_of("harmonise", sites, texts, numbers=numbers, headline=headline)
 
@@ -400,7 +400,7 @@ def remaining(sites: Together) -> dict[str, Any] | None:
 def together_with(matched: MatchedImages) -> Together:
     """Return local images and the release that they are compared with as all pages have them."""
     rows = {name: [match.row] for name, match in matched.classes.items()}
-    return Together(Several((matched.given,), (matched.given.name,), rows), matched)
+    return Together(Several((matched.release,), (matched.release.name,), rows), matched)
 
 
 def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:

@@ -104,17 +104,17 @@ def _array(column: ArrayLike, n: int, field: Any, name: str) -> Any:
 
     if pa.types.is_dictionary(field.type):
         return _texts(np.broadcast_to(np.asarray(column, object), n).tolist(), name)
-    given = np.broadcast_to(np.asarray(column), n)
-    missing = given != given  # NaN alone
+    full = np.broadcast_to(np.asarray(column), n)
+    missing = full != full  # NaN alone
     if missing.any() and not field.nullable:
         raise ConfigError(f"column {name!r} must have a value in every row")
     try:
-        values = np.where(missing, 0, given).astype(_dtype(field.type))
-        fitting = np.array_equal(values[~missing], given[~missing])
+        values = np.where(missing, 0, full).astype(_dtype(field.type))
+        fitting = np.array_equal(values[~missing], full[~missing])
     except (OverflowError, TypeError, ValueError):
         fitting = False
     if not fitting:
-        raise ConfigError(f"column {name!r} must hold {field.type}, found {given[:3].tolist()}")
+        raise ConfigError(f"column {name!r} must hold {field.type}, found {full[:3].tolist()}")
     bits = [np.packbits(~missing, bitorder="little") if missing.any() else None]
     bits.append(np.packbits(values, bitorder="little") if values.dtype == bool else values)
     buffers = [part if part is None else pa.py_buffer(part) for part in bits]
@@ -170,8 +170,8 @@ def read_table(path: Path, schema: Mapping[str, Field]) -> Table:
     absent = schema.keys() - set(table.column_names)
     if missing := [name for name in schema if name in absent and not schema[name].optional]:
         raise OutputError(f"{path} lacks the columns {missing}; it was not written by covdp")
-    given = [name for name in schema if name not in absent and schema[name].type != "text"]
-    if wrong := [name for name in given if not _is_number(table.schema.field(name).type)]:
+    filled = [name for name in schema if name not in absent and schema[name].type != "text"]
+    if wrong := [name for name in filled if not _is_number(table.schema.field(name).type)]:
         raise OutputError(f"{path} has no numbers in {wrong}; it was not written by covdp")
     return {
         name: np.full(table.num_rows, _left_out(field))
@@ -220,8 +220,8 @@ def _from_buffers(array: Any) -> NDArray[Any]:
         flags = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
         return flags[rows][: len(array)].astype(bool)
 
-    valid, held = array.buffers()
-    values = bits(held) if kind.kind == "b" else np.frombuffer(held, kind)[rows][: len(array)]
+    valid, content = array.buffers()
+    values = bits(content) if kind.kind == "b" else np.frombuffer(content, kind)[rows][: len(array)]
     return np.where(bits(valid), values, np.nan) if array.null_count else values
 
 
@@ -404,8 +404,8 @@ def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:
     status = np.asarray(columns.get("status", []), dtype=object)
     if unknown := set(np.atleast_1d(status)) - set(STATUSES):
         raise ConfigError(f"status must be one of {STATUSES}, found {sorted(map(str, unknown))}")
-    given = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
-    if np.any((status == "ok") != given):
+    finite = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
+    if np.any((status == "ok") != finite):
         raise ConfigError('a row must have a finite error if and only if its status is "ok"')
     return table
 

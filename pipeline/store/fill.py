@@ -69,16 +69,16 @@ def _shards(part: Plan, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
     described = _described(part, submit)
     points, digests = np.empty((0, k, k)), np.empty((0, DIGEST), np.uint8)
     for shard in range(len(part.keys)):
-        span, held = part.span(shard), [(points, digests)]
+        span, blocks = part.span(shard), [(points, digests)]
         size, last = span.stop - span.start, shard == len(part.keys) - 1
         # the last one comes when the files are read to their ends, where their sums are compared
-        while last or sum(len(some) for some, _ in held) < size:
+        while last or sum(len(some) for some, _ in blocks) < size:
             more = next(described, None)
             if more is None:
                 break
-            held.append(more)
+            blocks.append(more)
             tick(len(more[0]))
-        points, digests = map(np.concatenate, zip(*held, strict=True))
+        points, digests = map(np.concatenate, zip(*blocks, strict=True))
         if len(points) < size:
             raise DatasetError("images became fewer while they were read; run again")
         units = part.chosen.units[span].astype(np.int64)
@@ -183,7 +183,7 @@ def fill(
                     _distribute(plan, place, missing, workers, made, tick)
                     sweep(place, own)  # what a worker that was killed left half done
             names = _names(plan, place)
-    held = [_stored_shard(plan, shard, names) for shard in range(len(plan.keys))]
+    shards = [_stored_shard(plan, shard, names) for shard in range(len(plan.keys))]
     seconds = time.perf_counter() - started
     peak = max((part.peak for part in made), default=peak_memory())
     stored = StoredImages(
@@ -193,7 +193,7 @@ def fill(
         tuple(count_labels(plan.chosen.labels, len(plan.source.classes)).tolist()),
         plan.chosen.count_units(len(plan.source.classes)),
         DESCRIPTORS[plan.descriptor].k,
-        tuple(held),
+        tuple(shards),
     )
     return PassReport(stored, sum(part.images for part in made), seconds, peak)
 

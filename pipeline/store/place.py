@@ -215,8 +215,8 @@ def sweep(place: Place, own: str) -> None:
     """
     left = [name for name in place.names() if name.endswith((TASK, PART))]
     others = [name for name in place.names() if name.endswith(LEASE) and name != own]
-    held = [name for name in others if _is_held(place, name)]
-    for name in left if not held else ():
+    active = [name for name in others if _is_held(place, name)]
+    for name in left if not active else ():
         place.remove(name)
 
 

@@ -153,7 +153,7 @@ class PrivateSums:
 
     Attributes
     ----------
-    held : array, shape (m, d)
+    waiting : array, shape (m, d)
         Coordinates of the records that wait for the opening.
     survey, shells, means : array of uint16, shape (t, m, `LIMBS`)
         Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
@@ -164,7 +164,7 @@ class PrivateSums:
         then of those of the epoch.
     """
 
-    held: FloatArray
+    waiting: FloatArray
     survey: Limbs
     shells: Limbs
     means: Limbs
@@ -176,7 +176,7 @@ class PrivateSums:
 
         Where labels are secret the latter end with the sum of a for each record.
         """
-        d, sums = self.held.shape[1], weighted_sums(self.means)
+        d, sums = self.waiting.shape[1], weighted_sums(self.means)
         both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
         for total in weighted_sums(self.counts) if len(self.counts) else ():
             both = np.append(both, total * COUNT_STEPS / (WEIGHT_UNIT * PER_UNIT))

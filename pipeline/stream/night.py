@@ -122,11 +122,11 @@ def add_placed(
     """Return the same of records that `Stream.placed` gave."""
     past = split_epochs(stream, history)
     if history and history[-1].opened is not None:  # the opening has them
-        private = replace(private, held=private.held[:0], counts=private.counts[:0])
+        private = replace(private, waiting=private.waiting[:0], counts=private.counts[:0])
     _check(stream, past, private)
     if past.holds:
         counts = _counted(stream, private.counts, placed)
-        return replace(private, held=np.concatenate([private.held, placed]), counts=counts)
+        return replace(private, waiting=np.concatenate([private.waiting, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
     return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
 
@@ -142,7 +142,7 @@ def _add_row(
     survey, shells, means = _rows(stream, epoch, placed)
     went = 0 if fresh else len(private.means)
     return PrivateSums(
-        held=private.held,
+        waiting=private.waiting,
         survey=_with(private.survey, survey),
         shells=_with(private.shells[:went], shells),
         means=_with(private.means[:went], means),
@@ -183,7 +183,7 @@ def draw_night(
             waits, opens = draw_count(stream, history, after, waits, noise)
         else:
             opens = plan.opens(n, past.n if past.openings else None)
-            if len(after.held) != n - past.n:
+            if len(after.waiting) != n - past.n:
                 raise _foreign_sums(past, after)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
@@ -247,8 +247,8 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) ->
     epoch = len(past.segments[-1].nights) if past.segments else 0
     nights = len(private.survey), len(private.shells), len(private.means)
     # a secret number is not compared
-    waiting = len(private.held) if stream.plan.secret else past.waiting
-    if (len(private.held), *nights) != (waiting, len(past.survey), epoch, epoch):
+    waiting = len(private.waiting) if stream.plan.secret else past.waiting
+    if (len(private.waiting), *nights) != (waiting, len(past.survey), epoch, epoch):
         raise _foreign_sums(past, private)
 
 
@@ -281,7 +281,7 @@ def draw_openings(
     plan = stream.plan
     budget = plan.opening_budget(stream.manifold.dim)
     prepared = [
-        prepare(stream.records(after.held, night.n_so_far), stream.opening, rng=None)
+        prepare(stream.records(after.waiting, night.n_so_far), stream.opening, rng=None)
         for after in afters
     ]
     release = (

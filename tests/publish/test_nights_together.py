@@ -19,7 +19,7 @@ from pipeline.inference import combine, two_sample
 from pipeline.mean import FeasibleSet
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
-from pipeline.publish.several import read_given
+from pipeline.publish.several import open_document
 from tests.report.test_several_pages import text_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
@@ -120,7 +120,7 @@ def test_last_nights_are_compared_combined_and_matched(
     assert [row["n"] for row in json.loads(capsys.readouterr().out)["classes"]] == [90, 90]
     assert run("compare", north, wards / "release.json", *window, "--out", tmp_path, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    last = read_given(north, 1).document.classes
+    last = open_document(north, 1).document.classes
     pairs = zip(last, rows(wards / "release.json"), strict=True)
     assert [row["p_value"] for row in told["classes"]] == [
         two_sample(*both).p_value for both in pairs
@@ -161,7 +161,7 @@ def test_local_images_are_tested_with_the_window_that_is_named(
     assert max(one["p_value"] for one in json.loads(capsys.readouterr().out)["classes"]) < 1e-3
     assert run(*tokens, "--window", 1, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    entry = read_given(last, 1).document.classes[0]
+    entry = open_document(last, 1).document.classes[0]
     assert entry.n == 60
     assert min(one["p_value"] for one in told["classes"]) > 0.01
 

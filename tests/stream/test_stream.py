@@ -475,7 +475,7 @@ def test_nothing_is_said_before_the_opening() -> None:
     of = stream(opening=100.0)
     history, private = run(of, nights((9, 8)), Recorded())
     assert cumulative_mean(of, history) is None
-    assert len(private.held) == 17
+    assert len(private.waiting) == 17
     assert all(night.w is None and night.rhos == () for night in history)
     assert "17" not in repr(private)
 
@@ -568,7 +568,7 @@ def test_a_night_costs_no_more_after_ten_years() -> None:
     later, rows = history[1], 2990
     history += [replace(later, night=3 + i, epoch=None) for i in range(rows)]
     private = PrivateSums(
-        private.held,
+        private.waiting,
         *(
             np.repeat(kept, rows + 1, axis=0)
             for kept in (private.survey, private.shells, private.means)
@@ -609,9 +609,9 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
     (config,) = load_experiments(tmp_path / "short.toml", repetitions=4)
     rows = read_rows(run_experiment(Run(config, None, tmp_path / "out")))
     assert len(rows["night"]) == 8 * 4 * 3
-    held = rows["status"] == "held back"
+    waiting = rows["status"] == "held back"
     waits = np.isin(rows["series"], ["Stream", "Opening 60", "Opening 200", "Secret labels"])
-    np.testing.assert_array_equal(held, waits & (rows["night"] == 1))
+    np.testing.assert_array_equal(waiting, waits & (rows["night"] == 1))
     sizes = {name: rows["n"][rows["series"] == name].tolist() for name in set(rows["series"])}
     assert len({tuple(found) for found in sizes.values()}) == 1
     table = summarise(rows)
@@ -621,8 +621,8 @@ def test_the_experiment_shows_every_night_of_every_series(tmp_path: Path) -> Non
     assert found["Stream"] < 5 * found["One release"]
     assert 8 * found["Stream"] < found["Anew every night"]
     assert found["Stream"] < found["Average of nights"]
-    of_stream = (rows["series"] == "Stream") & ~held
-    streams = (waits | (rows["series"] == "Opening 10")) & ~held
+    of_stream = (rows["series"] == "Stream") & ~waiting
+    streams = (waits | (rows["series"] == "Opening 10")) & ~waiting
     later = rows["night"] > 1  # a first look may say nothing of its error
     np.testing.assert_array_equal(np.isfinite(rows["reach"])[later], streams[later])
     assert (rows["reach"][of_stream] <= 0.99).mean() > 0.5  # of 8, at 99 %: a false alarm in 10⁶

@@ -134,7 +134,7 @@ def aged(sums: Sums, nights: int) -> Sums:
         again = ([1] * (len(row) - 1) + [more] * (len(row) > 0) for row in rows)
         after.append(
             PrivateSums(
-                private.held,
+                private.waiting,
                 *map(partial(np.repeat, axis=0), rows, map(list, again)),
                 private.counts,
             )

@@ -95,6 +95,8 @@ GEOMETRY: Mapping[str, str] = {
 """The same of docstrings alone, which speak of geometry."""
 NAMES = {"name", "frame", "like", "of", "template", "content"}
 """Keys of declared pages whose values are names, not texts."""
+CLAIMED = ("says", "place", "ours", "why")
+"""Keys of the statements of an experiment whose values are texts."""
 QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
 """How a statement of SQL begins."""
 CODE = r"(?s)```.*?(```|\Z)|``[^`]*``|`[^`]*`|\b\w+ = \"[^\"]*\"|\w+=\S+"
@@ -232,7 +234,10 @@ def docstrings() -> Iterator[tuple[str, str]]:
 
 
 def test_declared_texts_are_plain() -> None:
-    """What pages say whatever they show: titles, captions, notes, and the words of Methods."""
+    """What pages say whatever they show: titles, captions, notes, and the words of Methods.
+
+    So are the titles, statements and differences of experiments.
+    """
     texts: dict[str, str] = {}
 
     def collect(where: str, value: object) -> None:
@@ -249,6 +254,10 @@ def test_declared_texts_are_plain() -> None:
 
     for name in ("report", "methods"):
         collect(name, tomllib.loads((ROOT / f"reports/{name}.toml").read_text(encoding="utf-8")))
+    for path in (ROOT / "pipeline/experiments").glob("*.toml"):
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        words = [[claim.get(key) for key in CLAIMED] for claim in fields.get("claims", ())]
+        collect(path.stem, [fields["title"], fields.get("open"), words])
     check(texts)
 
 

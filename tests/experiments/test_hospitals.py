@@ -49,7 +49,8 @@ def test_the_experiment_says_how_far_hospitals_are_off(run: Run) -> None:
     assert 1.0 < five / one < 1.1 * np.sqrt(5)  # the wider the noise, the narrower is the clip
     (found,) = load_runs(run.out)
     words = {verdict.says: verdict.why for verdict in verdicts(found)}
-    says = "the common mean of five hospitals errs by less than 1.3·√5 times as much as one release"
+    says = "the common mean of five hospitals has an error of less than 1.3·√5 times that of "
+    says += "one release"
     assert says in words
 
 

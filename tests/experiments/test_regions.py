@@ -53,7 +53,7 @@ def test_the_experiment_says_how_often_regions_are_right(tmp_path: Path) -> None
         assert 1.0 < ratio < 6.0
     (run,) = load_runs(tmp_path / "out")
     found = {verdict.says: verdict.word for verdict in verdicts(run)}
-    assert found["no region is offered"] == "Agrees"
+    assert found["no region is available"] == "Agrees"
     assert list(found.values()).count("Price") == 1
     assert "Not checked" not in found.values()
 
@@ -83,7 +83,7 @@ def test_secret_labels_are_measured_beside_public_ones(tmp_path: Path) -> None:
     assert rows["offered"][rows["n"] == 120].mean() > 0.9
     (run,) = load_runs(tmp_path / "out")
     words = {verdict.says: verdict.word for verdict in verdicts(run)}
-    assert words["no region is offered of a class of few images"] == "Agrees"
+    assert words["no region is available of a class of few images"] == "Agrees"
     for total, message in (("", "n = 0 needs total"), ("total = 100\n", "total is below n")):
         path.write_text(text.replace("total = 10000\n", total), encoding="utf-8")
         with pytest.raises(ConfigError, match=message):

@@ -3,7 +3,7 @@
 One experiment or several, one after the other, then the report of all. Every call of a step is a
 task; the mechanisms are a task for each class and mechanism. A task is never retried or cached: it
 may draw noise, and a download retries by itself. Prefect keeps what a task raises, so what is wrong
-with a file of images is not said here: the file may be named after a person. `covdp` says it.
+with a file of images is not shown here: the file may be named after a person. `covdp` says it.
 """
 
 import sys
@@ -119,7 +119,7 @@ def run(
     quick
         At most 10 repetitions.
     """
-    load_experiments(*(names or (str(MAIN),)), quick=quick)  # what is wrong is said at once
+    load_experiments(*(names or (str(MAIN),)), quick=quick)  # what is wrong is reported at once
     page = experiments(names, data_root, out, quick)
     tables = sorted((page.parent / "results").glob("*.parquet"))
     print(f"results  {tables[0] if len(tables) == 1 else tables[0].parent}")

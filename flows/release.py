@@ -91,7 +91,7 @@ def release(
 
 
 def _load(config: Path, out: Path, run_key: str | None) -> jobs.ReleaseJob:
-    """Return the release that `config` asks for; what is wrong with the file is not said here."""
+    """Return the release that `config` asks for; faults of the file are not reported here."""
     settings = None
     try:
         at = flow_run.scheduled_start_time

@@ -137,5 +137,5 @@ def printable(text: str, *, lines: bool = True) -> str:
     """
     if text.isprintable():
         return text
-    spaces = "\u00a0\n" if lines else "\u00a0"  # a space that breaks no line is a space
+    spaces = "\u00a0\n" if lines else "\u00a0"  # a no-break space is a space
     return "".join(x if x.isprintable() or x in spaces else ascii(x)[1:-1] for x in text)

@@ -340,14 +340,14 @@ def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamC
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Budgets that are shown, as multiples of the config's."""
 SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
-"""Units of a class, and new ones a night, that are shown where none are given."""
+"""Images or persons of a class, and new ones a night, that are shown where none are given."""
 Affords = Callable[[Budget], int]
 """How many releases at a charge an account pays for."""
 MOST_UNITS, MOST_NIGHTS = 10**12, 100_000
-"""Units of a class, in all and a night, and nights that are foreseen: as many as a document may
-have, and a stream."""
+"""Most images or persons of a class, in all and a night, and most nights, of a prediction: as many
+as a document may have, and a stream."""
 FACTOR, STEPS = 2.0, 12
-"""Budgets are looked for by this factor, so many times up or down: 2000 times in all."""
+"""Budgets are searched by this factor, so many times up or down: 2000 times in all."""
 DIGITS = 4
 """Digits of what is found, rounded up."""
 

@@ -84,7 +84,7 @@ def parse(
         return model.model_validate(dict(fields))
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    first = min(errors, key=lambda item: item["type"] != "extra_forbidden")  # it may hide another
+    first = min(errors, key=lambda item: item["type"] != "extra_forbidden")  # it may mask another
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         raise fault(f"{source}: key {place!r} is missing")

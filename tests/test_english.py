@@ -10,6 +10,7 @@ whole has no private words, but for the names that a section of numpydoc explain
 
 import ast
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -78,6 +79,7 @@ ALLOWED: Mapping[str, str] = {
     r"units? of (privacy|measurement)|privacy units?": "what is protected; what a number is in",
     r"(in|to) (the )?(\w+ )?units( of| after)?|units in the last place": "what a number is in",
     r"unit (vector|sphere|eigenvector|horizontal vector|speed|ball)s?": "of length 1",
+    r"unit roundoff": "of floats",
     r"systemd unit": "a file of systemd",
     r"command lines?|(real|straight|thin|dashed|curved) lines?": "a term; a line that is drawn",
     r"lines? or corners": "a term of images",
@@ -204,11 +206,14 @@ def files_of_code() -> list[Path]:
 
 
 def test_docstrings_are_plain() -> None:
-    """The first paragraph of everything public is short, and the whole has no private words."""
+    """The first paragraph of everything public is short, and nothing has private words.
+
+    Nor have docstrings of what is not public, sentences below constants, and comments.
+    """
     whole = dict(docstrings())
     allowed = {**ALLOWED, **GEOMETRY}
     check({where: text.split("\n\n")[0] for where, text in whole.items()}, allowed)
-    named = {where: re.sub(ENTRY, "code", text) for where, text in whole.items()}
+    named = {where: re.sub(ENTRY, "code", text) for where, text in {**whole, **remarks()}.items()}
     assert (private := list(private_words(named, allowed))) == [], "\n".join(private)
 
 
@@ -231,6 +236,22 @@ def docstrings() -> Iterator[tuple[str, str]]:
             name = getattr(node, "name", file.stem)
             if isinstance(node, kinds) and (name == "__init__" or not name.startswith("_")):
                 yield f"{file.relative_to(ROOT)} {name}", ast.get_docstring(node) or ""
+
+
+def remarks() -> dict[str, str]:
+    """Return the docstrings of all that is not public, those of constants, and all comments."""
+    found = {}
+    for file in files_of_code():
+        place = file.relative_to(ROOT)
+        for node in statements(file):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.startswith("_"):
+                found[f"{place} {node.name}:{node.lineno}"] = ast.get_docstring(node) or ""
+        with file.open("rb") as stream:
+            for token in tokenize.tokenize(stream.readline):
+                below = token.type == tokenize.STRING and token.start[1] == 0
+                if token.type == tokenize.COMMENT or below:
+                    found[f"{place}:{token.start[0]}"] = token.string
+    return found
 
 
 def test_declared_texts_are_plain() -> None:

@@ -68,7 +68,7 @@ End: TypeAlias = Sequence[float]
 ENDS: tuple[End, End] = ((9.1, 7.4, 7.4, 7.0, 1.6), (-5.5, -6.3, -6.3, -6.7, 1.6))
 """The two ends: on opposite sides of the other records, along Id and off it, at different
 distances. So what moves between them changes its bin in each histogram, and is clipped on opposite
-sides. They lie beyond most clips, but not far beyond: the vectors of records farther away are
+sides. They are beyond most clips, but not far beyond: the vectors of records farther away are
 shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in
@@ -76,7 +76,7 @@ more of the releases: where many images move it, more is shown by that."""
 TOGETHER = 1000
 """Transcripts that are drawn, or replayed, in one call."""
 SEARCH = 200
-"""Most ends that are tried for the dearest transcript."""
+"""Most ends that are tried for the most costly transcript."""
 LEAST_MOVE, LEAST_GAIN = 0.05, 1e-6
 """The search ends when its moves are as small as that; a gain by a smaller share is none."""
 DESCRIPTOR, SIDE = "oct5", 28
@@ -84,10 +84,10 @@ DESCRIPTOR, SIDE = "oct5", 28
 IMAGES = 5
 """Images of a person; the one who takes the place of another has three more."""
 OPENING = 2
-"""Units of the first night, which a stream opens with."""
+"""Records of the first night, which a stream opens with."""
 COUNTED = 60
-"""Units of the first night of a class that opens on it, where labels are secret: at μ = 2, half of
-them lie seven deviations of the noise of their count away."""
+"""Records of the first night of a class that opens on it, where labels are secret: at μ = 2, half
+of them are seven deviations of the noise of their count away."""
 
 
 class ReplayedSteps(NamedTuple):

@@ -102,7 +102,7 @@ Measure: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 """Limits p, q of the probabilities of events → what each event shows, elementwise."""
 
 _LEVELS = np.concatenate([np.geomspace(1e-4, 0.5, 60), 1.0 - np.geomspace(1e-4, 0.5, 60)])
-"""Quantiles of the scores at which the first half looks for its thresholds."""
+"""Quantiles of the scores among which the first half chooses its thresholds."""
 
 
 class Counts(NamedTuple):

@@ -171,7 +171,7 @@ class Case:
 def _stream(
     *sizes: int, place: int, share: float = SERIES_SHARE, mu: float = 2.0, **fields: Any
 ) -> AuditPlan:
-    """Return a stream with these units each night, one of whom, of the night `place`, is replaced.
+    """Return a stream of these records each night, one of which, of the night `place`, is replaced.
 
     The first night is 0.
     """
@@ -207,7 +207,7 @@ PLANS: Mapping[str, AuditPlan] = {
     "stream, opening": _stream(OPENING, 2, 2, place=0, share=0.004),
     "stream, two epochs": _stream(OPENING, 1, GROWTH * OPENING, 1, 1, 1, 1, place=1, share=0.006),
     "stream, person": _stream(OPENING, 2, 0, 2, place=1, person=True),
-    # the nights are begun at once, but for the first, which holds its unit back
+    # the nights are begun at once, but for the first, which holds its record back
     "stream, overlapping": _stream(*(1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
     "stream, labels": _label_streams(
         (attacks.COUNTED, 0, 0), (attacks.COUNTED, 0, 0), place=1, share=0.003

@@ -229,7 +229,7 @@ def run_audit(
         When the folder cannot be written, before anything is drawn.
     """
     cases = [*all_cases(mechanism), *(CONTROLS if controls else ())]
-    calls = _calls(cases, trials, seed)[::-1]  # the dearest first
+    calls = _calls(cases, trials, seed)[::-1]  # the most costly first
     root = Path.cwd() / "covdp-output"
     path = make_folder((out or root) / "audit") / "audit.parquet"
     groups = dict[str, tuple[AuditFinding, ...]]()

@@ -2,7 +2,7 @@
 
 **Ctrl-C and SIGTERM** are one line, and the process is gone, whatever it does. A handler that
 raised would be at the mercy of whatever runs: an import that swallows it, a pool that waits for its
-threads. And a handler is called between two lines of the main thread, which a long call keeps
+threads. And a handler is called between two statements of the main thread, which a long call keeps
 waiting: so the work has a thread of its own, and the main thread only waits. Nothing is asked here,
 and nothing needs to be: tables and documents take their place whole, a release that was paid is not
 paid again, and what this process started ends with it.
@@ -31,7 +31,7 @@ from pipeline.progress import is_verbose
 Result = TypeVar("Result")
 
 UNFORESEEN = 70
-"""Exit code of what nobody foresaw (EX_SOFTWARE of sysexits.h)."""
+"""Exit code of an unexpected error (EX_SOFTWARE of sysexits.h)."""
 PRIVATE = ("release", "serve")
 """Commands over private images whose output stays in logs: nothing of a failure is shown."""
 NAMES = ("file", "path", "config", "folder", "dataset", "document", "first")
@@ -40,7 +40,7 @@ WORDS = {
     signal.SIGINT: b"covdp: interrupted; the same command starts it again\n",
     signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
 }
-"""What is said of a signal."""
+"""Message about a signal."""
 
 
 def main(tokens: list[str] | None = None) -> int:
@@ -94,9 +94,9 @@ def _run(tokens: list[str] | None) -> int:
 
 
 def _report(error: BaseException, tokens: Sequence[str]) -> None:
-    """Say on one line what nobody foresaw, over which file and where; `--verbose` says all of it.
+    """Report an unexpected error in one sentence, its file and place; `--verbose` prints all of it.
 
-    Of a command over private images nothing is said of it, in a traceback neither: what failed may
+    Of a command over private images nothing is printed, nor a traceback: what failed may
     depend on an image.
     """
     if next((token for token in tokens if not token.startswith("-")), "") in PRIVATE:
@@ -117,7 +117,7 @@ def _report(error: BaseException, tokens: Sequence[str]) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Return the last line of covdp that an error went through, and the file it was about."""
+    """Return the last statement of covdp that an error went through, and the file it was about."""
     root = Path(__file__).parents[2]
     place, file = "", None
     for frame, line in traceback.walk_tb(error.__traceback__):

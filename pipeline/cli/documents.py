@@ -310,7 +310,7 @@ def _together(
 ) -> tuple["Together", dict[str, Path]]:
     """Return what is found of each class that all documents have, and its page where one is wanted.
 
-    What makes it doubtful is said on standard error; exit codes are for what fails.
+    What makes it doubtful goes to standard error; exit codes are for what fails.
     """
     from pipeline.publish.document import computed
     from pipeline.publish.several import read_several

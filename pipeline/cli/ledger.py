@@ -281,7 +281,7 @@ def history_table(
 
 
 def _what(entry: HistoryLine, digits: int) -> str:
-    """Return a line of the history in words."""
+    """Return an entry of the history in words."""
     if entry.cost is None or entry.kind != "charge":
         return entry.text
     symbol = letter(entry.cost.name)

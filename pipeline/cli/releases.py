@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pipeline.publish import ReleaseConfig
 
 DIGITS = 30
-"""Of a number of units; what is too large is said with it."""
+"""Digits of a number of images or persons; what is too large is printed with them."""
 LONGEST_SLEEP = 30.0
 """Seconds: clocks are set, and a machine that slept wakes in the middle."""
 NOTIFY_SECONDS = 60.0
@@ -427,7 +427,7 @@ def serve(
             print(f"{planned}  {release_night(job)}", flush=True)
         except CovdpError as error:
             line = f"{planned}  {one_line(error)}"
-            ends = isinstance(error, BudgetError)  # which is said when serving ends
+            ends = isinstance(error, BudgetError)  # which is reported when serving ends
             if not ends:
                 print(f"covdp: {line}", file=sys.stderr, flush=True)
             notify_failure(line, command)

@@ -25,7 +25,7 @@ OTHERS = (
 )  # fmt: skip
 
 IMAGES = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
-"""Ends of names of image files, of any kind: none is passed by in silence."""
+"""Ends of names of image files, of any kind: none is skipped without a message."""
 
 OTHER = "is a folder, or has no suffix, or is of a format that the card does not name"
 """Why a file that may be an image is none of a card's."""
@@ -253,7 +253,7 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
 def _passed(
     card: PatternCard, path: Path, label: int, entries: Sequence[listing.FileEntry]
 ) -> list[listing.Fault]:
-    """Return what is said of files of a class that are not read, though they may be images."""
+    """Return the message on files of a class that are not read, though they may be images."""
     error = DatasetError(
         f"{path}: class '{card.classes[label]}' has {len(entries)} image(s) of a format that the "
         f"card does not name (it names {', '.join(card.ends)}), or files without a suffix, or "
@@ -267,8 +267,8 @@ def _passed(
 class _Folder:
     """The folder of a dataset, whose files are sorted by its card.
 
-    Counted are, by split and class, files that the list `skip` names, and kept those that would be
-    `passed` by, though they may be images.
+    Counted are, by split and class, files that the list `skip` names, and listed those that would
+    be `passed` by, though they may be images.
     """
 
     card: PatternCard

@@ -139,7 +139,7 @@ def data_root(root: Path | str | None = None) -> Path:
 
 
 Obtain: TypeAlias = Callable[..., Path]
-"""``obtain(url, target, md5, most=…)``: `obtain`, told already how a server is asked."""
+"""``obtain(url, target, md5, most=…)``: `obtain`, for one way of asking a server."""
 
 
 def find_own(name: str, target: Path, root: Path) -> Path:

@@ -332,7 +332,7 @@ def _is_mask(kind: str, folder: Path, name: str) -> bool:
 
     try:
         return is_segmentation(folder / name)
-    except ImageError:  # said when it is looked at
+    except ImageError:  # reported when it is opened
         return False
 
 
@@ -713,7 +713,7 @@ def _column(table: Path, file: str, column: str | None) -> dict[str, str] | None
     """Return what a column of a table says of each file, which the column `file` names."""
     if column is None:
         return None
-    faults: Faults = []  # said when the card is read
+    faults: Faults = []  # reported when the card is read
     rows = read_columns(table, {"file": file, "value": column}, faults)
     return {row["file"]: row["value"] for _, row in rows}
 

@@ -427,7 +427,7 @@ PACKED = 64
 """Paths that are packed together: to look one up, so many are unpacked."""
 
 DEEPEST = 100
-"""Folders that may lie in one another below a dataset's; a path ends at 4,096 bytes."""
+"""Folders that may be nested below a dataset's; a path ends at 4,096 bytes."""
 
 RUN = 1 << 16
 """Names of one folder that are sorted at a time: of more, sorted runs are packed, then merged."""
@@ -534,7 +534,7 @@ def follower(root: Path) -> Callable[[str], str]:
 
 
 class _Search(NamedTuple):
-    """What is looked for, in which root, and who is told of what cannot be used."""
+    """What is searched for, in which root, and who gets what cannot be used."""
 
     pattern: Pattern
     root: str

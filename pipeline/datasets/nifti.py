@@ -39,7 +39,7 @@ RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
 
 VOXEL_TOLERANCE = 0.05
-"""By how much, in voxels or pixels, a mask may lie beside its image, at its corners: headers are
+"""By how much, in voxels or pixels, a mask may be off its image, at its corners: headers are
 rounded."""
 
 BLOCK = 1 << 28
@@ -266,7 +266,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
 
 
 KEPT = 8
-"""Masks that are kept, a bit a voxel: to read one slice all of a file is unpacked."""
+"""Masks that are cached, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
 def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> Iterator[ImageArray]:

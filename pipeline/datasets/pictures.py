@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Values: TypeAlias = NDArray[np.float64]
 
 PERCENTILES = (1.0, 99.0)
-"""What becomes 0 and 255 under ``window = "image"``; between two order statistics on a line, as
+"""What becomes 0 and 255 under ``window = "image"``; between two order statistics linearly, as
 `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
 
 PIECE = 1 << 22

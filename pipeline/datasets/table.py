@@ -89,7 +89,7 @@ def read_columns(
 
 
 TableRows: TypeAlias = Iterator[tuple[str, Sequence[Any]]]
-"""Which line or row each is, and its values."""
+"""The number of each row, and its values."""
 
 
 @contextmanager
@@ -331,7 +331,7 @@ def _code(name: str, codes: Mapping[str, int], what: str) -> int:
 
 
 def _day(text: str, where: str) -> date:
-    """Return a day, of which a time may be said too."""
+    """Return a day, which may have a time, too."""
     try:
         return datetime.fromisoformat(text).date()
     except ValueError as error:

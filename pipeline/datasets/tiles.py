@@ -22,7 +22,7 @@ PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
 
 CONTRAST = 8
-"""A tile is kept when its intensities span at least this much: no tile of plain background."""
+"""A tile is used when its intensities span at least this much: no tile of plain background."""
 
 
 class TilesCard(Card):

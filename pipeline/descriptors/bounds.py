@@ -231,7 +231,7 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covarian
     metric's (`Covariances.rounding`).
 
     An entry of a Gaussian embedding is rounded at most 8 times more, each by u·√(R_aa·R_bb): there
-    the 4 is 12, and e is seen beside `Covariances.floor` in the place of η.
+    the 4 is 12, and e is compared with `Covariances.floor` in the place of η.
     """
     eta, largest = facts.eta, math.fsum(facts.variances) + spec.k * facts.eta
     steps = 12 if facts.means else 4

@@ -74,7 +74,7 @@ def _grid_units(height: int, width: int) -> tuple[float, ...]:
 
 
 def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
-    first, second = 1020e4, 8160e4  # the luminance is kept in steps of 10⁻⁴
+    first, second = 1020e4, 8160e4  # the luminance is stored in steps of 10⁻⁴
     return (width - 1, height - 1, 255, 255, 255, first, first, second, second, first, 1)
 
 

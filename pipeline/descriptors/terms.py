@@ -28,7 +28,7 @@ LUMINANCE = {"R": 0.2125, "G": 0.7154, "B": 0.0721}
 GRAYS = 255.0
 """Gray levels from black to white."""
 GRAYS_A_UNIT = 32.0
-"""Gray levels that are one unit on the scale of a mean: ln 10 of these, 74 levels to both sides, is
+"""Gray levels that are 1 on the scale of a mean: ln 10 of these, 74 levels to both sides, is
 a band that says nothing (`readings.WIDEST`)."""
 
 

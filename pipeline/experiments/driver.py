@@ -91,7 +91,7 @@ UNITS = {
     "images in groups": Unit(_each, group=True),
     "images": Unit(_each, protects=False),
 }
-"""What `records` of a series may be; where the unit is the image, records are images."""
+"""What `records` of a series may be; where the privacy unit is the image, records are images."""
 
 
 class Setting(NamedTuple):

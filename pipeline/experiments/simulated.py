@@ -30,9 +30,9 @@ from pipeline.mean.public_model import center_of
 from pipeline.mechanisms.radial import directions
 
 SPREAD = 0.035
-"""Size of a deformation: most records lie within 0.1 of the template."""
+"""Size of a deformation: most records are within 0.1 of the template."""
 TURN = 0.35
-"""Largest angle, in radians, by which a record lies turned."""
+"""Largest angle, in radians, by which a record is turned."""
 
 
 def template(landmarks: int) -> NDArray[Any]:

@@ -26,7 +26,7 @@ SIZES: Mapping[str, Axis] = {
     "k": Axis("size k of the k × k matrices", linear=True),
     "night": Axis("night"),
 }
-"""The columns that may lie along x, beside the budget."""
+"""The columns that may be the x axis, beside the budget."""
 
 MEASURED: Mapping[str, Axis] = {
     "seconds": Axis("time of a draw", seconds=True),
@@ -36,7 +36,7 @@ MEASURED: Mapping[str, Axis] = {
 }
 """What may go up, beside the error."""
 GROWING = ("n", "night")
-"""Where they lie along x, the number of records is another at each point."""
+"""Where they are the x axis, the number of records is another at each point."""
 CONFIDENCE = 0.95
 """Of every band that is drawn."""
 FOOT = 1 / 20

@@ -92,7 +92,7 @@ def _correlation(value: float) -> str:
 
 
 def _deviation(value: float) -> str:
-    """Return a standard deviation with two significant digits, zeros kept."""
+    """Return a standard deviation with two significant digits, zeros included."""
     plain = 1e-3 <= value < 99.5
     return f"{value:#.2g}".removesuffix(".") if plain else number(value)
 
@@ -177,7 +177,7 @@ def _luminance(colour: tuple[int, ...]) -> float:
 
 
 def _explained(features: Sequence[str]) -> str:
-    """Say what the features are, those that are alike together."""
+    """Say what the features are, similar ones together."""
     from pipeline.descriptors import DESCRIPTORS  # loads compiled code
 
     kinds = DESCRIPTORS.values()

@@ -76,7 +76,7 @@ MARGIN = 20
 ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">')
 """How the first tag of a picture ends."""
 TIED = re.compile(r" (?=[=≈±×] ?[\d(]|[%°])|(?<=[=≈±×]) (?=[\d(])|(?<=\d) (?=(µs|ms|s|MB|GiB)\b)")
-"""Blanks at which no line is to break."""
+"""Blanks at which no title is to break."""
 NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 
 
@@ -319,7 +319,7 @@ FEW = 7
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
 LONG = 36
-"""Letters of a title that still fit beside a panel; a longer one stands on two lines."""
+"""Letters of a title that still fit beside a panel; a longer one has two rows."""
 
 
 class Axis(NamedTuple):
@@ -375,7 +375,7 @@ def down(field: str, names: Sequence[str], letters: int) -> Any:
 
 
 def _lines(title: str) -> str | list[str]:
-    """Return a title, on two lines where it is long: broken before its last "to the"."""
+    """Return a title, in two rows where it is long: broken before its last "to the"."""
     head, separator, tail = title.rpartition(" to the ")
     return [head, f"to the {tail}"] if separator and len(title) > LONG else title
 

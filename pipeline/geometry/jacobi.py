@@ -212,7 +212,7 @@ def _seen_from(lower: FloatArray, point: FloatArray, columns: FloatArray) -> Non
 
 @compiled
 def _log_eig(columns: FloatArray, values: FloatArray) -> None:
-    """Make orthogonal rows, of squared norms `values`, unit ones, and of `values` logarithms."""
+    """Normalise orthogonal rows of squared norms `values`, and take logarithms of `values`."""
     for j in range(len(values)):
         inverse = 1.0 / math.sqrt(values[j])
         for i in range(len(values)):

@@ -62,7 +62,7 @@ class Manifold(Protocol):
     """
 
     def __hash__(self) -> int:
-        """Let what follows from a manifold be kept by it."""
+        """Let what follows from a manifold be cached by it."""
 
     @property
     def name(self) -> str:

@@ -55,9 +55,9 @@ SPREAD_EDGE = 1.0
 direction is noise as large as the records' own variance. Of `oct5` that is so from n·μ of about
 10,000 on."""
 LOG_BETA = (-20.0, 5.0)
-"""Where ln β is looked for."""
+"""Where ln β is searched."""
 GRID = 51
-"""Values of ln β that are tried first, half a unit apart."""
+"""Values of ln β that are tried first, ½ apart."""
 
 
 class HarmonisedSite(NamedTuple):

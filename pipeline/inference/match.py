@@ -251,7 +251,7 @@ def _too_few(moments: NoisyMoments, many: int) -> str:
 
 
 def _is_window(entry: Entry) -> bool:
-    """Return whether a mean is of fewer units than the one epoch that they are of."""
+    """Return whether a mean is of fewer records than the one epoch that they are of."""
     if not isinstance(entry, StreamEntry) or entry.certainty is None:
         return False
     return len(entry.certainty.parts) == 1 and entry.n < entry.noisy_moments.n

@@ -20,7 +20,7 @@ from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StreamEntry
 """What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of
-a night: then the mean of all units of the stream so far."""
+a night: then the mean of all records of the stream so far."""
 Released: TypeAlias = Entry | Mapping[str, Any]
 """The same, or the entry as JSON gave it."""
 
@@ -197,10 +197,10 @@ def _class_coordinates(
 
 
 def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
-    """Return the mean of all units of a stream so far; its manifold is flat.
+    """Return the mean of all records of a stream so far; its manifold is flat.
 
     What scatter adds, Σ̂/n, is what the error against the population has more than that against
-    these units (``confidence.py``).
+    these records (``confidence.py``).
     """
     certainty, place = night.certainty, night.place - base
     assert certainty is not None

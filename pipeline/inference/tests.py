@@ -76,7 +76,7 @@ from pipeline.stream.history import EpochHistory, epoch_moments
 LEVEL = 0.95
 """Confidence of the region of a difference."""
 ALPHA, POWER = 0.05, 0.8
-"""Level, and how often a difference is found, of what is called the least that is told."""
+"""Level, and how often a difference is found, of the least difference that is called detectable."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ NOTHING, LARGE, COMPARISONS, SMALL = 0, 1, 2, 3
 """Uses, each with all before it."""
 SHARES = {LARGE: 1.0, COMPARISONS: 0.25, SMALL: 0.05}
 """Largest error with which a mean has a use, as a share of a usual difference: where a region is
-offered; else half of that of `LARGE`, and no other use."""
+available; else half of that of `LARGE`, and no other use."""
 ROOM = 1.25
 """How much more than a region needs is asked for where a mean is not usable."""
 

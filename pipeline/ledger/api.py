@@ -141,7 +141,7 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
 
 
 def _check_results(connection: Connection, state: State) -> None:
-    """Raise `LedgerError` unless there is a result for every commit and for nothing else."""
+    """Raise `LedgerError` unless there is a result for every commit and no other."""
     stored = set(connection.exec_driver_sql("SELECT identity FROM covdp_results").scalars().all())
     identities = {row.identity for row, _ in state.committed()}
     if stored != identities:

@@ -50,7 +50,7 @@ CLAIMS = sa.Table(
     TABLES,
     # row of the stream's charge
     sa.Column("scope", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("unit", sa.LargeBinary, primary_key=True),  # HMAC of what the unit is known by
+    sa.Column("unit", sa.LargeBinary, primary_key=True),  # HMAC of the digest of an image or person
     sa.Column("night", sa.Integer, nullable=False),  # row of the night in the journal
     sa.Column("label", sa.Text, nullable=False),  # its class
     sa.Column("mac", sa.LargeBinary, nullable=False),  # HMAC of all these
@@ -243,7 +243,7 @@ def _connect(database: Database) -> Any:
 
 @contextmanager
 def _deadline(database: Database, raw: Any) -> Iterator[None]:
-    """Cut the line to a server that has been silent for twice the timeout, so that waiting ends."""
+    """Close the connection to a server that has been silent for twice the timeout."""
     if database.file:
         yield
         return

@@ -148,7 +148,7 @@ def _end(sealed: object, count: int) -> str:
 MARKERS = "COVDP_MARKERS"
 """Environment variable: the folder of the markers of ledgers in PostgreSQL."""
 MARKER_BYTES = 18 + 1 + 64 + 1
-"""Most bytes of a marker: number, blank, mac, end of line."""
+"""Most bytes of a marker: number, blank, mac, line break."""
 
 
 class Marker(NamedTuple):

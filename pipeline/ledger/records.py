@@ -587,7 +587,7 @@ def _spelt(name: str) -> str:
 
 
 def _plain(letter: str) -> bool:
-    """Return whether a character is ASCII, or a letter or mark that stands for nothing else."""
+    """Return whether a character is ASCII, or a letter or mark with no other meaning."""
     if letter.isascii():
         return True
     kind = unicodedata.category(letter)[0]

@@ -95,9 +95,9 @@ from pipeline.privacy.composition import fits
 from pipeline.privacy.definitions import Budget, check_count
 
 BYTES = 16
-"""Of the digest of a unit: two of 10⁹ have the same with probability 10⁻²¹."""
+"""Of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""
 AT_ONCE = 10_000
-"""Units looked up in one statement; databases limit how many parameters one takes."""
+"""Privacy units read in one statement; databases limit how many parameters one takes."""
 CHECKED = 4096
 """Claims that a new night verifies at least, as far as there are so many."""
 
@@ -525,7 +525,7 @@ def _again(
     offered: Mapping[bytes, str],
     entered: Mapping[bytes, tuple[int, str]],
 ) -> NightReservation:
-    """Return a night that was reserved before, for the units that it claimed and no others."""
+    """Return a night that was reserved before, for the privacy units that it claimed, no others."""
     (claimed,) = claims_of(tx, opened.scope, [night])
     if any(offered.get(unit) != label for unit, label in claimed.items()):
         raise LedgerError(

@@ -180,7 +180,7 @@ def _least(
         best, below, above = np.inf, belows[r], aboves[r]
         out[r, 1] = 1
         for i in range(len(cuts) - 1):
-            if below[i] >= best:  # the higher the cut, the more lies below it
+            if below[i] >= best:  # the higher the cut, the more is below it
                 break
             for j in range(i + 1, len(cuts)):
                 width = (sigmas[r] * (cuts[j] - cuts[i] + prices[r])) ** 2

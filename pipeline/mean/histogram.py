@@ -200,7 +200,7 @@ def estimate(
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
     lowest = tuning.LOWEST_LEVEL * noise.min(axis=-1)
     rungs = np.array([_rungs(value) for value in lowest.tolist()])
-    for many in set(rungs.tolist()):  # moves are alike where the number of levels is
+    for many in set(rungs.tolist()):  # moves are equal where the number of levels is
         alike, moves = np.flatnonzero(rungs == many), _moves(many, chain)
         levels = _levels(lowest[alike], many)
         for part, first in parts:

@@ -176,7 +176,7 @@ mechanism."""
 SERIES_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
     "adaptive": partial(_adaptive, moment=False)
 }
-"""The same by what a series names as its footpoint: only the error of its means is kept."""
+"""The same by what a series names as its footpoint: only the error of its means is stored."""
 
 
 def choose_plan(plan: Plan | str, definition: str) -> Plan:

@@ -40,7 +40,7 @@ class Domain(Protocol):
     """The public bound on the records of a class, in the distance of one manifold."""
 
     def __hash__(self) -> int:
-        """Let what follows from a domain be kept by it."""
+        """Let what follows from a domain be cached by it."""
 
     @property
     def manifold(self) -> str:
@@ -263,7 +263,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
 
 
 def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifold) -> Prior:
-    """Return the prior of descriptors: features of typical variances and correlations, line Id/√k.
+    """Return the prior of descriptors: features of typical variances and correlations, axis Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
     half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It is

@@ -320,7 +320,7 @@ def _counts(
 def _end(records: Records, points: Point, moved: FloatArray) -> Point:
     """Return where steps from points end, in the region.
 
-    Noise far wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
+    Noise much wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
     they are not taken. Released values alone decide.
     """
     try:
@@ -344,10 +344,10 @@ def _means(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observe the means of clipped records, or of all where nothing is clipped.
 
-    The second moment goes with them where anything reads it. Return what is seen, in coordinates at
-    the private centres, the covariances of its errors, and ρ; keep the axes of the next round, and
-    with secret labels the count so far. These clip all records: the whole region has vectors of
-    norm 1 (``clip.py``), where a move between classes has room for √(3/8).
+    The second moment goes with them where anything reads it. Return what is observed, in
+    coordinates at the private centres, the covariances of its errors, and ρ; keep the axes of the
+    next round, and with secret labels the count so far. These clip all records: the whole region
+    has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
     records, size, count = source.survey.records, source.size, source.class_size
     d, last = records.space.dim, source.last(step)

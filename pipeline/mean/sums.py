@@ -175,7 +175,7 @@ FEW = 2**12
 UNIT = 2.0**-53
 """u, the unit roundoff of double precision."""
 PER_UNIT = 2**40
-"""Points of the lattice in a unit."""
+"""Points of the lattice in 1."""
 BLOCK = 2**20
 """Most records that are summed in 64 bits."""
 HALF = 20
@@ -503,9 +503,9 @@ def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
 PER_WEIGHT = 2**60
 """Weights are whole multiples of 1 over this."""
 OFF_DIAGONAL = 2 * PER_WEIGHT - 2 * PER_WEIGHT // 2**30
-"""√2·λ over the unit: what an entry off the diagonal is weighed with in the pair."""
+"""√2·λ·2⁶⁰: what an entry off the diagonal is weighed with in the pair."""
 DIAGONAL = math.isqrt(OFF_DIAGONAL**2 // 2)
-"""λ over the unit, from below."""
+"""λ·2⁶⁰, from below."""
 FACTOR = DIAGONAL / PER_WEIGHT
 """λ."""
 LAMBDA = FACTOR, float(DIAGONAL - int(FACTOR * PER_WEIGHT)) / PER_WEIGHT

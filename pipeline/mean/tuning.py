@@ -52,7 +52,8 @@ BALL_PRIOR_SD = 2.0
 PRIOR_SD_LINE = 2.0
 """Standard deviation of the mean along the contrast axis, in steps of the prior.
 
-On `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1: a surer prior errs less where it is right.
+On `tiles` it is 4, on PneumoniaMNIST and BreastMNIST 1: a surer prior has a smaller error where
+it is right.
 """
 
 LINE_RATIO = 1.8
@@ -66,25 +67,25 @@ SHELL_RATIO = 1.35
 RADIUS_RATIO = 1.1
 """Ratio of neighbouring radii that are weighed against each other: accuracy against time."""
 FAR_RATIO = 14.0
-"""Records this many times `Prior.least` off the contrast axis are counted apart as far.
+"""Records this many times `Prior.least` off the contrast axis are counted apart as outliers.
 
-The nearer that is, the surer far records are found, and the less the bins of the contrast axis
+The nearer that is, the surer outliers are found, and the less the bins of the contrast axis
 hold.
 """
 STABLE_RATIO = 2.0
-"""Far shells this many times as far out as their centre has moved hold about the same records.
+"""Outer shells this many times as far from their centre as it has moved hold the same records.
 
 The less is asked, the longer the survey's counts are of use, and the oftener they mislead.
 """
 CUTS_PER_STEP = 4
 """Places in a step along the contrast axis where an interval may end: accuracy against time."""
 LINE_WEIGHT = 2.0
-"""Length along the contrast axis that counts as one off it in the size of far records."""
+"""Length along the contrast axis that counts as one off it in the size of outliers."""
 
 LOWEST_LEVEL = 0.3
 """Lowest level of a share, in units of the least noise.
 
-Below the noise: several bins of few records each move the mean, though none is seen by itself.
+Below the noise: several bins of few records each move the mean, though none is visible by itself.
 """
 LEVEL_RATIO = 1.5
 """Ratio of neighbouring levels: accuracy against time."""
@@ -139,7 +140,7 @@ SHELL_PRIOR = HmmPrior(
 )
 """Outwards from the centre; there they fill with 0 to 0.09 and empty with 0.15 to 0.18.
 
-`p_fill` is held small: far shells are many and nearly always empty, and one that noise alone seems
+`p_fill` is small: outer shells are many and nearly always empty, and one that noise alone seems
 to fill makes the clip as wide as the region.
 """
 DISAGREEMENT_SD = 4.0

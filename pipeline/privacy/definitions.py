@@ -49,7 +49,7 @@ def _show(value: float) -> str:
 
 
 class _Definition:
-    """What all definitions share: fields are checked and kept as floats, and shown by `form`."""
+    """What all definitions share: fields are checked and stored as floats, and shown by `form`."""
 
     title: ClassVar[str]
     form: ClassVar[str]

@@ -34,7 +34,7 @@ from pipeline.errors import PrivacyError
 def _near(x: Fraction, power: int) -> float:
     """Return x^(1/power), power 1 or 2, rounded: exact at every v^power, and monotone in x."""
     half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
-    scaled = x / Fraction(4) ** half  # lies in [1/4, 8), so no overflow on the way
+    scaled = x / Fraction(4) ** half  # is in [1/4, 8), so no overflow on the way
     try:
         return math.ldexp(math.sqrt(scaled), half) if power == 2 else float(x)
     except OverflowError:

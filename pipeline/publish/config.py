@@ -251,7 +251,7 @@ class ReleaseConfig(Record):
         return self
 
     def _check_stream(self, stream: StreamConfig) -> None:
-        """Refuse what no stream can be told."""
+        """Refuse keys that no stream has."""
         if self.mechanism not in RELEASE_PLANS or self.shares is not None:
             raise ConfigError(
                 "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
@@ -347,7 +347,7 @@ NO_KEYS = {
     "classes_per_person": "classes_per_person belongs to the card, beside `unit`; leave it out",
     "seed": "a release takes no seed, for whoever knows it can take the noise away; leave it out",
 }
-"""What is said of keys that other files have, and that of a release has not."""
+"""Messages on keys that other files have, and that of a release has not."""
 
 
 def load_release(

@@ -52,7 +52,7 @@ from pipeline.stream.history import EpochHistory, _cumulative_mean, split_epochs
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
-"""`readings.WIDEST` of windows: those of few nights are mostly noise, and would hide the rest."""
+"""`readings.WIDEST` of windows: those of few nights are mostly noise, and would mask the rest."""
 NONE = Mean(None, None)
 """What terms are read of where a mean is not usable."""
 SHOWN = 400
@@ -352,7 +352,7 @@ def stated_biases(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> Flo
 
 
 def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
-    """Return what clipping may do to the mean of all epochs, by their shares of the units."""
+    """Return what clipping may do to the mean of all epochs, by their shares of the records."""
     shares = np.array([part.n for part in past.segments], dtype=np.float64)
     shares /= max(float(shares.sum()), 1.0)
     biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in past.segments]

@@ -38,7 +38,7 @@ from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 from pipeline.store import FileFault, check, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
-"""What is said first, wherever it is shown."""
+"""The first sentence, wherever it is shown."""
 CHUNK = 256
 """Images that are described at a time."""
 

@@ -631,7 +631,7 @@ def make_night(
 
 
 def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
-    """Return what is said of a class."""
+    """Return the entry of a class."""
     stream, night, budget = history.stream, history.nights[-1], public.config.cost
     past = split_epochs(stream, history.nights)
     estimate = cumulative_mean(stream, history.nights)
@@ -700,7 +700,7 @@ def _statement(
     reservation: NightReservation,
     classes: Sequence[ClassHistory],
 ) -> list[tuple[str, str]]:
-    """Return titles and texts: what one unit pays, for how long, and what everybody may know."""
+    """Return titles and texts: what an image or person pays, for how long, and what is public."""
     config, unit = public.config, public.config.unit
     last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - reservation.night

@@ -40,7 +40,7 @@ of 100 draws on `tiles`, PneumoniaMNIST and BreastMNIST in three metrics, and on
 and middle slices of AdrenalMNIST3D in the log-Euclidean one. In log-Cholesky up to 30 of 100 draws
 have no band. Left out: the smaller class of AdrenalMNIST3D at n·μ = 52, which mostly has none."""
 ALONG = 0.25
-"""Share of a predicted squared error that is taken to lie along the contrast axis.
+"""Share of a predicted squared error that is taken to be along the contrast axis.
 
 By hand: of `oct5` and `grid9` on PneumoniaMNIST and BreastMNIST it is 0.01 to 0.24.
 """
@@ -184,9 +184,9 @@ def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArra
 def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
     """Return the covariance of an error of which only the size is known.
 
-    One draw of noise is alike in all directions. Of an adaptive mean `ALONG` of the square is given
-    to the contrast axis; the rest, all of it, has the public shape of the noise off the contrast
-    axis.
+    One draw of noise has one law in all directions. Of an adaptive mean `ALONG` of the square is
+    given to the contrast axis; the rest, all of it, has the public shape of the noise off the
+    contrast axis.
     """
     error, dim = row.predicted_error, len(axes.to_axes)
     if error is None:

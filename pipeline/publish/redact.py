@@ -120,7 +120,7 @@ def _descriptor_into_nothing() -> Iterator[None]:
     try:
         yield
     finally:
-        _flush()  # what is still held back was said inside
+        _flush()  # what is still held back was printed inside
         if original is None:
             os.close(STDERR)
         else:

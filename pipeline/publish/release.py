@@ -341,10 +341,10 @@ def _read(
 
 
 def _contents(ledger: Ledger, stored: StoredImages, public: Public) -> dict[str, str]:
-    """Return digests of the units, in whatever order: of each class, or of all of them together.
+    """Return digests of the records, in whatever order: of each class, or of all of them together.
 
     With secret labels nothing that the ledger refuses may depend on them, such as two classes that
-    are alike: it knows the units without their classes, and all that a release is of.
+    are equal: it knows the records without their classes, and all that a release is of.
     """
     of_class = {
         f"{label} {name}": ledger.digest(stored.contents(label))

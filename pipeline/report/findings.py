@@ -48,7 +48,7 @@ Claim = Mapping[str, Any]
 RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
 NOMINAL = RATE / 100
-"""The same, as a t-test on skewed errors must be told it."""
+"""The same, for a t-test on skewed errors."""
 STATED = f"a wrong decision has probability at most {100 * RATE:g} %"
 
 
@@ -254,7 +254,7 @@ def _pairs(table: Table, testable: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
-"""What the paper finds slow takes less time here than there, so it is no longer as far behind."""
+"""What the paper finds slow takes less time here than there, so it is closer to the others."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 PRICE = "Price"
 """What is measured and shown, and promised by nobody."""
@@ -282,7 +282,7 @@ RARE = 0.0228
 LEVEL = 0.05
 """Level of the tests whose power is claimed."""
 CONFIDENCE = 0.95
-"""Of the regions that are said to hold a mean."""
+"""Of the regions that hold a mean by their confidence."""
 
 
 class ClaimVerdict(NamedTuple):
@@ -497,7 +497,7 @@ class CellVerdict(NamedTuple):
 
 
 Judge: TypeAlias = Callable[[float, Table], CellVerdict | None]
-"""What a claim of some size comes to in a cell; None where too little was offered."""
+"""What a claim of some size comes to in a cell; None where too few regions are available."""
 
 
 def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:

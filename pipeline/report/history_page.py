@@ -104,7 +104,7 @@ def history_page(history: History, texts: Declaration) -> PageFrame:
 
 
 def _methods(series: Sequence[Series]) -> Methods:
-    """Return what a paper says of all releases: of those alike but for run and sizes, the last."""
+    """Return what a paper says of all releases: of those equal but for run and sizes, the last."""
     alike: dict[str, list[Document]] = {}
     for document in (run.document for item in series for run in item.runs):
         key = document.settings.model_dump_json(exclude={"run_key", "classes", "total"})
@@ -226,7 +226,7 @@ def windows(series: Series, *, caption: str) -> Figure | None:
 
 
 def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:
-    """Yield the windows of a class, in words, and all its nights: how many units, and readings."""
+    """Yield the windows of a class, in words, and all its nights: the records, and readings."""
     for window, read in row.windows:
         yield last(window.nights), _size(window), read
     yield ALL, _size(row), row.readings

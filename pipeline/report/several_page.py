@@ -263,7 +263,7 @@ def tests(together: Together) -> list[dict[str, Any]]:
 
 
 def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
-    """Return by how much contrast must differ to be told, in percent; a dash where not known."""
+    """Return what difference of contrast is detected, in percent; a dash where not known."""
     if not math.isfinite(least):
         return "–"
     first = max(rows, key=lambda row: row.n)

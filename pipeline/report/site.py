@@ -181,7 +181,7 @@ def _gone(run: FinishedRun) -> list[ClaimVerdict]:
 def _statement(
     says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]], href: str
 ) -> Drawn:
-    """Return one statement, what became of it in each run, and the reasons, each told once.
+    """Return one statement, what became of it in each run, and the reasons, each stated once.
 
     Of ``verdicts`` each word has the runs that it is true of: dataset, and where its page has it.
     """

@@ -132,7 +132,7 @@ class Place:
         try:
             return work()
         except (OSError, ValueError, ImportError) as error:
-            if isinstance(error, OutputError) and error.__cause__ is None:  # said already
+            if isinstance(error, OutputError) and error.__cause__ is None:  # logged already
                 raise
             cause = error.__cause__ if isinstance(error, OutputError) else error
             reason = getattr(cause, "strerror", None) or type(error).__name__

@@ -120,7 +120,7 @@ def make_plan(
 
 
 def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:
-    """Return the ends of runs of at most `most` images, or of one unit that has more."""
+    """Return the ends of runs of at most `most` images, or of one person who has more."""
     ends, start, stop = list[int](), 0, most
     while start < len(chosen.rows):
         _, labels, units = (column[start : stop + 1] for column in chosen)
@@ -132,6 +132,6 @@ def _cut(chosen: Selection, most: int) -> NDArray[np.int64]:
             start += int(edges[max(0, at)])
             ends.append(start)
             stop = start + most
-        else:  # a unit of more
+        else:  # a person of more
             stop += most
     return np.array(ends, np.int64)

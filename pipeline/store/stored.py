@@ -131,11 +131,11 @@ def name_of(key: str, content: bytes) -> str:
 
 
 Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
-"""From descriptors and the units they belong to, each unit's together, to one record a unit."""
+"""From descriptors and the persons they are of, each one's together, to one record a person."""
 
 
 BATCH = 1 << 16
-"""Units whose digests are yielded at a time."""
+"""Images or persons whose digests are yielded at a time."""
 
 
 class StoredShard(NamedTuple):

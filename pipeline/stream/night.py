@@ -243,7 +243,7 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
 
 
 def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) -> None:
-    """Raise `ConfigError` unless private sums are of as many nights, and units, as the history."""
+    """Raise `ConfigError` unless private sums are of the nights and records of the history."""
     epoch = len(past.segments[-1].nights) if past.segments else 0
     nights = len(private.survey), len(private.shells), len(private.means)
     # a secret number is not compared

@@ -27,9 +27,9 @@ from pipeline.privacy import Budget, gaussian_sigma
 from pipeline.stream.factorisation import column_norm, sum_row
 
 OPENING = 300.0
-"""N·μ at which the units held back are released; 100 was worse at every later night."""
+"""N·μ at which the records held back are released; 100 was worse at every later night."""
 SURE_OPENING, AGAIN = 80.0, 20.0
-"""N·μ of an opening that has a region; and with how many times its units a smaller one is made
+"""N·μ of an opening that has a region; and with how many times its records a smaller one is made
 good. See `later_openings`."""
 OPENING_SHARES = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
 OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
@@ -37,22 +37,22 @@ OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
 to the histograms, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and
 `tiles`."""
 SERIES_NAMES, SERIES_SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
-"""What the budget of a later unit is spent on."""
+"""What the budget of a later record is spent on."""
 COUNT_NAMES, COUNT_SHARES = ("count", "opening"), (0.05, 0.95)
-"""What the budget of a unit is spent on that comes before the opening of a class, where labels are
-secret. A count of 300/μ is off by 24/μ then, over ten years; and the opening loses 2.5 %."""
+"""What the budget of a record is spent on that comes before the opening of a class, where labels
+are secret. A count of 300/μ is off by 24/μ then, over ten years; and the opening loses 2.5 %."""
 GROWTH, AIM = 30, 5
-"""A new epoch begins when there are so many times as many units as at the last; and for how many
+"""A new epoch begins when there are so many times as many records as at the last; and for how many
 times as many the clip of an epoch is the best.
 
 A sum that begins anew has noise of its own, so the error is larger for a while, and a clip that is
-kept biases it in the end. By hand, six streams of PneumoniaMNIST's normal class, μ = 0.5, opening
+old biases it in the end. By hand, six streams of PneumoniaMNIST's normal class, μ = 0.5, opening
 300: with 30 in place of 10 the error is half as large on nights 400 and 600, as much on 900, and by
 a sixth more on 1,800 (one standard error: a quarter); without a second epoch 1.9 times as much
 there.
 """
 MOST_UNITS = 2**27
-"""Most units of one class in a stream."""
+"""Most images or persons of one class in a stream."""
 
 
 @dataclass(frozen=True)

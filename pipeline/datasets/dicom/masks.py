@@ -263,7 +263,7 @@ _HEAD = 1 << 12
 """Bytes of a file in which it says of what class it is."""
 
 KEPT = 16
-"""Segmentations of which is kept what they say: of thousands of frames it takes seconds to read,
+"""Segmentations whose contents are cached: of thousands of frames it takes seconds to read,
 and their images are read a few at a time."""
 
 
@@ -519,7 +519,7 @@ def _union(stream: BinaryIO, header: Header, frames: Sequence[int]) -> ImageArra
 
 
 SLICE_TOLERANCE = 0.2
-"""By how much, in slices, a mask may lie beside its image, from slice to slice, where positions
+"""By how much, in slices, a mask may be off its image, from slice to slice, where positions
 are rounded most; the nearest is still plain."""
 
 _FLIP = np.diag([-1.0, -1.0, 1.0])
@@ -534,7 +534,7 @@ class _Pose(NamedTuple):
 
 
 Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
-"""For a file the first image that it is the mask of, and where it lies or why it cannot be used."""
+"""For a file the first image that it is the mask of, and where it is or why it cannot be used."""
 
 
 def _find_sidecar(

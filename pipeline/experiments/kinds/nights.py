@@ -98,7 +98,7 @@ def _stream(nights: Nights) -> Means:
     stream, history = nights.stream, list[Night]()
     private = empty_state(stream.space.dim)
     for number, batch in enumerate(nights.batches, start=1):
-        # where labels are secret, as many units of other classes come as of this one
+        # where labels are secret, as many records of other classes come as of this one
         units = (2 if stream.plan.secret else 1) * len(batch)
         private = add_placed(stream, history, private, batch)
         night = draw_night(stream, history, private, units, noise=nights.noise(number))

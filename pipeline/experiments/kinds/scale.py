@@ -24,7 +24,7 @@ from pipeline.parallel import side_by_side
 HELD = 1 << 24
 """Bytes of pixels that are made at a time."""
 ROAM = 512
-"""Pixels over which the corners of pieces lie."""
+"""Pixels over which the corners of pieces are spread."""
 GRAIN = 16
 """Levels of gray of the grain."""
 

@@ -20,7 +20,8 @@ OLDEST := .venv-oldest
 # what the quick part is run with; what needs another component is skipped there, under CI too:
 # torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
 # with the oldest urllib3
-TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright pyyaml
+TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright \
+  pyyaml altair
 QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \
   hostile_dicom volumes masks nifti fetch card descriptors store laws_manifold laws_mechanism \
   laws_privacy calibration private_mean persons inference regions stream terms methods results \

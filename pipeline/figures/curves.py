@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pipeline.figures import style
-from pipeline.figures.style import Axis, Figure, alt, listing, number
+from pipeline.figures.style import Axis, Chart, Figure, channel, layer, listing, number
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
@@ -91,6 +91,7 @@ def curves(
     count = len(set(table["panel"]))
     return style.finish(
         chart,
+        _points(table, x),
         name="error",
         title=title,
         alt=f"{title}{f', in {count} panels' if count > 1 else ''}, for "
@@ -138,77 +139,82 @@ def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 def _lines(
     table: Table, names: Sequence[str], x: str, along: Axis, measured: Axis, across: int
-) -> Any:
+) -> Chart:
     """Return the faceted chart of curves, `across` panels in a row (0: as they fit)."""
-    picked = alt.selection_point(fields=["series"], bind="legend")
     span = np.concatenate([table["low"], table["high"]])
-    base = alt.Chart().encode(
-        alt.X("x:Q", **style.position(along, table[x], along=True)),
-        opacity=alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12)),
-    )
+    base = {
+        "x": channel("x:Q", **style.position(along, table[x], along=True)),
+        "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.12},
+    }
     drawn = set(table["series"])
     color, shape = style.look(
         "series", style.in_order(names), [name for name in names if name in drawn]
     )
     up = style.position(measured, span, along=False)
-    ends = alt.Y("low:Q", title=up["title"]), alt.Y2("high"), color
-    area = base.mark_area(fillOpacity=0.18, clip=True).encode(*ends)
-    stroke = base.mark_rule(strokeWidth=2, clip=True).encode(*ends)
-    line = base.mark_line(strokeWidth=2, clip=True).encode(alt.Y("mean:Q", **up), color)
-    dots = base.mark_point(filled=True, fillOpacity=style.FADED, size=42).encode(
-        alt.Y("mean:Q", **up), color, shape, tooltip=_tooltip("x")
-    )
-    theory = base.mark_line(
-        strokeDash=[4, 3], strokeWidth=1.2, strokeOpacity=0.8, color=style.INK, clip=True
-    ).encode(alt.Y("expected:Q"), alt.Detail("series:N"))
+    mean = {"y": channel("mean:Q", **up)}
+    ends = {"y": channel("low:Q", title=up["title"]), "y2": {"field": "high"}}
+    theory = {"y": channel("expected:Q"), "detail": channel("series:N")}
+    dashes = {"strokeDash": [4, 3], "strokeWidth": 1.2, "strokeOpacity": 0.8, "color": style.INK}
+    dots = {"filled": True, "fillOpacity": style.FADED, "size": 42}
+    layers = [
+        layer("area", base, ends, color, fillOpacity=0.18, clip=True),
+        layer("line", base, mean, color, strokeWidth=2, clip=True),
+        layer("line", base, theory, **dashes, clip=True) | {"name": "theory"},
+        layer("point", base, mean, color, shape, _tooltip("x"), **dots) | {"name": "dots"},
+        layer("rule", base, ends, color, strokeWidth=2, clip=True),
+    ]
     columns, width = style.layout(len(set(table["panel"])), across)
-    marks = area, line, theory.properties(name="theory"), dots.add_params(picked), stroke
-    layers = alt.layer(*marks, width=width, height=230)
-    return _facets(layers, table, table[x], columns, width)
+    select = {"type": "point", "fields": ["series"]}
+    picked = {"name": "picked", "select": select, "bind": "legend", "views": ["dots"]}
+    return _facets(layers, table, columns, width, 230) | {"params": [picked]}
 
 
-def _dots(table: Table, names: Sequence[str], measured: Axis) -> Any:
+def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
     """Return the faceted chart of one budget: a mark a series, with its band along x."""
     drawn = [name for name in names if name in set(table["series"])]
     span = np.concatenate([table["low"], table["high"]])
-    base = alt.Chart().encode(style.down("series", drawn, 18))
+    base = {"y": style.down("series", drawn, 18)}
     along = style.position(measured, span, along=False)
     color, shape = style.look("series", style.in_order(names), ())
-    stroke = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", title=along["title"]), alt.X2("high"), color
-    )
-    dots = base.mark_point(filled=True, size=60, opacity=1, fillOpacity=style.FADED).encode(
-        alt.X("mean:Q", **along), color, shape, tooltip=_tooltip()
-    )
-    theory = base.mark_tick(color=style.INK, thickness=1.2, height=18).encode(alt.X("expected:Q"))
+    mean, theory = {"x": channel("mean:Q", **along)}, {"x": channel("expected:Q")}
+    ends = {"x": channel("low:Q", title=along["title"]), "x2": {"field": "high"}}
+    dots = {"filled": True, "size": 60, "opacity": 1, "fillOpacity": style.FADED}
+    dashes = {"color": style.INK, "thickness": 1.2, "height": 18}
+    layers = [
+        layer("tick", base, theory, **dashes) | {"name": "theory"},
+        layer("point", base, mean, color, shape, _tooltip(), **dots),
+        layer("rule", base, ends, color, strokeWidth=2),
+    ]
     columns, width = style.layout(len(set(table["panel"])))
     width -= 160 // columns  # room for the names of the series
-    marks = theory.properties(name="theory"), dots, stroke
-    layers = alt.layer(*marks, width=width, height={"step": 34})
-    return _facets(layers, table, table["budget"], columns, width)
+    return _facets(layers, table, columns, width, {"step": 34})
 
 
-def _tooltip(*along: str) -> list[Any]:
+def _tooltip(*along: str) -> Chart:
     """Return the tooltip of a mark: whose it is, where it is along x, and its numbers."""
-    whose, count = map(alt.Tooltip, ("panel:N", "series:N")), alt.Tooltip("count:Q")
-    return [*whose, *style.tips(*along, "mean", "low", "high", "expected"), count]
+    numbers = style.tips(*along, "mean", "low", "high", "expected")
+    return {"tooltip": [*map(channel, ("panel:N", "series:N")), *numbers, channel("count:Q")]}
 
 
-def _facets(layers: Any, table: Table, x: NDArray[np.float64], columns: int, width: int) -> Any:
-    """Return one copy of the layers a panel, with the points that are drawn."""
+def _facets(
+    layers: Sequence[Chart], table: Table, columns: int, width: int, height: int | Chart
+) -> Chart:
+    """Return one copy of the layers a panel."""
     titles = unique(table["panel"])[0]
-    numbers = {"x": x} | {name: table[name] for name in ("mean", "low", "high", "count")}
+    facet = channel("panel:N", sort=titles, header=style.header(titles, width))
+    spec = {"layer": layers, "width": width, "height": height}
+    return {"facet": facet, "columns": columns, "spec": spec}
+
+
+def _points(table: Table, x: str) -> list[dict[str, Any]]:
+    """Return the points that are drawn."""
+    numbers = {"x": table[x]} | {name: table[name] for name in ("mean", "low", "high", "count")}
     drawn = {"panel": table["panel"], "series": table["series"], **numbers}
     drawn["expected"] = table["expected_error"]
-    records = [
+    return [
         {name: _plain(value) for name, value in zip(drawn, values, strict=True)}
         for values in zip(*drawn.values(), strict=True)
     ]
-    return layers.facet(
-        facet=alt.Facet("panel:N", sort=titles, header=style.header(titles, width)),
-        columns=columns,
-        data=style.rows_of(records),
-    )
 
 
 def _plain(value: Any) -> Any:
@@ -396,26 +402,23 @@ def bars(
         | {"end": float(value if limits is None else max(value, limits[order]))}
         for order, (label, value, text) in enumerate(zip(labels, values, texts, strict=True))
     ]
-    base = alt.Chart(style.rows_of(records)).encode(
-        alt.Y("label:N", sort=list(labels), title=None).axis(
-            domain=False, ticks=False, labelPadding=8
-        )
-    )
-    along = alt.X("value:Q", title=axis).axis(tickCount=6, domain=False)
-    bar = base.mark_bar(color=style.PALETTE[0], height={"band": 0.62}, cornerRadiusEnd=3).encode(
-        along, tooltip=[alt.Tooltip("label:N"), alt.Tooltip("text:N")]
-    )
-    words = base.mark_text(align="left", dx=8, fontSize=12, color=style.INK).encode(
-        alt.X("end:Q"), alt.Text("text:N")
-    )
-    layers = [bar, words]
+    rows = {"domain": False, "ticks": False, "labelPadding": 8}
+    base = {"y": channel("label:N", sort=list(labels), title=None, axis=rows)}
+    length = {
+        "x": channel("value:Q", title=axis, axis={"tickCount": 6, "domain": False}),
+        "tooltip": [channel("label:N"), channel("text:N")],
+    }
+    bar = {"color": style.PALETTE[0], "height": {"band": 0.62}, "cornerRadiusEnd": 3}
+    end = {"x": channel("end:Q"), "text": channel("text:N")}
+    words = {"align": "left", "dx": 8, "fontSize": 12, "color": style.INK}
+    layers = [layer("bar", base, length, **bar), layer("text", base, end, **words)]
     if limits is not None:
-        stroke = base.mark_tick(color=style.PALETTE[1], thickness=3, height=22, opacity=1)
-        layers.append(stroke.encode(alt.X("limit:Q")))
-    chart = alt.layer(*layers, width=style.WIDTH - 240, height={"step": 30})
+        stroke = {"color": style.PALETTE[1], "thickness": 3, "height": 22, "opacity": 1}
+        layers.append(layer("tick", base, {"x": channel("limit:Q")}, **stroke))
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
     return style.finish(
-        chart,
+        {"layer": layers, "width": style.WIDTH - 240, "height": {"step": 30}},
+        records,
         name=name,
         title=title,
         alt=f"Bar chart, {axis if isinstance(axis, str) else ' '.join(axis)}: {pairs}.",
@@ -489,26 +492,28 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
     axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
     along = style.position(axis, np.array([record["value"] for record in records]), along=False)
-    base = alt.Chart().encode(
-        alt.X("value:Q", **{**along, "title": along["title"] or None}),
-        style.down("quantity", names, 34),
-    )
-    line = base.mark_line(color=style.INK, strokeWidth=1.2).encode(detail="quantity:N")
-    whose = [PAPER, OURS]
-    marks = base.mark_point(filled=True, size=90, opacity=1).encode(
-        alt.Color(
-            "whose:N", scale={"domain": whose, "range": [style.PALETTE[1], style.PALETTE[0]]}
-        ),
-        alt.Shape("whose:N", scale={"domain": whose, "range": ["diamond", "circle"]}),
-        tooltip=[*map(alt.Tooltip, ("quantity:N", "whose:N")), *style.tips("value")],
-    )
-    size = {"width": style.WIDTH - 300, "height": {"step": 38}}
+    base = {
+        "x": channel("value:Q", **{**along, "title": along["title"] or None}),
+        "y": style.down("quantity", names, 34),
+    }
+    ours, theirs = style.PALETTE[:2]
+    whose = {"domain": [PAPER, OURS]}
+    marks = {
+        "color": channel("whose:N", scale={**whose, "range": [theirs, ours]}),
+        "shape": channel("whose:N", scale={**whose, "range": ["diamond", "circle"]}),
+        "tooltip": [*map(channel, ("quantity:N", "whose:N")), *style.tips("value")],
+    }
+    layers = [
+        layer("line", base, {"detail": channel("quantity:N")}, color=style.INK, strokeWidth=1.2),
+        layer("point", base, marks, filled=True, size=90, opacity=1),
+    ]
     numbers = "; ".join(
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
     return style.finish(
-        alt.layer(line, marks, data=style.rows_of(records), **size),
+        {"layer": layers, "width": style.WIDTH - 300, "height": {"step": 38}},
+        records,
         name="printed",
         title="Printed numbers and ours",
         alt=f"Numbers that the paper prints and ours. {numbers}.",

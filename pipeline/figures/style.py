@@ -1,11 +1,11 @@
-"""What all charts share: colours, type, axes, and the way from an Altair chart to a `Figure`.
+"""What all charts share: colours, type, axes, and the way from a chart to a `Figure`.
 
 A figure is drawn twice from one specification: as a static SVG that needs nothing, and as the
 Vega-Lite JSON from which the page draws it again with tooltips. Text and grid carry classes, so
 that the page's style sheet can recolour them for a dark screen.
 
 Axes: title, scale and ticks; panels, their titles and widths; colours and shapes of series. They
-are dictionaries: Altair copies a chart a dozen times, and its own objects have a hundred places.
+are parts of a Vega-Lite specification, as dictionaries.
 """
 
 import csv
@@ -23,9 +23,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import lazy_loader
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,11 +32,11 @@ from pipeline.errors import ConfigError, OutputError
 from pipeline.files import make_folder, resource, write_whole
 from pipeline.privacy import letter
 
-if TYPE_CHECKING:
-    import altair
-
-alt: Any = lazy_loader.load("altair")  # takes a second: when it is first used
-
+Chart = dict[str, Any]
+"""A specification of Vega-Lite, or a part of one."""
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal", "T": "temporal"}
+"""Kinds of columns by their letter."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
 SHAPES = (
@@ -115,7 +114,7 @@ class Figure:
 
         Names may come from elsewhere: one that a spreadsheet would run gets an apostrophe before.
         """
-        rows = [row for rows in self.spec["datasets"].values() for row in rows if row]
+        rows = [row for rows in self.spec["datasets"].values() for row in rows]
         every = dict.fromkeys(name for row in rows for name in row)
         names = [name for name in every if self.columns.get(name, name)]
         text = io.StringIO()
@@ -152,7 +151,8 @@ def _inert(value: Any) -> Any:
 
 
 def finish(
-    chart: "altair.TopLevelMixin",
+    chart: Chart,
+    records: Sequence[Mapping[str, Any]],
     *,
     name: str,
     title: str,
@@ -162,20 +162,16 @@ def finish(
     columns: Mapping[str, str] = MappingProxyType({}),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure:
-    """Return the `Figure` of an Altair chart, with the house style and its static picture.
+    """Return the `Figure` of a chart of records, with the house style and its static picture.
 
     The names in `legend` decide how many of them fit side by side; `columns` are what columns of
-    the file of numbers are called. Of rows with a column in `chosen` the static picture shows those
-    of its value.
+    the file of numbers are called. The static picture shows the records that have the values in
+    `chosen`.
     """
-    spec = specification(chart, legend)
-    shown = {
-        name: [
-            row for row in rows if all(row.get(key, chosen[key]) == chosen[key] for key in chosen)
-        ]
-        for name, rows in spec["datasets"].items()
-    }
-    picture = _convert({**spec, "datasets": shown}, "svg")
+    spec = {"$schema": SCHEMA, "config": house_style(legend), "data": {"name": "rows"}, **chart}
+    shown = [row for row in records if all(row[key] == chosen[key] for key in chosen)]
+    picture = _convert({**spec, "datasets": {"rows": shown}}, "svg")
+    spec["datasets"] = {"rows": records}
     return Figure(name, title, own_ids(picture), spec, alt, caption, columns)
 
 
@@ -183,28 +179,25 @@ def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
     """Return the picture of a specification: text of an SVG, bytes of a PNG."""
     import vl_convert
 
-    version = re.search(r"/v(\d+\.\d+)", str(spec["$schema"]))
     convert = getattr(vl_convert, f"vegalite_to_{kind}")
-    number = version[1] if version else None
-    return convert(json.dumps(spec), vl_version=number, allowed_base_urls=[], **options)
+    return convert(json.dumps(spec), allowed_base_urls=[], **options)
 
 
 def load_charts() -> None:
     """Load what draws charts, which takes a second: in another thread before they are drawn."""
-    _convert(specification(alt.Chart().mark_point()), "svg")
+    _convert({"$schema": SCHEMA, "data": {"values": []}, "mark": "point"}, "svg")
 
 
-def specification(chart: "altair.TopLevelMixin", legend: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the Vega-Lite specification of an Altair chart in the house style."""
-    spec = chart.to_dict(validate=False)  # a quarter of the time: a test validates
-    styled: dict[str, Any] = alt.utils.update_nested(spec, {"config": house_style(legend)})
-    return styled
+def channel(column: str, **options: Any) -> Chart:
+    """Return the channel of a column, whose kind follows its name: ``mean:Q``, ``class:N``."""
+    name, kind = column.split(":")
+    return {"field": name, "type": TYPES[kind], **options}
 
 
-def rows_of(records: Iterable[Mapping[str, Any]]) -> Any:
-    """Return the data of a chart; Altair copies a list, not a tuple, for each layer of a chart."""
-    with alt.utils.schemapi.debug_mode(False):  # which checks each row against a schema
-        return alt.InlineData(values=tuple(records))
+def layer(kind: str, *channels: Mapping[str, Any], **mark: Any) -> Chart:
+    """Return a layer of marks of a kind, with all these channels by name."""
+    encoding = {name: value for part in channels for name, value in part.items()}
+    return {"mark": {"type": kind, **mark}, "encoding": encoding}
 
 
 def own_ids(svg: str, prefix: str = "") -> str:
@@ -367,11 +360,11 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     return {"title": _lines(axis.title), "scale": scale, "axis": options}
 
 
-def down(field: str, names: Sequence[str], letters: int) -> Any:
+def down(field: str, names: Sequence[str], letters: int) -> Chart:
     """Return the axis of names one below the other, in lines of at most so many letters."""
     texts = broken(names, names, letters)
     axis = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8, "labelExpr": texts}
-    return alt.Y(f"{field}:N", sort=list(names), title=None, axis=axis)
+    return channel(f"{field}:N", sort=list(names), title=None, axis=axis)
 
 
 def _lines(title: str) -> str | list[str]:
@@ -380,19 +373,18 @@ def _lines(title: str) -> str | list[str]:
     return [head, f"to the {tail}"] if separator and len(title) > LONG else title
 
 
-def along_runs(chart: Any, runs: Sequence[str]) -> tuple[Any, Any]:
-    """Return the chart and its axis of runs: of time where they are dates, else one by one."""
+def along_runs(runs: Sequence[str]) -> Chart:
+    """Return the axis of runs: of time, as the column ``when``, where they are dates."""
     if len(runs) < 2 or not all(map(_is_date, runs)):
         marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
-        return chart, alt.X("run:O", sort=list(runs), title="run", axis=marks)
+        return channel("run:O", sort=list(runs), title="run", axis=marks)
     dates = sorted({date.fromisoformat(run) for run in runs})
     few, years = len(dates) <= DATES, (dates[-1] - dates[0]).days > 400
     written = ("%-d %b %Y" if few else "%b %Y") if years else "%-d %b"
-    each = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in dates]
+    each = [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in dates]
     ticks = {"values": each} if few else {"tickCount": 6}
     marks = dict(labelOverlap="greedy", grid=False, format=written, **ticks)
-    when = alt.X("when:T", title="planned date", axis=marks, scale={"type": "utc"})
-    return chart.transform_calculate(when="toDate(datum.run)"), when
+    return channel("when:T", title="planned date", axis=marks, scale={"type": "utc"})
 
 
 def _is_date(text: str) -> bool:
@@ -402,8 +394,8 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[Any, Any]:
-    """Return colour and shape of names, by their places in the palette.
+def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[Chart, Chart]:
+    """Return the channels of colour and of shape of names, by their places in the palette.
 
     Parameters
     ----------
@@ -419,10 +411,8 @@ def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[
         {"domain": list(places), "range": [marks[x % len(marks)] for x in places.values()]}
         for marks in (PALETTE, SHAPES)
     )
-    return (
-        alt.Color(f"{field}:N", legend=shown, scale=colours),
-        alt.Shape(f"{field}:N", legend=shown, scale=shapes),
-    )
+    color = {"color": channel(f"{field}:N", legend=shown, scale=colours)}
+    return color, {"shape": channel(f"{field}:N", legend=shown, scale=shapes)}
 
 
 def in_order(names: Sequence[str]) -> dict[str, int]:
@@ -437,9 +427,9 @@ def budget_column(definitions: Iterable[str]) -> str:
     return f"budget_{names.pop()}" if len(names) == 1 else "budget"
 
 
-def tips(*names: str) -> list[Any]:
+def tips(*names: str) -> list[Chart]:
     """Return the tooltips of some numbers."""
-    return [alt.Tooltip(f"{name}:Q", format=".3~g") for name in names]
+    return [channel(f"{name}:Q", format=".3~g") for name in names]
 
 
 def layout(count: int, across: int = 0) -> tuple[int, int]:
@@ -455,7 +445,7 @@ def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
     return f"{json.dumps(pairs, ensure_ascii=False)}[datum.value]"
 
 
-def header(titles: Sequence[str], width: int) -> Any:
+def header(titles: Sequence[str], width: int) -> Chart:
     """Return the header of panels of `width` pixels: a title that is longer takes several lines."""
     return {
         "labelAnchor": "start",

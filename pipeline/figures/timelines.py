@@ -10,7 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.figures import style
-from pipeline.figures.style import Figure, alt, finish, header, in_order, listing, look, tips
+from pipeline.figures.style import (
+    Chart,
+    Figure,
+    channel,
+    finish,
+    header,
+    in_order,
+    layer,
+    listing,
+    look,
+    tips,
+)
 
 Record = Mapping[str, Any]
 NUMBERS = ("value", "low", "high")
@@ -79,6 +90,7 @@ def timeline(
     runs = list(dict.fromkeys(record["run"] for record in shown))
     return finish(
         _layers(records, scale, classes, _up(shown, scale)),
+        records,
         name=name,
         title=title,
         alt=f"{title} of {_drawn(classes, shown)}, {_count(runs)}, with bands of 95 %.",
@@ -124,23 +136,27 @@ def _count(runs: Sequence[str]) -> str:
 
 def _layers(
     records: Sequence[Record], scale: Scale, classes: Sequence[str], up: Mapping[str, Any]
-) -> Any:
+) -> Chart:
     """Return bands, lines and marks."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    chart, along = style.along_runs(alt.Chart(style.rows_of(records)), runs)
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
-    base = chart.encode(along, colour)
+    along = style.along_runs(runs)
+    base = {"x": along, **colour}
+    value, ends = {"y": channel("value:Q", **up)}, {"y": channel("low:Q", **up)}
+    ends["y2"], stretch = {"field": "high"}, {"detail": channel("stretch:N")}
     layers = [] if scale.middle is None else [_middle(scale.middle)]
     if len(runs) > 1:
-        curve, band = base.encode(alt.Detail("stretch:N")), (alt.Y("low:Q", **up), alt.Y2("high"))
-        layers.append(curve.mark_area(fillOpacity=0.16, clip=True, line=False).encode(*band))
-        layers.append(curve.mark_line(strokeWidth=1.8, clip=True).encode(alt.Y("value:Q", **up)))
+        layers.append(layer("area", base, stretch, ends, fillOpacity=0.16, clip=True, line=False))
+        layers.append(layer("line", base, stretch, value, strokeWidth=1.8, clip=True))
     size, width = (14, 1) if len(runs) > MANY else (44, 2)
-    dots = base.mark_point(filled=True, opacity=1, fillOpacity=style.FADED, size=size)
-    layers.append(dots.encode(alt.Y("value:Q", **up), shape, tooltip=_told("run")))
-    stroke = base.mark_rule(strokeWidth=width, strokeOpacity=style.FADED)
-    layers.append(stroke.encode(alt.Y("low:Q", **up), alt.Y2("high"), tooltip=_told("run")))
-    return alt.layer(*layers, width=style.WIDTH - 90, height=240)
+    dots = {"filled": True, "opacity": 1, "fillOpacity": style.FADED, "size": size}
+    stroke = {"strokeWidth": width, "strokeOpacity": style.FADED}
+    tooltip = {"tooltip": _told("run")}
+    layers.append(layer("point", base, value, shape, tooltip, **dots))
+    layers.append(layer("rule", base, ends, tooltip, **stroke))
+    chart = {"layer": layers, "width": style.WIDTH - 90, "height": 240}
+    dates = {"calculate": "toDate(datum.run)", "as": "when"}
+    return chart | ({"transform": [dates]} if along["field"] == "when" else {})
 
 
 def comparison(
@@ -176,7 +192,8 @@ def comparison(
     panels = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
     return finish(
-        _panels(records, terms, along, lines, classes),
+        _panels(terms, along, lines, classes),
+        records,
         name=name,
         title=title,
         alt=f"{listing(terms)} of {_drawn(classes, records)} in {panels}, with bands of 95 %.",
@@ -187,36 +204,32 @@ def comparison(
 
 
 def _panels(
-    records: Sequence[Record],
-    titles: Sequence[str],
-    along: str,
-    lines: Sequence[str],
-    classes: Sequence[str],
-) -> Any:
+    titles: Sequence[str], along: str, lines: Sequence[str], classes: Sequence[str]
+) -> Chart:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
     columns, width = 3, (style.WIDTH - 150) // 3 - 20
     colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
-    offset = alt.YOffset("class:N", sort=list(classes), scale={"paddingOuter": 0.35})
     down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
-    rows = alt.Y(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)})
-    base = alt.Chart().encode(rows, offset, colour)
+    base = {
+        "y": channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),
+        "yOffset": channel("class:N", sort=list(classes), scale={"paddingOuter": 0.35}),
+        **colour,
+    }
     scale = {"zero": False}
-    stroke = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", title=None, scale=scale, axis={"tickCount": 4}), alt.X2("high")
-    )
-    dots = base.mark_point(filled=True, size=44, opacity=1, fillOpacity=style.FADED).encode(
-        alt.X("value:Q", scale=scale), shape, tooltip=[alt.Tooltip("term:N"), *_told(along)]
-    )
+    low = channel("low:Q", title=None, scale=scale, axis={"tickCount": 4})
+    value = {"x": channel("value:Q", scale=scale), "tooltip": [channel("term:N"), *_told(along)]}
+    dots = {"filled": True, "size": 44, "opacity": 1, "fillOpacity": style.FADED}
+    layers = [
+        layer("point", base, value, shape, **dots),
+        layer("rule", base, {"x": low, "x2": {"field": "high"}}, strokeWidth=2),
+    ]
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
-    return (
-        alt.layer(dots, stroke, width=width, height=height)
-        .facet(
-            facet=alt.Facet("term:N", sort=list(titles), title=None, header=header(titles, width)),
-            columns=columns,
-            data=style.rows_of(records),
-        )
-        .resolve_scale(x="independent")
-    )
+    return {
+        "facet": channel("term:N", sort=list(titles), title=None, header=header(titles, width)),
+        "columns": columns,
+        "spec": {"layer": layers, "width": width, "height": height},
+        "resolve": {"scale": {"x": "independent"}},
+    }
 
 
 def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
@@ -236,15 +249,13 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     return {**up, "scale": {"type": "log", "nice": False}, "axis": axis}
 
 
-def _middle(value: float) -> Any:
+def _middle(value: float) -> Chart:
     """Return a thin line between what the ends are called."""
-    once = alt.Chart(alt.InlineData(values=[{}]))
-    return once.mark_rule(color=style.INK, strokeDash=[4, 3], strokeWidth=1).encode(
-        y=alt.datum(value)
-    )
+    dashes = {"color": style.INK, "strokeDash": [4, 3], "strokeWidth": 1}
+    return {"data": {"values": [{}]}, **layer("rule", {"y": {"datum": value}}, **dashes)}
 
 
-def _told(first: str) -> list[Any]:
+def _told(first: str) -> list[Chart]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
-    sizes = alt.Tooltip("n:Q", format=","), alt.Tooltip("n_sd:Q", format=".2~g")
-    return [*map(alt.Tooltip, ("class:N", f"{first}:N")), *tips(*NUMBERS), *sizes]
+    sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
+    return [*map(channel, ("class:N", f"{first}:N")), *tips(*NUMBERS), *sizes]

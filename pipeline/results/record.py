@@ -25,7 +25,6 @@ PACKAGES = (
     "opendp",
     "dp-accounting",
     "prefect",
-    "altair",
     "vl-convert-python",
 )
 """The packages whose version a report names: those that numbers and pictures depend on."""

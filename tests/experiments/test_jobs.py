@@ -155,7 +155,7 @@ from pipeline.cli import main
 few, night, root, out = sys.argv[1:]
 release = ["release", "--config", night, "--data-root", root, "--out", f"{out}/night"]
 assert main([*release, "--ledger", f"{root}/ledger.sqlite", "--run-key", "2026-03-01"]) == 0
-heavy = {"altair.vegalite", "jsonschema", "pandas", "scipy.stats", "scipy.integrate"}
+heavy = {"vl_convert", "jsonschema", "pandas", "scipy.stats", "scipy.integrate"}
 heavy |= {"scipy.ndimage", "dp_accounting", "pydicom", "nibabel", "pipeline.experiments.steps"}
 heavy &= set(sys.modules)
 assert not heavy, heavy

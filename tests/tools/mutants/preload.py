@@ -5,7 +5,6 @@ import flows  # noqa: F401  (its settings come before Prefect)
 # isort: split
 import logging
 
-import altair  # noqa: F401
 import dp_accounting  # noqa: F401
 import numba  # noqa: F401
 import opendp.prelude  # noqa: F401

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import logging
 import os
 import re
 import runpy
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 import yaml
 from PIL import Image
@@ -24,11 +26,14 @@ from sample_nights import Ward
 from pipeline.cli import main
 from pipeline.errors import CovdpError, ImageError
 from pipeline.experiments import MAIN
+from pipeline.figures import javascript
 from pipeline.files import project_root
 from pipeline.ledger import init_ledger
+from pipeline.mean import mean
 from pipeline.privacy import GDP
 from pipeline.results import read_rows
 from tests.publish.test_local_images import document, put
+from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.publish.test_secret_nights import COUNTS, HORIZON, SECRET, fixed_noise, move
 
 settling = sys.modules["pipeline.publish.night"]
@@ -379,3 +384,81 @@ def test_a_label_changes_nothing_that_prefect_keeps(
         shutil.rmtree(ward.folder)
     assert outcomes[0] == outcomes[1]
     assert "±" in str(outcomes[0][3])
+
+
+@pytest.mark.slow
+def test_no_output_of_a_release_holds_a_private_value(
+    prefect_server: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
+
+    A release, and one that fails inside: by the command, and by the flow. What is released comes
+    from DICOM files, by person: nothing of their headers and names either. What fails inside had
+    seen the same images as an array.
+    """
+    from prefect.settings import (
+        PREFECT_HOME,
+        PREFECT_SERVER_DATABASE_CONNECTION_URL,
+        temporary_settings,
+    )
+
+    from flows.release import release
+
+    home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
+    ward.mkdir()
+    javascript()  # of all pages; joined anew for a user without a cache it takes two seconds
+    shutil.copytree(platformdirs.user_cache_path("covdp"), home / ".cache" / "covdp")
+    images, labels = planted()
+    for name in ("ward.npz", "array.npz"):
+        np.savez(ward / name, train_images=images, train_labels=labels)
+    write_scans(ward / "ward", images, labels)
+    (ward / "ward.toml").write_text(SCANS)
+    (ward / "array.toml").write_text(CARD)
+    config, failing = ward / "release.toml", ward / "failing.toml"
+    config.write_text(CONFIG)
+    failing.write_text(CONFIG.replace("ward.toml", "array.toml").replace("monday", "tuesday"))
+    book = init_ledger(home / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(2.0))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("COVDP_LEDGER", str(home / "ledger.sqlite"))
+    caplog.set_level(logging.DEBUG, logger="prefect")
+
+    def by_command(path: Path, name: str) -> int:
+        tokens = ["release", "--config", path, "--out", out / name, "--data-root", ward]
+        return main([str(token) for token in tokens])
+
+    def by_flow(path: Path, key: str) -> Any:
+        return release(path, out / "flow", ward, key, return_state=True)
+
+    with temporary_settings({PREFECT_HOME: tmp_path / "prefect"}):
+        assert by_command(config, "released") == 0
+        assert by_flow(config, "wednesday").is_completed()
+        monkeypatch.setattr("pipeline.publish.release.mean", failing_mean)
+        assert by_command(failing, "failed") == 2
+        assert by_flow(failing, "thursday").is_failed()
+        database = PREFECT_SERVER_DATABASE_CONNECTION_URL.value()
+    logging.getLogger("prefect.flow_runs").handlers[0].flush()
+    (out / "screen.log").write_text("\n".join([*capfd.readouterr(), caplog.text]))
+    kept = Path(database.removeprefix("sqlite+aiosqlite:///")).parent
+    searched = [
+        item for folder in (home, tmp_path / "prefect", kept, out) for item in contents(folder)
+    ]
+    assert any(
+        name.endswith("prefect-test.db, decoded") and b"thursday" in text for name, text in searched
+    )
+    assert any(name.endswith(".parquet") for name, _ in searched)
+    (row,) = book.show()
+    assert (row.releases, row.unfinished) == (4, 2)
+    for what, needle in needles(images, labels, ward).items():
+        for name, haystack in searched:
+            assert needle not in haystack, f"{what} in {name}"
+
+
+def failing_mean(points: Any, *arguments: Any, **options: Any) -> Any:
+    """Return the mean that a rehearsal asks for, of black images; fail with that of real ones."""
+    first = next(iter(points)).flat[0]
+    return mean(points, *arguments, **options) if first < 1e-3 else [][int(first) and 1 // 0]

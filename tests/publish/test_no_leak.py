@@ -1,30 +1,23 @@
-"""Nothing computed without noise leaves a release: searched for in every file it writes."""
+"""Nothing computed without noise leaves a release: what is searched for, and how.
+
+``tests/flows/test_flows.py`` looks for it in all that releases write, on a server of Prefect's.
+"""
 
 import base64
 import hashlib
-import os
 import re
-import shutil
 import sqlite3
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import platformdirs
-import pytest
 from sample_dicom import write_dicom
 
 from pipeline.descriptors import describe
-from pipeline.figures import javascript
 from pipeline.geometry import MANIFOLDS, frechet_mean
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
 
-ROOT = Path(__file__).resolve().parents[2]
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 SCANS = CARD.replace("npz", "dicom").replace("local", 'unit = "person"\npublic')
 CONFIG = """\
@@ -127,91 +120,6 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
         if path.read_bytes().startswith(b"SQLite format 3"):
             with closing(sqlite3.connect(path)) as connection:
                 yield f"{path}, decoded", "\n".join(connection.iterdump()).encode()
-
-
-FOUR = """
-import flows  # its settings come before Prefect
-import sys
-from pathlib import Path
-import pipeline.publish.release as document
-from pipeline.cli import main
-from flows.release import release
-
-config, failing, ward = map(Path, sys.argv[1:])
-def by_flow(path, key):
-    return release(path, Path("out/flow").resolve(), ward, key, return_state=True)
-
-tokens = ["--data-root", str(ward)]
-assert main(["release", "--config", str(config), "--out", "out/released", *tokens]) == 0
-assert by_flow(config, "wednesday").is_completed()
-real = document.mean
-def fail(points, *arguments, **options):
-    first = next(iter(points)).flat[0]
-    return real(points, *arguments, **options) if first < 1e-3 else [][int(first) and 1 // 0]
-document.mean = fail
-assert main(["release", "--config", str(failing), "--out", "out/failed", *tokens]) == 2
-assert by_flow(failing, "thursday").is_failed()
-"""
-"""A release, and one that fails inside: by the command, and by the flow under Prefect.
-
-No server is named, so Prefect starts one of its own, which ends with the process.
-"""
-
-
-@pytest.mark.slow
-def test_no_output_of_a_release_holds_a_private_value(
-    tmp_path: Path, prefect_database: Path
-) -> None:
-    """Files, logs, Prefect's database, the ledger: no canary, true mean, norm or plain hash.
-
-    What is released comes from DICOM files, by person: nothing of their headers and names either.
-    What fails inside had seen the same images as an array.
-    """
-    home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
-    prefect_home = tmp_path / "prefect"
-    for folder in (home, ward, prefect_home):
-        folder.mkdir()
-    shutil.copy(prefect_database, prefect_home)
-    javascript()  # of all pages; joined anew for a user without a cache it takes two seconds
-    shutil.copytree(platformdirs.user_cache_path("covdp"), home / ".cache" / "covdp")
-    images, labels = planted()
-    for name in ("ward.npz", "array.npz"):
-        np.savez(ward / name, train_images=images, train_labels=labels)
-    write_scans(ward / "ward", images, labels)
-    (ward / "ward.toml").write_text(SCANS)
-    (ward / "array.toml").write_text(CARD)
-    (ward / "release.toml").write_text(CONFIG)
-    again = CONFIG.replace("ward.toml", "array.toml").replace("monday", "tuesday")
-    (ward / "failing.toml").write_text(again)
-    book = init_ledger(home / "ledger.sqlite")
-    book.set_budget("ward-7", GDP(2.0))
-    paths = [ward / "release.toml", ward / "failing.toml", ward]
-    done = subprocess.run(
-        [sys.executable, "-c", FOUR, *paths],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        env={
-            **{name: value for name, value in os.environ.items() if "PREFECT" not in name},
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(home),
-            "PREFECT_HOME": str(prefect_home),
-            "COVDP_LEDGER": str(home / "ledger.sqlite"),
-            "PREFECT_LOGGING_LEVEL": "DEBUG",
-        },
-    )
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    (out / "screen.log").write_bytes(done.stdout + done.stderr)
-    searched = [*contents(home), *contents(prefect_home), *contents(out)]
-    assert any(
-        name.endswith("prefect.db, decoded") and b"thursday" in text for name, text in searched
-    )
-    assert any(name.endswith(".parquet") for name, _ in searched)
-    (row,) = book.show()
-    assert (row.releases, row.unfinished) == (4, 2), done.stderr.decode()[-2000:]
-    for what, needle in needles(images, labels, ward).items():
-        for name, haystack in searched:
-            assert needle not in haystack, f"{what} in {name}"
 
 
 def test_the_search_would_find_what_it_looks_for(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
 
 
-LONGEST = {"test_toys.py", "test_flows.py", "test_no_leak.py", "test_english.py", "test_golden.py"}
+LONGEST = {"test_toys.py", "test_flows.py", "test_english.py", "test_golden.py"}
 """Files with a test, or a fixture, of ten seconds and more."""
 
 

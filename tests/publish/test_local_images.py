@@ -155,10 +155,9 @@ def watch(event, values):
         opened["talks"].add(event)
 sys.addaudithook(watch)
 from pipeline.cli import main
-exec(sys.argv[1])
-for tokens in json.loads(sys.argv[2]):
+for work in json.loads(sys.argv[1]):
     try:
-        code = main(tokens)
+        code = exec(work) if isinstance(work, str) else main(work)
     except SystemExit as end:
         code = end.code
     found.append({"code": code} | {name: sorted(those) for name, those in opened.items()})
@@ -168,13 +167,13 @@ print(json.dumps(found))
 """
 
 
-def traced(code: str, *commands: Sequence[str]) -> list[dict[str, Any]]:
-    """Return which files each command of a new process reads and writes, and whom it talks to.
+def traced(*works: Sequence[str] | str) -> list[dict[str, Any]]:
+    """Return which files each work of a new process reads and writes, and whom it talks to.
 
-    Python tells all that it opens itself, from its start on, which is the first command's; `code`
-    is done before that.
+    A work is a command of `covdp`, or code. Python tells all that it opens itself, from its start
+    on, which is the first work's.
     """
-    whole = [sys.executable, "-c", TRACE, code, json.dumps(commands)]
+    whole = [sys.executable, "-c", TRACE, json.dumps(works)]
     done = subprocess.run(whole, capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout.splitlines()[-1]))
 
@@ -201,8 +200,9 @@ def test_a_match_reads_what_it_is_given_and_writes_where_it_is_told(ward: Path) 
     given = {*inside(ward / "ward"), ward / "partner.json", ward / "ward.toml"}
     given = {path.resolve() for path in given if path.is_file()}
     tokens = "match", "partner.json", "--dataset", "ward.toml", "--quiet"
-    commands = tokens, (*tokens, "--out", "out")
-    for found, more in zip(traced("", *commands), (False, True), strict=True):
+    spy = "import socket; open('ward.csv').close(); open('copy', 'w').close(); socket.socket()"
+    *commands, spied = traced(tokens, (*tokens, "--out", "out"), spy)
+    for found, more in zip(commands, (False, True), strict=True):
         assert found["code"] == 0
         assert found["talks"] == []
         out = (ward / "out").resolve()
@@ -214,11 +214,9 @@ def test_a_match_reads_what_it_is_given_and_writes_where_it_is_told(ward: Path) 
         writes = [path for path in writes if "__pycache__" not in Path(path).parts]
         assert bool(writes) == more
         assert all(Path(path).is_relative_to(out) for path in writes)
-    spy = "import socket; open('ward.csv').close(); open('copy', 'w').close(); socket.socket()"
-    (found,) = traced(spy, ("datasets",))
-    assert str((ward / "ward.csv").resolve()) in found["reads"]
-    assert str((ward / "copy").resolve()) in found["writes"]
-    assert found["talks"] == ["socket.__new__"]
+    assert str((ward / "ward.csv").resolve()) in spied["reads"]
+    assert str((ward / "copy").resolve()) in spied["writes"]
+    assert spied["talks"] == ["socket.__new__"]
 
 
 def test_what_differs_ends_with_3(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:

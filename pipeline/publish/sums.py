@@ -14,9 +14,9 @@ backups.
 
 import hashlib
 import hmac
-import io
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
 from pipeline.schema import EstimatePart
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 
-FORMAT = 6
+FORMAT = 7
 """Raised when what is in a file changes."""
 SEAL = 32
 """Bytes of the seal that a file begins with."""
@@ -125,11 +125,11 @@ def read_sums(
         ) from None
     if not hmac.compare_digest(sealed, _seal(ledger, content)):
         return None
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = dict(file)
-    head = json.loads(arrays["head"].item())
+    first, _, numbers = content.partition(b"\n")
+    head = json.loads(first)
     if head["owner"] != _owner(status, night - 1, total):
         return None
+    arrays = _unpacked(head["arrays"], numbers)
     classes = [StoredClass.model_validate(part, context=UNCHECKED) for part in head["classes"]]
     return Sums(
         tuple(_history(i, part, arrays, mechanism) for i, part in enumerate(classes)),
@@ -159,19 +159,19 @@ def _owner(status: StreamStatus, before: int, total: str) -> dict[str, Any]:
     chain, stream = hashlib.sha256(), status.stream
     for digest, units in itertools.islice(zip(status.digests, status.totals, strict=True), before):
         chain.update(f"{digest} {units}\n".encode())
-    owner = {"stream": stream.identity, "query": stream.query, "night": before + 1}
-    return {"format": FORMAT, **owner, "chain": chain.hexdigest(), "total": total}
+    known = {"stream": stream.identity, "query": stream.query, "night": before + 1}
+    return {**known, "chain": chain.hexdigest(), "total": total}
 
 
 def _seal(ledger: Ledger, content: bytes) -> bytes:
     """Return the seal of a file, `SEAL` bytes."""
-    seal = hmac.new(ledger.key, b"sums\0", "sha256")
+    seal = hmac.new(ledger.key, f"sums {FORMAT}\0".encode(), "sha256")
     seal.update(content)
     return seal.digest()
 
 
 def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
-    """Return a file without its seal: NumPy's arrays, of which the head is JSON."""
+    """Return a file without its seal: JSON, and after a newline the numbers of all arrays."""
     classes = list[dict[str, Any]]()
     arrays: dict[str, NDArray[Any]] = {"stamps": np.array(sorted(sums.stamps), f"V{STAMP}")}
     for i, (history, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
@@ -189,10 +189,21 @@ def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
         arrays |= {f"{i} {name}": getattr(after, name) for name in SUMS}
         for name in RELEASED:
             arrays[f"{i} released {name}"] = _rows(getattr(night, name) for night in nights)
-    head = json.dumps({"owner": owner, "classes": classes}).encode()
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, head=np.array(head), **arrays)
-    return stream.getvalue()
+    known = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+    head = json.dumps({"owner": owner, "classes": classes, "arrays": known})
+    return b"".join([f"{head}\n".encode(), *(array.tobytes() for array in arrays.values())])
+
+
+def _unpacked(
+    known: Iterable[tuple[str, str, list[int]]], numbers: bytes
+) -> dict[str, NDArray[Any]]:
+    """Return arrays by name; of each is known its type and its shape."""
+    arrays, start = dict[str, NDArray[Any]](), 0
+    for name, dtype, shape in known:
+        size = math.prod(shape)
+        arrays[name] = np.frombuffer(numbers, dtype, size, start).reshape(shape)
+        start += arrays[name].nbytes
+    return arrays
 
 
 def _rows(values: Iterable[FloatArray | None]) -> FloatArray:

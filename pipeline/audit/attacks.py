@@ -284,7 +284,7 @@ class AdaptiveTranscripts:
     budget: Budget
     manifold: Manifold
     noise: Callable[[np.random.Generator], Source] = FloatNoise
-    together: ClassVar[int] = 8
+    together: ClassVar[int] = 6
     ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / RECORDS
     law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
@@ -306,7 +306,7 @@ class AdaptiveTranscripts:
         (transcript,) = self.sample(data, size=1, rng=np.random.default_rng(0)).points
         return float(transcript.own.sigmas[-1])
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """The public bound of the records."""
         return domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)

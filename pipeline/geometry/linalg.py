@@ -211,8 +211,8 @@ def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     """Return V diag(w) Vᵀ, symmetric to the last bit; V has one vector a column."""
     k = vectors.shape[-1]
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
-    diagonals = np.array(np.broadcast_to(weights, vectors.shape[:-1]), order="C").reshape(-1, k)
-    matrices = np.empty_like(rows)
+    diagonals, matrices = np.empty(rows.shape[:-1]), np.empty_like(rows)
+    diagonals.reshape(vectors.shape[:-1])[...] = weights
     spread(jacobi.assemblies, len(rows), rows, diagonals, matrices)
     return matrices.reshape(vectors.shape)
 

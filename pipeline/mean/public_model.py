@@ -22,8 +22,9 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +121,7 @@ class FeasibleSet:
     condition: float = 1.0
     shape: FloatArray | float = 1.0
 
-    @property
+    @cached_property
     def cover(self) -> float:
         """Root mean square of D·shape: noise that masks the whole set, over that of diameter 1."""
         return self.diameter * math.sqrt(float(np.mean(np.square(self.shape))))
@@ -320,7 +321,13 @@ def scales_name(descriptor: str, metric: str) -> str:
     return f"{descriptor} {metric}"
 
 
+@cache
+def _scales() -> dict[str, list[float]]:
+    """Return all of `SCALES`."""
+    return cast(dict[str, list[float]], json.loads(SCALES.read_text(encoding="utf-8")))
+
+
 def _shape(descriptor: str, metric: str) -> FloatArray | None:
     """Return the scales that public pictures have, (d, d), None where nobody has looked."""
-    upper = json.loads(SCALES.read_text(encoding="utf-8")).get(scales_name(descriptor, metric))
+    upper = _scales().get(scales_name(descriptor, metric))
     return None if upper is None else from_upper(np.array(upper))

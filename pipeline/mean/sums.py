@@ -151,7 +151,7 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
     """Return points in parts: an array is one, chunks are read again in every pass."""
     if isinstance(points, InMemory | Reiterable):
         return points
-    if isinstance(points, Batches):
+    if not isinstance(points, np.ndarray) and isinstance(points, Batches):
         return Reiterable(points, np.asarray)
     points = np.asarray(points)
     return InMemory(len(points) if points.ndim else 0, points)

@@ -129,10 +129,16 @@ def test_oct5_is_exact(images):
     np.testing.assert_array_equal(describe(images)[0], exact_oct5(images[0]))
 
 
+@pytest.fixture(scope="module")
+def large():
+    """Return the pictures of 512×512 pixels."""
+    return pictures((512, 512), np.random.default_rng(3))
+
+
 @pytest.mark.parametrize("kind", range(17))
-def test_oct5_at_512_does_not_overflow(kind):
+def test_oct5_at_512_does_not_overflow(kind, large):
     """At 512×512, black-and-white patterns included, `oct5` has at most one rounding more."""
-    image = pictures((512, 512), np.random.default_rng(3))[kind]
+    image = large[kind]
     np.testing.assert_allclose(describe(image[None])[0], exact_oct5(image), rtol=3e-16, atol=0)
 
 

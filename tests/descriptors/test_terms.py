@@ -12,7 +12,9 @@ from pipeline.descriptors import DESCRIPTORS, Term, describe, domain, terms_of
 from pipeline.descriptors.terms import LUMINANCE
 from pipeline.errors import DomainError
 from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
-from pipeline.mean import private_mean
+from pipeline.mean import admit, draw, prepare
+from pipeline.mean.plan import choose_plan
+from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import read_terms
 from pipeline.publish.readings import Mean, axes_of, mean_of
@@ -155,11 +157,10 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
     records = np.concatenate([describe(chunk) for chunk in open_dataset("tiles").chunks(label=0)])
     terms = terms_of(DESCRIPTORS["oct5"])
     (held, missed), bandless = np.zeros((2, len(terms)), dtype=int), 0
-    for _ in range(60):
-        budget = GDP(20.0 if plan == "single" else 0.5)
-        release, hidden = private_mean(
-            records, budget, domain=known, manifold=space, plan=plan, rng=rng
-        )
+    budget = GDP(20.0 if plan == "single" else 0.5)
+    ready = prepare(admit(records, domain=known, manifold=space), choose_plan(plan, "gdp"), rng=rng)
+    mean = ready.records.on_manifold(ready.records.frechet.point)
+    for release in draw(ready, budget, noise=FloatNoise(rng), size=60)[0].each:
         predicted = release.predicted_error
         assert predicted is not None
         row = ClassPart.model_construct(
@@ -173,7 +174,7 @@ def test_bands_hold_the_term_without_noise(manifold: str, plan: str, stated: boo
             if found.low is None:
                 bandless += 1
             else:
-                holds = found.low <= float(found.term.value(hidden.mean)) <= found.high
+                holds = found.low <= float(found.term.value(mean)) <= found.high
                 held[place] += holds
                 missed[place] += not holds
     assert (held >= 43).all(), held

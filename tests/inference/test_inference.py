@@ -36,7 +36,17 @@ from pipeline.inference import (
 from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
 from pipeline.inference.released import chart_jacobian
-from pipeline.mean import AdaptivePlan, NoisyMoments, Records, Release, SinglePlan, admit, mean
+from pipeline.mean import (
+    AdaptivePlan,
+    NoisyMoments,
+    Records,
+    Release,
+    SinglePlan,
+    admit,
+    draw_each,
+    mean,
+    prepare,
+)
 from pipeline.mean.noisy_moments import Part, noise_edge, noisy_covariance, pool
 from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.mean.tuning import OVERSHOOT_SD
@@ -144,16 +154,25 @@ def charted(name: str = "tissue") -> Records:
     )
 
 
-def release_of(records: Records, rows: Sequence[int] | np.ndarray, mu: float, seed: int) -> Release:
-    """Return a private mean of some of the records of a class."""
-    return mean(
-        records.placed[rows],
-        GDP(mu),
-        domain=records.domain,
-        manifold=records.manifold,
-        plan=AdaptivePlan(),
-        noise=FloatNoise(np.random.default_rng(seed)),
-    )
+def releases_of(records: Records, rows: Sequence[Any], mu: float) -> list[Release]:
+    """Return private means of as many records of a class each; seeds of noise count from 0."""
+    ready = [
+        prepare(
+            admit(records.placed[own], domain=records.domain, manifold=records.manifold),
+            AdaptivePlan(),
+            rng=None,
+        )
+        for own in rows
+    ]
+    noises = [FloatNoise(np.random.default_rng(seed)) for seed in range(len(rows))]
+    return draw_each(ready, GDP(mu), noise=noises).each
+
+
+@cache
+def unclipped() -> list[dict[str, Any]]:
+    """Return the entries of 800 means of one law, nothing shrunk."""
+    rng, true = np.random.default_rng(2), observed()
+    return [entry(noised(true, rng)) for _ in range(800)]
 
 
 def test_the_covariance_is_unbiased_and_its_noise_ends_at_the_edge() -> None:
@@ -186,10 +205,9 @@ def test_the_covariance_keeps_what_is_beyond_the_noise() -> None:
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_regions_hold_the_mean_as_often_as_they_say(level: float) -> None:
     """Unclipped and unshrunk, where the law is exact: 800 draws, a false alarm in 10⁶ seeds."""
-    rng, true = np.random.default_rng(2), observed()
-    point, held = matrix(true.base + true.offset), 0
-    for _ in range(800):
-        held += bool(region(entry(noised(true, rng)), level).contains(point))
+    true = observed()
+    point = matrix(true.base + true.offset)
+    held = sum(bool(region(one, level).contains(point)) for one in unclipped())
     low, high = binom.ppf([5e-7, 1 - 5e-7], 800, level)
     assert low <= held <= high
 
@@ -220,9 +238,8 @@ def test_regions_hold_real_means() -> None:
     whole = records.placed.mean(axis=0)
     for n, mu in [(300, 1.0), (1000, 1.0)]:
         held, offered, size = np.zeros(2), 0, list[tuple[float, float]]()
-        for seed in range(50):
-            rows = rng.integers(records.n, size=n)
-            seen = release_of(records, rows, mu, seed)
+        chosen = rng.integers(records.n, size=(50, n))
+        for rows, seen in zip(chosen, releases_of(records, chosen, mu), strict=True):
             sample, people = region(seen), region(seen, of="population")
             offered += sample.offered
             held += sample.contains(records.placed[rows].mean(axis=0)), people.contains(whole)
@@ -239,9 +256,9 @@ def test_regions_are_not_offered_where_nothing_is_known() -> None:
     A secret count has to be five standard deviations of its noise.
     """
     records = charted()
-    few = [region(release_of(records, range(50), 0.1, seed)) for seed in range(25)]
+    few = [region(one) for one in releases_of(records, [range(50)] * 25, 0.1)]
     assert not any(one.offered for one in few)
-    assert region(release_of(records, range(500), 1.0, 0)).offered
+    assert region(releases_of(records, [range(500)], 1.0)[0]).offered
     assert region(entry(observed(sigma=NOISY))).offered
     assert not region(entry(observed(sigma=NOISY + 1e-9))).offered
     assert not region(entry(observed(moment=None)), of="population").offered

@@ -16,13 +16,11 @@ from pipeline.stream import (
     StreamMechanism,
     StreamPlan,
     cumulative_mean,
-    empty_state,
     later_openings,
-    release_night,
     split_epochs,
 )
 from tests.stream import test_secret_streams, test_stream
-from tests.stream.test_secret_streams import MU, leak, units
+from tests.stream.test_secret_streams import MU, leak, placed, release, units
 
 
 def recovering(
@@ -35,15 +33,10 @@ def recovering(
 
 def stream_of(of: StreamMechanism, sizes: Sequence[int], seed: int) -> tuple[list[Night], Any]:
     """Return the nights of one class of so many units each, and the mean of all without noise."""
-    history, private = list[Night](), empty_state(of.space.dim)
-    noise, every = FloatNoise(np.random.default_rng([1, seed])), list[Any]()
-    for place, n in enumerate(sizes):
-        points = units(of, n, seed, place)
-        total = 2 * n if of.plan.secret else None
-        night, private = release_night(of, history, private, points, noise=noise, total=total)
-        history.append(night)
-        every.append(of.placed(points))
-    return history, np.concatenate(every).mean(axis=0)
+    batches = [units(of, n, seed, place) for place, n in enumerate(sizes)]
+    totals = [2 * n if of.plan.secret else n for n in sizes]
+    history = release(of, batches, totals, FloatNoise(np.random.default_rng([1, seed])))
+    return list(history), np.concatenate([placed(of, each) for each in batches]).mean(axis=0)
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,8 @@ def nights_of(stream: StreamMechanism, batches: list[np.ndarray], seed: int) -> 
         FloatNoise(np.random.default_rng(seed)),
     )
     for batch in batches:
-        points = SPD.exp(SPD.origin, batch)
         total = 2 * len(batch) if stream.plan.secret else None  # as many are of other classes
-        night, private = release_night(stream, history, private, points, noise=noise, total=total)
+        night, private = release_night(stream, history, private, batch, noise=noise, total=total)
         history.append(night)
     return history
 

@@ -206,6 +206,9 @@ def ellipsoid(
     first = total[:lines, :lines]
     chart_jacobian = np.linalg.solve(first, total[:lines, lines:]) if lines else total[:0]
     values, vectors = np.linalg.eigh(total[lines:, lines:] - total[lines:, :lines] @ chart_jacobian)
+    values = np.maximum(
+        values, noise.diagonal()[lines:].min()
+    )  # but for rounding they are as large
     least = values if level >= 0.5 else values[:1]
     raised = np.maximum(values, least[:, np.newaxis])
     bent = np.sum((chart_jacobian @ vectors)[:, np.newaxis] ** 2 / raised, axis=-1).sum(axis=0)

@@ -287,6 +287,11 @@ def noise_excess(observed: NoisyMoments) -> float:
     return float(max(observed.sigma / NOISY, COUNT_SDS * observed.n_sd / observed.n))
 
 
+def has_count(observed: NoisyMoments) -> bool:
+    """Return whether a class has records for certain: its count is well above its noise."""
+    return bool(observed.n >= COUNT_SDS * observed.n_sd)
+
+
 def is_offered(observed: NoisyMoments) -> bool:
     """Return whether the rule for offering a region is met."""
     return not region_refusal(observed)
@@ -294,7 +299,12 @@ def is_offered(observed: NoisyMoments) -> bool:
 
 def region_refusal(observed: NoisyMoments) -> str:
     """Return why no region is available, in words; "" where one is."""
-    times = noise_excess(observed)
+    if not has_count(observed):
+        return (
+            f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
+            "be no images"
+        )
+    times = observed.sigma / NOISY
     if observed.moment is None and times > 1.0:
         return (
             "no second moment: the noise covers the whole region, n·μ is too small; it is "
@@ -320,7 +330,7 @@ def night_refusal(night: StreamEntry) -> str:
     if night.certainty.offered:
         return ""
     parts = sorted((part.observed for part in night.certainty.parts), key=noise_excess)
-    if (times := noise_excess(parts[0])) > 1.0:
+    if (times := parts[0].sigma / NOISY) > 1.0:
         return (
             f"it is a first look at {parts[0].n} images or persons: its noise is {times:.2g} times "
             "too wide to test anything, until the stream opens again with more"

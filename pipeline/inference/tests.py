@@ -59,12 +59,14 @@ from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference.released import (
+    COUNT_SDS,
+    NOISY,
     ClassCoordinates,
     Released,
     common_coordinates,
     covariance,
+    has_count,
     night_refusal,
-    noise_excess,
     read_released,
 )
 from pipeline.mean import NoisyMoments
@@ -159,15 +161,23 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     entries = {name: read_released(item) for name, item in released.items()}
     nights = {name: entry for name, entry in entries.items() if isinstance(entry, StreamEntry)}
     moments = {name: entry.noisy_moments for name, entry in entries.items() if name not in nights}
-    none = [name for name, row in moments.items() if row.moment is None]
-    excess = {name: noise_excess(row) for name, row in moments.items() if name not in none}
-    wide = {name: times for name, times in excess.items() if times > 1.0}
+    few = [name for name, row in moments.items() if not has_count(row)]
+    known = {name: row for name, row in moments.items() if name not in few}
+    none = [name for name, row in known.items() if row.moment is None]
+    wide = {
+        name: row.sigma for name, row in known.items() if row.sigma > NOISY and name not in none
+    }
     early = {name: reason for name, entry in nights.items() if (reason := night_refusal(entry))}
-    if len(entries) - len(none) - len(wide) - len(early) >= 2:
+    if len(known) + len(nights) - len(none) - len(wide) - len(early) >= 2:
         return ""
     reasons = [f"in {name} {reason}" for name, reason in early.items()]
+    if few:
+        reasons.append(
+            f"the count of {' and '.join(few)} is less than {COUNT_SDS:g} standard deviations of "
+            "its noise, so there may be no images"
+        )
     if wide:
-        times = max(wide.values())
+        times = max(wide.values()) / NOISY
         reasons.append(
             f"the noise of {' and '.join(wide)} is {times:.2g} times too wide to bound the error "
             f"of clipping; about {times:.2g} times as many records, or as large a μ, are enough"

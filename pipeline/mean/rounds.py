@@ -304,7 +304,7 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     source.points = _end(records, source.points, moved * np.minimum(1.0, most)[:, None])
     source.rhos = (*source.rhos, shell_rhos, mean_rhos)
     source.radius, source.shells = clip.radius, shells
-    source.predicted = clip.error
+    source.predicted = np.minimum(clip.error, records.feasible_set.diameter)
 
 
 def _counts(

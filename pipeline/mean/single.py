@@ -5,6 +5,7 @@
 Published mechanisms spend a budget in one such draw, or in two.
 """
 
+import math
 import time
 from typing import Any, NamedTuple, cast
 
@@ -131,9 +132,10 @@ def draw_single(
         drawn, sigma, rhos = _draw_hardened(mechanism, family, statistic, noise, size)
     # the scale of a baseline is not part of what a record can move
     steps.append(Step("mean", rest, mechanism.sensitivity / plan.scale, sigma))
-    outputs = drawn.points
+    outputs, most = drawn.points, math.inf
     if plan.projected:
-        outputs = feasible_set(records.domain, space).inside(outputs)
+        region = feasible_set(records.domain, space)
+        outputs, most = region.inside(outputs), region.diameter
     distance = drawn.nonprivate_distance
     if space is not records.manifold and family.statistic == "mean":
         distance = space.dist(statistic, outputs)
@@ -145,7 +147,7 @@ def draw_single(
         steps=tuple(steps),
         rhos=rhos,
         expected_error=mechanism.expected_error(),
-        predicted_error=np.full(size, sigma * np.sqrt(space.dim)) if has_law else None,
+        predicted_error=np.full(size, min(sigma * space.dim**0.5, most)) if has_law else None,
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )

@@ -86,7 +86,7 @@ def greatest(holds: Callable[[float], bool], guess: float) -> float:
         low, high = low / 2, low
         if low == 0:
             raise PrivacyError(
-                "no scale satisfies this budget in floating point; choose a larger budget"
+                "no scale satisfies this budget in floating point; choose a budget of a usual size"
             )
     while high == low or holds(high):
         low, high = high, 2 * high

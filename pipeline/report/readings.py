@@ -22,6 +22,8 @@ from pipeline.publish.readings import Reading
 from pipeline.report.page import table
 from pipeline.schema import ClassEntry, ClassPart, NightClassPart, WindowPart
 
+MOST_LOG_GAIN = 128.0
+"""ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
 LEVEL = 0.95
 """Confidence of the regions."""
 
@@ -227,6 +229,8 @@ def radius_cell(row: ClassEntry) -> dict[str, str]:
 
 def larger(gain: float) -> str:
     """Return how much larger a gain makes what it multiplies: in percent, or as a factor."""
+    if math.isinf(gain):
+        return "more than 10⁵⁵ times as large"
     if gain < 1.995:
         return f"{100.0 * (gain - 1.0):.2g} % larger"
     return f"{number(gain)} times as large"
@@ -244,13 +248,18 @@ def certainty_refusal(row: ClassEntry) -> str:
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
-    """Return the gain of all standard deviations that moves a descriptor by a distance."""
+    """Return the gain of all standard deviations that moves a descriptor by a distance.
+
+    One of more than 10⁵⁵ is infinite.
+    """
 
     def falls_short(log_gain: float) -> bool:
         return float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) < distance
 
     low, high = 0.0, 1.0
     while falls_short(high):
+        if high >= MOST_LOG_GAIN:
+            return math.inf
         low, high = high, 2.0 * high
     for _ in range(60):  # by halves: SciPy's search takes 0.2 s to import
         middle = (low + high) / 2.0

@@ -178,3 +178,22 @@ def test_small_classes_are_refused_unpaid_unless_accepted(ward: Path, least: int
     with pytest.raises(ConfigError, match=f"'{who}' has {n} of the {least} .*smallest_class = {n}"):
         released(ward, line)
     assert init_ledger(ward / "ledger.sqlite").show("ward")[0].releases == 0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "labels"), [("auto", "public"), ("auto", "secret"), ("ewg", "public")]
+)
+@pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.02, 80.0, 1e9])
+def test_a_release_of_any_budget_has_a_page(
+    ward: Path, mechanism: str, labels: str, mu: float
+) -> None:
+    """It is paid before its page is made, so no noise, and no lack of it, may end that."""
+    lines = f'mechanism = "{mechanism}"\nsmallest_class = 1\n'
+    changed = CONFIG.replace("0.5", repr(mu)).replace("public", labels)
+    (ward / "release.toml").write_text(changed + lines)
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward", GDP(mu))
+    document = json.loads(release_once(load_release(ward / "release.toml"), book, ward))
+    text = words(document, ward)
+    assert "nan" not in text.lower().split()
+    assert "inf" not in text.split()

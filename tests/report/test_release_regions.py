@@ -27,6 +27,8 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
         gain = as_gain(manifold, point, distance)
         assert gain > 1.0
         assert float(manifold.dist(point, gain**2 * point)) == pytest.approx(distance, rel=1e-6)
+    for distance in (1e300, math.inf):  # of what is all noise
+        assert math.isinf(as_gain(manifold, point, distance))
     flat = as_gain(SPACE, point, 0.3)
     assert flat == pytest.approx(math.exp(0.3 / (2.0 * math.sqrt(5.0))))
 
@@ -120,10 +122,11 @@ def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
 
 def test_a_wide_radius_is_said_without_powers_of_ten() -> None:
     """What doubles all deviations is a factor, what does less a percentage."""
-    assert [larger(gain) for gain in (1.021, 1.14, 1.99, 2.2, 412.3)] == [
+    assert [larger(gain) for gain in (1.021, 1.14, 1.99, 2.2, 412.3, math.inf)] == [
         "2.1 % larger",
         "14 % larger",
         "99 % larger",
         "2.2 times as large",
         "412 times as large",
+        "more than 10⁵⁵ times as large",
     ]

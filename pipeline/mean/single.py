@@ -139,7 +139,8 @@ def draw_single(
     distance = drawn.nonprivate_distance
     if space is not records.manifold and family.statistic == "mean":
         distance = space.dist(statistic, outputs)
-    has_law = space.flat and family.hardened is not None  # σ√d is that of Gaussian noise
+    has_law = space.flat and family.hardened is not None
+    error = min(sigma * math.sqrt(space.dim), most)  # of Gaussian noise
     release = Release(
         outputs=outputs,
         manifold=records.manifold,
@@ -147,7 +148,7 @@ def draw_single(
         steps=tuple(steps),
         rhos=rhos,
         expected_error=mechanism.expected_error(),
-        predicted_error=np.full(size, min(sigma * space.dim**0.5, most)) if has_law else None,
+        predicted_error=np.full(size, error) if has_law else None,
         acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
     )

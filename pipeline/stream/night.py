@@ -208,7 +208,10 @@ def draw_count(
     night: Night,
     noise: Noise,
 ) -> tuple[Night, bool]:
-    """Return a night before the opening with its count, and whether that is enough to open."""
+    """Return a night before the opening with its count, and whether that is enough to open.
+
+    No count is of more records than came in all classes, which is public.
+    """
     past = split_epochs(stream, history)
     since = past.openings[-1].night if past.openings else 0
     if len(after.counts) != night.night - since:
@@ -216,7 +219,8 @@ def draw_count(
     (step,) = stream.count_steps
     result = noise(after.count, step.sigma, step.sensitivity)
     counted = replace(night, count=float(result.vector[0]) * SQRT2, rhos=(result.rho,))
-    waiting = waiting_count(stream, [*history[since:], counted]).value[0]
+    most = night.n_so_far - (history[since - 1].n_so_far if since else 0)
+    waiting = min(waiting_count(stream, [*history[since:], counted]).value[0], most)
     return counted, stream.plan.opens(past.n + waiting, past.n if past.openings else None)
 
 

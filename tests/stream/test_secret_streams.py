@@ -350,6 +350,16 @@ def test_counts_lie_within_their_deviations() -> None:
     assert 0.85 < np.std(off) < 1.1
 
 
+@pytest.mark.parametrize("sizes", [(0,), (9,), (3, 0, 6)])
+def test_no_class_opens_that_is_too_small_whatever_its_count_says(sizes: tuple[int, ...]) -> None:
+    """The records of all classes together are public: ten are enough, and 1 of 7 counts says ten."""
+    of, rng = stream(budget=GDP(1.0), opening=10.0), np.random.default_rng(7)
+    batches = [units(of, n, place) for place, n in enumerate(sizes)]
+    for _ in range(40):
+        nights = release(of, batches, sizes, FloatNoise(rng))
+        assert all(night.opened is None for night in nights)
+
+
 def test_means_err_little_more_than_with_public_labels() -> None:
     """At n·μ of 300 and more, 1.1 times as much at most (12 % are four deviations of the ratio)."""
     sizes, found = (60, 20, 20, 40, 20, 60), {}

@@ -101,7 +101,7 @@ def flood(headers: str, piece: bytes) -> Talk:
     return talk
 
 
-PACKED = gzip.compress(bytes(50_000_000))
+PACKED = 100 * gzip.compress(bytes(500_000))
 SERVERS: dict[str, tuple[Talk, str]] = {
     "endless": (flood("", bytes(1 << 16)), "more than 200,000 bytes came"),
     "endless in chunks": (

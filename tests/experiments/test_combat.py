@@ -7,8 +7,6 @@ without noise, its site, and its class as a covariate; the maps know what sites 
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from neuroCombat import neuroCombat  # type: ignore[import-untyped]
 
 from pipeline.arrays import FloatArray
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments
@@ -19,6 +17,9 @@ SITES, IMAGES, DIVISIONS = 5, 1000, 8
 
 def combat(division: Division) -> FloatArray:
     """Return the images of all sites as neuroCombat puts them on one scale, (s, n, d)."""
+    import pandas as pd  # half a second: in one process of the suite
+    from neuroCombat import neuroCombat  # type: ignore[import-untyped]
+
     places, truth = division.coordinates, division.sites.truth[division.rows]
     sites = np.repeat(np.arange(len(places)), places.shape[1])
     known = pd.DataFrame({"site": sites, "ill": truth.ravel()})

@@ -4,9 +4,14 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import ssl
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -174,6 +179,22 @@ def prefect_database(prefect_imported: None, tmp_path_factory: pytest.TempPathFa
     return path
 
 
+@contextmanager
+def in_a_thread(app: Any) -> Iterator[str]:
+    """Serve an application from a thread of this process, and give its address."""
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        serving = threading.Thread(target=copy_context().run, args=(server.run, [listening]))
+        serving.start()
+        while not server.started and serving.is_alive():
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        serving.join()
+
+
 @pytest.fixture(scope="module")
 def prefect_server(
     prefect_database: Path, tmp_path_factory: pytest.TempPathFactory
@@ -182,13 +203,27 @@ def prefect_server(
 
     It ends with them: it works while nobody asks it, too.
     """
-    from prefect.testing import utilities
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+    from prefect.server.api.server import create_app
+    from prefect.server.database.dependencies import temporary_database_interface
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_SERVER_DATABASE_CONNECTION_URL,
+        temporary_settings,
+    )
 
-    folder = tmp_path_factory.mktemp("prefect")
-    shutil.copy(prefect_database, folder / "prefect-test.db")
+    database = shutil.copy(prefect_database, tmp_path_factory.mktemp("prefect"))
+    address = {PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(utilities, "mkdtemp", lambda: str(folder))
         # every client of a flow or task would read all certificates, for a server without any
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
-        with utilities.prefect_test_harness(server_startup_timeout=120):
+        with (
+            temporary_database_interface(),
+            temporary_settings(address),
+            in_a_thread(create_app(ephemeral=True)) as url,
+            temporary_settings({PREFECT_API_URL: f"{url}/api"}),
+        ):
             yield
+            APILogWorker.instance().drain()
+            EventsWorker.drain_all()

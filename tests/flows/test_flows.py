@@ -7,10 +7,12 @@ import os
 import re
 import runpy
 import shutil
+import sqlite3
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -45,72 +47,72 @@ def few(tmp_path: Path) -> Path:
     """Return the file of a small main job."""
     path = tmp_path / "few.toml"
     text = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", MAIN.read_text(encoding="utf-8"))
-    path.write_text(text.replace("repetitions = 30", "repetitions = 2"), encoding="utf-8")
+    text = text.replace("repetitions = 30", "repetitions = 2")
+    path.write_text("classes = [0, 1]\n" + text, encoding="utf-8")
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("pictures_once")
-def test_the_flow_and_the_command_write_the_same(
-    prefect_server: None, few: Path, tmp_path: Path
-) -> None:
-    """The same rows, and a page of each; Prefect has a task for each class and mechanism."""
-    from prefect.client.orchestration import get_client
-
-    from flows.__main__ import experiments
-
-    assert main(["run", "--config", str(few), "--out", str(tmp_path / "covdp")]) == 0
-    page = experiments([str(few)], None, tmp_path / "flow")
-    assert "<title>" in page.read_text(encoding="utf-8")
-    name = Path("results") / "main-tiles.parquet"
-    ours, theirs = read_rows(tmp_path / "flow" / name), read_rows(tmp_path / "covdp" / name)
-    for column in set(ours) - {"seconds"}:
-        np.testing.assert_array_equal(ours[column], theirs[column], err_msg=column)
-    with get_client(sync_client=True) as client:
-        tasks = client.read_task_runs()
-    names = {task.name: task.state_name for task in tasks if "main-tiles" in task.tags}
-    expected = {"images", "descriptors", "bound", "usefulness", "results"}
-    expected |= {
-        f"mechanisms · class {label} · {series}"
-        for label, series in product(range(3), set(theirs["series"]))
-    }
-    assert names == dict.fromkeys(expected, "Completed")
-
-
-@pytest.mark.slow
-def test_nobody_else_asks_the_server_of_a_flow(prefect_server: None) -> None:
-    """Without the secret of this process the server that Prefect starts for it tells nothing."""
-    from prefect.settings import PREFECT_API_URL
-
-    url = f"{PREFECT_API_URL.value()}/flow_runs/filter"
-    asked = urllib.request.Request(url, b"{}", {"Content-Type": "application/json"})
+def status_without_secret(url: str) -> int:
+    """Return how a server of Prefect's answers whoever asks for its runs without a password."""
+    asked = urllib.request.Request(
+        f"{url}/api/flow_runs/filter", b"{}", {"Content-Type": "application/json"}
+    )
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(asked, timeout=30)
     with refused.value as answer:
-        assert answer.code == 401
+        return answer.code
 
 
 @pytest.mark.slow
-def test_python_m_flows_shows_its_tasks_and_prints_its_paths(
+def test_python_m_flows_writes_what_the_command_writes(
     few: Path, tmp_path: Path, prefect_database: Path
 ) -> None:
-    """As `make run` does it: with a server of its own, which goes with it."""
-    few.write_text("classes = [0]\n" + few.read_text(encoding="utf-8"), encoding="utf-8")
-    shutil.copy(prefect_database, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")],
-        capture_output=True,
+    """As `make run` does it: tasks in sight, the paths of rows and page, a server of its own.
+
+    The rows are those of `covdp run`. Prefect has a task for each class and mechanism. The server
+    tells nothing without the secret of the process, and goes with it.
+    """
+    out, home = tmp_path / "flow", tmp_path / "home"
+    home.mkdir()
+    shutil.copy(prefect_database, home)
+    with subprocess.Popen(
+        [sys.executable, "-m", "flows", str(few), "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         cwd=project_root(),
-        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
-    results, report = done.stdout.splitlines()[-2:]
-    assert results == f"results  {tmp_path / 'out' / 'results' / 'main-tiles.parquet'}"
-    assert report == f"report   {tmp_path / 'out' / 'report.html'}"
-    assert "Task run 'bound' - Finished in state Completed()" in done.stderr
-    assert "Starting temporary server" in done.stderr
-    assert "Stopping temporary server" in done.stderr
+        env={**os.environ, "PREFECT_HOME": str(home)},
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        status, said = 0, ""
+        for line in process.stderr:
+            said += line
+            if "Beginning flow run" in line:
+                (url,) = re.findall("Starting temporary server on (.*)", said)
+                status = status_without_secret(url)
+        printed = process.stdout.read().splitlines()
+    assert process.returncode == 0, said
+    table = Path("results") / "main-tiles.parquet"
+    assert printed[-2:] == [f"results  {out / table}", f"report   {out / 'report.html'}"]
+    assert "Task run 'bound' - Finished in state Completed()" in said
+    assert status == 401
+    assert "Stopping temporary server" in said
+    assert "<title>" in (out / "report.html").read_text(encoding="utf-8")
+
+    assert main(["run", "--config", str(few), "--out", str(tmp_path / "covdp")]) == 0
+    ours, theirs = read_rows(out / table), read_rows(tmp_path / "covdp" / table)
+    for column in set(ours) - {"seconds"}:
+        np.testing.assert_array_equal(ours[column], theirs[column], err_msg=column)
+    with closing(sqlite3.connect(home / "prefect.db")) as database:
+        tasks = database.execute("SELECT name, state_name, tags FROM task_run").fetchall()
+    names = {name: state for name, state, tags in tasks if "main-tiles" in tags}
+    expected = {"images", "descriptors", "bound", "usefulness", "results"}
+    expected |= {
+        f"mechanisms · class {label} · {series}"
+        for label, series in product(range(2), set(theirs["series"]))
+    }
+    assert names == dict.fromkeys(expected, "Completed")
 
 
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
@@ -448,7 +450,7 @@ def test_no_output_of_a_release_holds_a_private_value(
         item for folder in (home, tmp_path / "prefect", kept, out) for item in contents(folder)
     ]
     assert any(
-        name.endswith("prefect-test.db, decoded") and b"thursday" in text for name, text in searched
+        name.endswith("prefect.db, decoded") and b"thursday" in text for name, text in searched
     )
     assert any(name.endswith(".parquet") for name, _ in searched)
     (row,) = book.show()

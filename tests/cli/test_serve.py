@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -349,29 +350,24 @@ def test_ctrl_c_in_a_terminal_is_one_line_at_once_and_leaves_nothing(
     assert not list((ward / "out").rglob("*.part"))
 
 
-NIGHT = """
-import sys
-from pathlib import Path
-from pipeline.cli.releases import release_night
-from pipeline.jobs import prepare_release
-config, out, root = map(Path, sys.argv[1:])
-release_night(prepare_release(config, ledger=None, out=out, root=root))
-"""
-
-
 @pytest.mark.slow
 def test_a_killed_night_leaves_nothing_and_the_next_try_is_paid_once(ward: Path) -> None:
     """Kill -9 of who serves as soon as it has paid; again, it releases, and nothing is charged."""
     config, out = ward / "nightly.toml", ward / "out"
-    command = [sys.executable, "-c", NIGHT, str(config), str(out), str(ward)]
     book = init_ledger(ward / "ledger.sqlite")
-    with subprocess.Popen(command, cwd=project_root()) as first:
-        while first.poll() is None and not book.show("ward-7")[0].releases:
-            time.sleep(0.02)
-        first.kill()
+
+    def night() -> str:
+        job = prepare_release(config, ledger=None, out=out, root=ward)
+        return releases.release_night(job)
+
+    first = get_context("fork").Process(target=night)
+    first.start()
+    while first.is_alive() and not book.show("ward-7")[0].releases:
+        time.sleep(0.02)
+    first.kill()
+    first.join()
     assert book.show("ward-7")[0].releases == 1
-    job = prepare_release(config, ledger=None, out=out, root=ward)
-    said = releases.release_night(job)
+    said = night()
     assert re.search(r"; (nothing charged: μ = 0.5 was paid|already released)", said)
     assert len(list((ward / "out" / "release").glob("*.parquet"))) == 1
     (row,) = book.show("ward-7")

@@ -1,11 +1,9 @@
 """The Monte Carlo engine: simulated records, statuses, distances, and going on after a kill."""
 
 import math
-import os
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +25,6 @@ from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
 from pipeline.results import RowWriter, Table, read_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 
 
@@ -215,36 +212,25 @@ def test_an_impossible_dimension_is_refused() -> None:
         build_manifold("spd-log-euclidean", 4)
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from pipeline.experiments.registry import load_experiments
-from pipeline.experiments.images import Run
-from pipeline.experiments.steps import run_experiment
-config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
-run_experiment(Run(config, None, Path(sys.argv[1])))
-"""
-
-
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After SIGKILL midway, the same call computes only what lacks; the tables are equal."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "killed")]
-    with subprocess.Popen(command, env=environment, cwd=ROOT) as process:
-        parts: list[Path] = []
-        while len(parts) < 20 and process.poll() is None:
-            time.sleep(0.005)
-            parts = list((tmp_path / "killed" / "results").glob(".*.parts/*.json"))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert process.returncode == -signal.SIGKILL
+    config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
+    killed = Run(config, None, tmp_path / "killed")
+    process = get_context("fork").Process(target=run_experiment, args=(killed,))
+    process.start()
+    parts: list[Path] = []
+    while len(parts) < 20 and process.is_alive():
+        time.sleep(0.005)
+        parts = list((tmp_path / "killed" / "results").glob(".*.parts/*.json"))
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     kept = len(list((tmp_path / "killed" / "results").glob(".*.parts/*.json")))
     assert kept >= 20
     assert not list((tmp_path / "killed" / "results").glob("*.parquet"))
-    config = load_experiments("tg-synthetic", quick=True, chains=False)[0]
     write, written = RowWriter.write, list[str]()
     monkeypatch.setattr(
         RowWriter, "write", lambda self, key, rows: written.append(key) or write(self, key, rows)

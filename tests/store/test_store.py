@@ -42,6 +42,7 @@ from pipeline.store import (
     make_plan,
     plan,
 )
+from tests.ledger.test_ledger_faults import in_child
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -227,30 +228,27 @@ def test_a_file_in_one_stream_is_unpacked_once(ward: Path, monkeypatch: pytest.M
     assert opened == [300]
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from pipeline.datasets import open_dataset
-from pipeline.store import Place, fill, find_place, make_plan, plan
-plan.IMAGES = 64
-write, left = Place.write, [2]
-def killed(self, name, content):
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left[0] -= 1
-    write(self, name, content)
-Place.write = killed
-root = Path(sys.argv[1])
-source = open_dataset(root / "ward.toml", root)
-fill(make_plan(source, descriptor="oct5"), find_place(root / "store"))
-"""
+def die_at_the_third(write: Callable[..., None]) -> Callable[..., None]:
+    """Return what writes into a place, and ends this process by kill -9 when asked a third time."""
+    left = [2]
+
+    def killed(place: Place, name: str, content: bytes) -> None:
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        write(place, name, content)
+
+    return killed
 
 
-def test_killed_in_the_middle_it_goes_on_with_the_missing_shards(ward: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_with_the_missing_shards(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After kill -9 in the third of five shards the two that were finished are not made again."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(ward)], check=False)
-    assert done.returncode == -signal.SIGKILL
     place = find_place(ward / "store")
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "write", die_at_the_third(Place.write))
+        assert in_child(lambda: fill(planned(ward), place)) == -signal.SIGKILL
     before = {name: held for name, held in contents(place).items() if name.endswith(".parquet")}
     assert len(before) == 2
     assert len(place.names()) == 3  # and its lease, which nobody holds
@@ -681,6 +679,7 @@ def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_killed_worker_costs_its_shard_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

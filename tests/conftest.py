@@ -114,7 +114,7 @@ def pictures_once(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]
 def forked_workers() -> Iterator[None]:
     """Have Dask fork its workers, with all that is imported here; else each begins anew.
 
-    What begins anew finds its way too: of that a run by Dask is the test, in `test_jobs.py`.
+    What begins anew finds its way too: of that `test_terminals.py` describes by Dask.
     """
     import dask
     import distributed  # noqa: F401  (its settings come first)

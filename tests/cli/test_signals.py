@@ -1,34 +1,18 @@
 """Signals are answered with one line, also while a release lets nothing reach standard error."""
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-WORK = """
-import os, signal, sys, time
 from pipeline.cli import answered
 from pipeline.publish.redact import silence
-for line in sys.stdin:
-    name, state, folder = line.rstrip().split(";")
-    child = os.fork()
-    if not child:
-        for number in (1, 2):
-            os.dup2(os.open(f"{folder}/{number}", os.O_CREAT | os.O_WRONLY), number)
-        if state == "closed":
-            os.close(2)
-        with answered(), silence():
-            os.write(2, b"what an image made a library say")
-            os.kill(os.getpid(), getattr(signal, name))
-            time.sleep(30)
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
+from tests.ledger.test_ledger_faults import in_child
 
 IMPORT = """
 import os, signal, sys
@@ -82,31 +66,22 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     assert not child.is_running()
 
 
-@pytest.fixture(scope="module")
-def signalled() -> Iterator[Callable[[str, str, Path], int]]:
-    """Give what sends a signal to a process that reads in silence, and returns how it ended.
-
-    All of them are children of one that has imported everything, once; they write into files.
-    """
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", WORK], **pipes) as process:
-
-        def send(name: str, state: str, folder: Path) -> int:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            print(name, state, folder, sep=";", file=process.stdin, flush=True)
-            return int(process.stdout.readline())
-
-        yield send
-
-
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15)])
 @pytest.mark.parametrize("state", ["open", "closed"])
-def test_a_signal_is_answered_in_silence(
-    signalled: Callable[[str, str, Path], int], tmp_path: Path, name: str, code: int, state: str
-) -> None:
+def test_a_signal_is_answered_in_silence(tmp_path: Path, name: str, code: int, state: str) -> None:
     """One line on standard error, nothing else of it, the exit code of the signal."""
-    assert signalled(name, state, tmp_path) == code
+
+    def read_in_silence() -> None:
+        for number in (1, 2):
+            os.dup2(os.open(tmp_path / str(number), os.O_CREAT | os.O_WRONLY), number)
+        if state == "closed":
+            os.close(2)
+        with answered(), silence():
+            os.write(2, b"what an image made a library say")
+            os.kill(os.getpid(), getattr(signal, name))
+            time.sleep(30)
+
+    assert in_child(read_in_silence) == code
     assert (tmp_path / "1").read_bytes() == b""
     lines = (tmp_path / "2").read_bytes().splitlines()
     assert len(lines) == (state == "open")

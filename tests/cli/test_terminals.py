@@ -166,7 +166,6 @@ def test_every_command_works_on_a_terminal(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
 def test_describing_by_dask_works_on_a_terminal(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

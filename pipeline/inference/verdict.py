@@ -67,7 +67,8 @@ class Verdict:
     share : float or None
         Its error as a share of a usual difference between classes; None without a mean.
     factor : float
-        How many times n or μ are needed for the next use; 1 where there is none.
+        How many times n or μ are needed for the next use; 1 where there is none, or where the count
+        may be of no images.
     """
 
     name: str
@@ -78,12 +79,17 @@ class Verdict:
     factor: float
 
     @property
+    def uncounted(self) -> bool:
+        """Whether its count may be of no images or persons: it is all noise."""
+        return self.n < COUNT_SDS * self.n_sd
+
+    @property
     def needed(self) -> float:
         """How many images or persons are needed for the next use.
 
-        A class of none has sums that are divided by the noise of its count, or by 1.
+        A class of none has sums that are divided by 1.
         """
-        return max(self.n, self.n_sd, 1.0) * self.factor
+        return max(self.n, 1.0) * self.factor
 
 
 def usual_difference(manifold: Manifold, side: int) -> float:
@@ -117,11 +123,10 @@ def verdict_of(
     offered : bool
         Whether a region is.
     """
-    if share is None:
-        return Verdict(name, n, n_sd, NOTHING, None, 1.0)
+    nothing = Verdict(name, n, n_sd, NOTHING, share, 1.0)
+    if share is None or nothing.uncounted:  # no budget makes a mean of no images
+        return nothing
     most = SHARES if offered else {LARGE: SHARES[LARGE] / 2.0}
-    if n < COUNT_SDS * n_sd:  # all of it may be noise
-        most = {}
     use = max((use for use in most if share <= most[use]), default=NOTHING)
     factor = 1.0
     if use != SMALL:

@@ -123,7 +123,7 @@ def verdict(document: Document) -> Finding:
         "usable",
         found=judgements,
         unit=settings.unit,
-        definition=settings.definition,
+        definition=None if settings.stream else settings.definition,  # it has one budget for ever
         budget=settings.budget,
         first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
     )

@@ -147,6 +147,11 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
     secret = verdict_of("a", 17, 0.4, 2.0, offered=False, n_sd=5.7)
-    assert "With 17 ± 5.7 images the noise is 40 % of" in " ".join(
-        say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
+    lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
+    assert lines == (
+        "Not usable: a.",
+        "With 17 ± 5.7 images the noise is 40 % of a usual difference between classes.",
+        "The count of a may be of no images at all.",
     )
+    both = say_each("usable", found=[secret, rows[0]], unit="image", definition="gdp", budget=0.5)
+    assert both[-1] == "For any use about 190 images a class, or μ = 3.2, are needed."

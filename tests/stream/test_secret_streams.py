@@ -352,7 +352,7 @@ def test_counts_lie_within_their_deviations() -> None:
 
 @pytest.mark.parametrize("sizes", [(0,), (9,), (3, 0, 6)])
 def test_no_class_opens_that_is_too_small_whatever_its_count_says(sizes: tuple[int, ...]) -> None:
-    """The records of all classes together are public: ten are enough, and 1 of 7 counts says ten."""
+    """The records of all classes together are public: ten are enough, 1 of 7 counts says ten."""
     of, rng = stream(budget=GDP(1.0), opening=10.0), np.random.default_rng(7)
     batches = [units(of, n, place) for place, n in enumerate(sizes)]
     for _ in range(40):

@@ -33,7 +33,7 @@ def test_sum(): assert 1 + 1 == 2
 @pytest.mark.parametrize(
     ("variables", "options", "code", "counts"),
     [
-        ({}, ["-p", "xdist", "-n", "2"], 0, "1 passed, 3 skipped, 1 xfailed"),
+        ({}, ["-p", "xdist", "-n", "1"], 0, "1 passed, 3 skipped, 1 xfailed"),
         ({"CI": "true"}, [], 1, "1 passed, 1 skipped, 1 xfailed, 2 errors"),
         (
             {"CI": "true", "COVDP_DATA": "/nowhere"},

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,9 @@ class Ward:
         paths = []
         for name, count in (("well", well), ("ill", ill)):
             for _ in range(count):
-                rng = np.random.default_rng([seed, self.made])
-                image = rng.integers(0, 256, (8, 8), dtype=np.uint8)
                 person = who if who != "p" else f"p{self.made}"
                 paths.append(self.folder / "ward" / name / f"{person}-{self.made:04d}.png")
-                Image.fromarray(image).save(paths[-1])
+                paths[-1].write_bytes(image(seed, self.made))
                 self.made += 1
         return paths
 
@@ -100,6 +99,15 @@ class Ward:
         found = stream_named(self.ledger, "ward-7", "nightly")
         assert found
         return found
+
+
+@cache
+def image(seed: int, number: int) -> bytes:
+    """Return a PNG of noise."""
+    pixels = np.random.default_rng([seed, number]).integers(0, 256, (8, 8), dtype=np.uint8)
+    content = BytesIO()
+    Image.fromarray(pixels).save(content, "png")
+    return content.getvalue()
 
 
 def tonight(document: dict[str, Any]) -> list[int]:

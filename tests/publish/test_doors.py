@@ -2,6 +2,7 @@
 
 import errno
 import fnmatch
+import gzip
 import json
 import os
 import random
@@ -297,7 +298,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     values = np.random.default_rng(0).integers(0, 99, (256, 256, 256), dtype=np.uint8)
     ward = tmp_path_factory.mktemp("large") / "ward"
     (ward / "a").mkdir(parents=True)
-    nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), ward / "a/0.nii.gz")
+    content = nibabel.Nifti1Image(values, np.eye(4)).to_bytes()
+    (ward / "a/0.nii.gz").write_bytes(gzip.compress(content, 0))
     return values, ward
 
 

@@ -7,6 +7,7 @@ images of the same number was made without them. Random tests state their false-
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -25,7 +26,7 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import describe, domain
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Ledger, init_ledger
+from pipeline.ledger import Ledger, init_ledger, open_ledger
 from pipeline.mean import Batches, Release, Shares, mean, rounds, sums
 from pipeline.mean.clip import choose_clip
 from pipeline.privacy import GDP, ZCDP
@@ -152,7 +153,9 @@ class ReleasePlace:
     """A folder with a card and a config, and a new ledger for every release."""
 
     def __init__(self, folder: Path, manifold: str, mechanism: str, definition: str) -> None:
-        self.folder, self.count, self.definition = folder, 0, definition
+        self.folder, self.count = folder, 0
+        book = init_ledger(folder / "ledger.sqlite")
+        book.set_budget("ward-7", {"gdp": GDP, "zcdp": ZCDP}[definition](BUDGET))
         (folder / "ward.toml").write_text(CARD)
         text = CONFIG.format(
             card=folder / "ward.toml",
@@ -166,9 +169,10 @@ class ReleasePlace:
     def ledger(self) -> Ledger:
         """Return a ledger that nothing was charged to."""
         self.count += 1
-        book = init_ledger(self.folder / f"ledger-{self.count}.sqlite")
-        book.set_budget("ward-7", {"gdp": GDP, "zcdp": ZCDP}[self.definition](BUDGET))
-        return book
+        for ending in ("", ".marker"):
+            file = self.folder / f"ledger-{self.count}.sqlite{ending}"
+            shutil.copy(self.folder / f"ledger.sqlite{ending}", file)
+        return open_ledger(self.folder / f"ledger-{self.count}.sqlite")
 
     def keep(self, ward: str) -> Any:
         """Put the images of a ward in the folder and return the config."""

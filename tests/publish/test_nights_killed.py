@@ -31,17 +31,21 @@ SEED, LATER = 12, 4
 OURS = str(Path(__file__).parents[2] / "pipeline")
 
 
-def profile(act: Callable[[int], None]) -> Callable[[FrameType, str, Any], None]:
-    """Return a profiler that tells how many of our functions have begun or ended."""
+def trace(act: Callable[[int], None]) -> None:
+    """From now on call `act` with how many of our functions have begun or ended."""
     moments = 0
 
-    def count(frame: FrameType, what: str, _: object) -> None:
+    def count(frame: FrameType, what: str, _: object) -> Any:
         nonlocal moments
-        if what in ("call", "return") and frame.f_code.co_filename.startswith(OURS):
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        frame.f_trace_lines = False
+        if what in ("call", "return"):
             moments += 1
             act(moments)
+        return count
 
-    return count
+    sys.settrace(count)
 
 
 def kill(*_: object) -> None:
@@ -59,9 +63,9 @@ def thirty(ward: Ward, rng: random.Random, out: Path) -> tuple[list[int], list[i
     ward.settle(1)
     ward.put(well=1, ill=1)
     moments, started = list[int](), time.perf_counter()
-    sys.setprofile(profile(moments.append))
+    trace(moments.append)
     ward.settle(2)
-    sys.setprofile(None)
+    sys.settrace(None)
     seconds = time.perf_counter() - started
     images, ended, claimed = [6, 6], list[int](), list[bool]()
     for day in range(3, 29):
@@ -73,7 +77,7 @@ def thirty(ward: Ward, rng: random.Random, out: Path) -> tuple[list[int], list[i
 
         def run(day: int = day, at: int = at, clock: float | None = clock) -> None:
             if clock is None:
-                sys.setprofile(profile(lambda moment: kill() if moment > at else None))
+                trace(lambda moment: kill() if moment > at else None)
             else:
                 threading.Timer(clock, kill).start()
             for content in ward.settle(day):

@@ -59,7 +59,7 @@ def run(*tokens: object) -> int:
 
 @pytest.fixture(scope="module")
 def wards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of two streams, of unlike length, a release, and two first looks.
+    """Return the folder of two streams, of unlike length, two first looks, a release, and images.
 
     That of ``whole`` covers the whole region, as seldom happens: nothing is known of how records
     lie.
@@ -75,6 +75,7 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     west.put(90, 90, seed=400)
     config = load_release(west.folder / "night.toml", run_key="2026-03-09")
     (folder / "release.json").write_bytes(release_once(config, west.ledger, west.folder))
+    hospital(folder / "local", (), 10, "").put(12, 12, seed=1000)
     return folder
 
 
@@ -308,10 +309,9 @@ def test_forged_nights_are_one_line(
     FORGED[name](document)
     bad, good = tmp_path / "bad.json", wards / "south" / "night-2.json"
     bad.write_text(json.dumps(document))
-    local = hospital(tmp_path / "local", (), 10, "")
-    local.put(12, 12, seed=1000)
-    beside = "--dataset", local.folder / "ward.toml", "--data-root", local.folder
-    before = set(tmp_path.rglob("*"))
+    local = wards / "local"
+    beside = "--dataset", local / "ward.toml", "--data-root", local
+    before = {*tmp_path.rglob("*"), *local.rglob("*")}
     for tokens in (
         ("compare", good, bad, "--out", tmp_path / "out"),
         ("combine", bad, good, "--out", tmp_path / "out"),
@@ -325,7 +325,7 @@ def test_forged_nights_are_one_line(
         assert (said.out, said.err.count("\n")) == ("", 1), tokens
         assert len(said.err) < 700
         assert "\x1b" not in said.err
-    assert set(tmp_path.rglob("*")) == before
+    assert {*tmp_path.rglob("*"), *local.rglob("*")} == before
 
 
 def test_a_script_in_the_name_of_a_class_is_text(

@@ -115,7 +115,7 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield str(path), str(path).encode()
         yield str(path), path.read_bytes()
         if path.suffix == ".parquet":
-            table = pq.read_table(path)
+            table = pq.ParquetFile(path).read()  # what reads folders imports pandas
             yield f"{path}, decoded", repr((table.to_pydict(), table.schema.metadata)).encode()
         if path.read_bytes().startswith(b"SQLite format 3"):
             with closing(sqlite3.connect(path)) as connection:

@@ -273,7 +273,7 @@ def settled(folder: Path, config: str) -> Iterator[tuple[str, str]]:
     yield "screen", shown.getvalue()
     for path in sorted((ward.folder / "out").rglob("*")):
         if path.suffix == ".parquet":
-            table = pq.read_table(path)
+            table = pq.ParquetFile(path).read()  # what reads folders imports pandas
             yield path.name, repr((table.to_pydict(), table.schema.metadata))
         elif path.suffix == ".html":
             yield path.name, text_of(path)

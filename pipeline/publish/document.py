@@ -21,7 +21,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -203,11 +202,7 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
     stream = settings.stream
     again = later_openings(stream.opening)
     plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
-    return _mechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
-
-
-_mechanism = lru_cache(maxsize=8)(StreamMechanism)
-"""All nights of a stream in a process share what is worked out of it once."""
+    return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
 
 
 def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:

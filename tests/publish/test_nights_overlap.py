@@ -252,10 +252,10 @@ def check(ledger: Ledger, folder: Path) -> None:
     ):
         on = np.array([entered[one] for one in owner])
         came = tuple(points[on == night.night].tobytes() for night in found.nights)
-        for mine, night in zip(
-            replayed(found.stream, points.shape[1:], came), found.nights, strict=True
-        ):
-            assert_same(mine, night)
+        stands_on = found.stream.plan, found.stream.domain, found.stream.manifold
+        mine = replayed(stands_on, points.shape[1:], came)
+        for one, night in zip(mine, found.nights, strict=True):
+            assert_same(one, night)
         assert sum(night.opened is not None for night in found.nights) == 1
         assert found.nights[-1].n_so_far == len(points)
     charges = [one for one in ledger.history("ward-7") if one.kind == "stream"]
@@ -264,9 +264,10 @@ def check(ledger: Ledger, folder: Path) -> None:
 
 @lru_cache(maxsize=64)  # most streams of a test come to the same
 def replayed(
-    stream: StreamMechanism, shape: tuple[int, ...], came: tuple[bytes, ...]
+    stands_on: tuple[Any, ...], shape: tuple[int, ...], came: tuple[bytes, ...]
 ) -> tuple[Night, ...]:
-    """Return what nights release without noise, by the points that came on each."""
+    """Return what nights of a stream release without noise, by the points that came on each."""
+    stream = StreamMechanism(*stands_on)
     history, private = list[Night](), empty_state(stream.space.dim)
     for content in came:
         points = np.frombuffer(content).reshape(-1, *shape)

@@ -69,7 +69,7 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hospital(folder / "south", (30, 60), 2)
     hospital(folder / "early", (1, 2, 3), 3, FIRST_LOOK)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FeasibleSet, "cover", 1e-9)
+        patch.setattr(FeasibleSet, "cover", property(lambda _: 1e-9))  # before what is remembered
         hospital(folder / "whole", (1, 2), 11, FIRST_LOOK)
     west = hospital(folder / "west", (), 4, "")
     west.put(90, 90, seed=400)

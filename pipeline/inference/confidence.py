@@ -100,7 +100,7 @@ from pipeline.inference.released import (
     read_released,
 )
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pool, pooled_clipping
+from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.history import EpochHistory, mean_parts, part_moments, split_epochs
@@ -411,7 +411,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
         offered=is_offered(error.moments[len(opened) - 1]),
-        clipping=max(clipping_bound(part) for part in error.moments),
+        clipping=math.hypot(*pooled_bounds(error.moments, error.shares)),
         sample=error.sample,
         population=None if error.units is None else error.sample + error.units,
         parts=[

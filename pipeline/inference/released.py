@@ -14,7 +14,12 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import NoisyMoments, Release
-from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_clipping
+from pipeline.mean.noisy_moments import (
+    noise_edge,
+    noisy_covariance,
+    pooled_bounds,
+    pooled_clipping,
+)
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
 
@@ -340,5 +345,4 @@ def night_refusal(night: StreamEntry) -> str:
 
 def clipping_bound(observed: NoisyMoments) -> float:
     """Return how far clipping may have moved a mean at most, in distance."""
-    along, off = observed.bounds
-    return math.hypot(along * observed.length, off * observed.unit_length)
+    return math.hypot(*pooled_bounds([observed], [1.0]))

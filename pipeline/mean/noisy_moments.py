@@ -247,17 +247,23 @@ class NoisyMoments:
 
 
 def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
-    """Return, squared, how far clipping may move a mean of means with these shares, (d, d).
+    """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
+    first = next((part for part in parts if part.moment is not None), parts[0])
+    along, off = pooled_bounds(parts, shares)
+    return first.as_covariance(along / first.length, off / first.unit_length)
 
-    That is a covariance, even off the contrast axis. Rare images may be similar in all parts, so
-    lengths add up, and their noise as variances do. A part that covers the whole region clips
-    nothing.
+
+def pooled_bounds(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> tuple[float, float]:
+    """Return how far clipping moves a mean of means with these shares at most, in distance.
+
+    That is along the contrast axis and off it. Rare images may be similar in all parts, so lengths
+    add up, and their noise as variances do. A part that covers the whole region clips nothing.
     """
     pairs = [
         (part, share) for part, share in zip(parts, shares, strict=True) if part.moment is not None
     ]
     if not pairs:
-        return parts[0].as_covariance(0.0, 0.0)
+        return 0.0, 0.0
     first = pairs[0][0]
     lengths, noises = np.zeros((2, 1 + 2 * first.lines))
     moved = bent = short_line = short_off = 0.0
@@ -277,7 +283,7 @@ def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> F
     along, off = 0.0, float(limits[0]) + bent + short_off
     if first.lines:
         along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short_line
-    return first.as_covariance(along / first.length, off / first.unit_length)
+    return along, off
 
 
 def region_moments(

@@ -30,7 +30,7 @@ from pipeline.inference.match import _vectors, clip_vectors
 from pipeline.inference.released import common_coordinates
 from pipeline.inference.tests import _clipping
 from pipeline.mean import AdaptivePlan, mean
-from pipeline.mean.noisy_moments import pool, pooled_clipping
+from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.readings import regions_of
@@ -134,7 +134,9 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     np.testing.assert_allclose(found.covariance, stated.sample, rtol=1e-12)
     np.testing.assert_allclose(wide, stated.population, rtol=1e-12)
     assert found.offered
-    assert found.clipping == clipping_bound(seen)
+    share = stated.parts[0].share
+    assert found.clipping == math.hypot(*pooled_bounds([seen], [share]))
+    assert found.clipping == pytest.approx(clipping_bound(seen), rel=1e-14)
     shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")
     radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None
@@ -151,7 +153,10 @@ def test_on_its_first_night_it_is_that_of_the_opening(
 
 
 def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray) -> None:
-    """Against the population each part errs by itself: the same sum, written the other way."""
+    """Against the population each part errs by itself: the same sum, written the other way.
+
+    What clipping may do to a part counts by the share of that part.
+    """
     history = nights_of(stream, [tissue[:200], tissue[200:300], tissue[300:600]], 2)
     past = split_epochs(stream, history)
     pooled, seen = mean_parts(stream, past), part_moments(stream, past)
@@ -160,7 +165,8 @@ def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray
     assert [one.n for one in parts] == [200, 400]
     wide = np.average([covariance(one) for one in parts], axis=0, weights=[200, 400])
     gains = pool(*pooled).gains
-    expected = pooled_clipping(parts, [float(np.trace(gain)) / 15.0 for gain in gains])
+    shares = [float(np.trace(gain)) / 15.0 for gain in gains]
+    expected = pooled_clipping(parts, shares)
     for gain, one in zip(gains, parts, strict=True):
         expected = expected + gain @ (one.noise + wide / one.n) @ gain.T
     found = mean_certainty(stream, history)
@@ -168,6 +174,8 @@ def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray
     assert found.population is not None
     np.testing.assert_allclose(found.population, expected, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.population - found.sample, wide / 600, atol=1e-12)
+    bounds = [clipping_bound(one) for one in parts]
+    assert found.clipping < np.dot(shares, bounds) < max(bounds)
 
 
 def test_streams_are_compared_and_combined_as_releases_are(

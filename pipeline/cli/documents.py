@@ -18,6 +18,7 @@ from pipeline.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
     from pipeline.publish.local_images import MatchedImages
+    from pipeline.publish.several import Several
     from pipeline.report import Together
 
 
@@ -125,7 +126,8 @@ def compare(
     if math.isfinite(p_value):
         lines.insert(0, f" all classes together: {p_in_words(p_value)}")
     table = page_table(table_of("compare", "tests", together))
-    output.answer({"p_value": p_value, "classes": rows}, table, *lines, paths=paths)
+    values = {"p_value": p_value, "classes": rows, "left_out": together.several.left_out}
+    output.answer(values, table, *lines, paths=paths)
 
 
 def combine(
@@ -153,11 +155,12 @@ def combine(
     from pipeline.inference import combine as combined
     from pipeline.report import table_of
 
-    together, paths = _together(documents, combined, out, output, distinct=True, window=window)
+    together, paths = _together(documents, combined, out, output, window=window)
     results, reasons = together.results, together.refusals
     classes = [_combined(name, mean, reasons[name]) for name, mean in results.items()]
     table = page_table(table_of("combine", "tests", together))
-    output.answer({"classes": classes}, table, *_untested(reasons), paths=paths)
+    values = {"classes": classes, "left_out": together.several.left_out}
+    output.answer(values, table, *_untested(reasons), paths=paths)
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
@@ -183,22 +186,21 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.several import read_several
     from pipeline.report import Together, table_of, write_together
 
-    several = read_several(documents, distinct=True)
+    several = read_several(documents)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
     with computed(documents):
         maps = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, maps, out)}
     together = Together(several, maps)
     paths["page"] = write_together("harmonise", together, out.with_suffix(".html"))
-    if several.doubt and not output.quiet:
-        print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
+    _warn(several, output)
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
     rows = [
         {"site": name, **{key: getattr(site, key) for key in keys}}
         for name, site in maps.sites.items()
     ]
     table = page_table(table_of("harmonise", "sites", together))
-    output.answer({"sites": rows}, table, paths=paths)
+    output.answer({"sites": rows, "left_out": several.left_out}, table, paths=paths)
 
 
 DIFFERS = 3
@@ -241,10 +243,12 @@ def match(
     """
     from pipeline.publish.local_images import match_images
     from pipeline.report import build_match, match_verdict
+    from pipeline.report.several_page import together_with
 
     matched = match_images(release, dataset, data_root, window=window)
     paths = build_match(matched, out) if out else {}
     verdict = match_verdict(matched).text
+    _warn(together_with(matched).several, output)
     if output.json:
         print_json(_matched(matched, verdict) | ({"page": paths["page"]} if out else {}))
     else:
@@ -296,6 +300,7 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
         "classes": classes,
         "images": [dict(zip(keys, image, strict=True)) for image in matched.images],
         "faults": [fault._asdict() for fault in matched.faults],
+        "left_out": matched.left_out,
     }
 
 
@@ -305,7 +310,6 @@ def _together(
     out: Path | None,
     output: Printing,
     *,
-    distinct: bool = False,
     window: int | None,
 ) -> tuple["Together", dict[str, Path]]:
     """Return what is found of each class that all documents have, and its page where one is wanted.
@@ -316,15 +320,20 @@ def _together(
     from pipeline.publish.several import read_several
     from pipeline.report import Together, write_together
 
-    several = read_several(paths, distinct=distinct, window=window)
+    several = read_several(paths, window=window)
     with computed(paths):
         together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
         _ = together.refusals
         name = "combine" if together.combined else "compare"
         pages = {"page": write_together(name, together, out / f"{name}.html")} if out else {}
+    _warn(several, output)
+    return together, pages
+
+
+def _warn(several: "Several", output: Printing) -> None:
+    """Say on standard error what makes documents doubtful, and which classes are left out."""
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
-    return together, pages
 
 
 def _combined(name: str, mean: Any, reason: str) -> dict[str, Any]:

@@ -98,12 +98,15 @@ class MatchedImages:
         Of the classes that both have, in the order of the release.
     faults : tuple of FileFault
         Local files that cannot be used, and why.
+    left_out : tuple of str
+        Classes that only one of them has.
     """
 
     release: CommittedDocument
     dataset: str
     classes: Mapping[str, ClassMatch]
     faults: tuple[FileFault, ...]
+    left_out: tuple[str, ...]
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -164,7 +167,7 @@ def match_images(
     settings = release.settings
     released = release.document.classes
     with computed([document]):
-        refusals = {row.class_name: match_refusal(row) for row in released}
+        refusals = {row.class_name: _refusal(release, row) for row in released}
     if all(refusals.values()):
         name, reason = next(iter(refusals.items()))
         raise ConfigError(f"{document} cannot be matched, class {name!r}: {reason}")
@@ -195,7 +198,15 @@ def match_images(
             else ClassMatch(row, images, match(row, images.places))
             for (name, row), images in zip(rows.items(), local, strict=True)
         }
-    return MatchedImages(release, card.title, classes, (*faults, *broken))
+    left_out = tuple(x for x in (*refusals, *card.classes) if x not in classes)
+    return MatchedImages(release, card.title, classes, (*faults, *broken), left_out)
+
+
+def _refusal(release: CommittedDocument, row: ClassEntry) -> str:
+    """Return why local images are not matched with a class; "" where they are."""
+    if release.window is not None and row.coordinates is None:
+        return f"there is no mean of its {release.nights}"
+    return match_refusal(row)
 
 
 def _read_release(path: Path, window: int | None) -> CommittedDocument:

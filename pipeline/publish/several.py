@@ -51,8 +51,12 @@ class CommittedDocument(NamedTuple):
     @property
     def name(self) -> str:
         """What it is called, and of which nights its mean is."""
-        nights = {None: "", 1: ", last night"}.get(self.window, f", last {self.window} nights")
-        return f"{self.settings.name}{nights}"
+        return ", ".join(filter(None, (self.settings.name, self.nights)))
+
+    @property
+    def nights(self) -> str:
+        """Of which nights its mean is; "" where it is of all records."""
+        return {None: "", 1: "last night"}.get(self.window, f"last {self.window} nights")
 
     @property
     def settings(self) -> SettingsPart:
@@ -81,14 +85,22 @@ class Several(NamedTuple):
         What each is called, no two identical.
     classes : mapping of str to sequence of ClassEntry
         Name of a class to its entry in each document, in the order of the first.
+    alone : tuple of str
+        Classes that some document has not.
     waiting : tuple of str
-        Classes that some stream has no mean of yet.
+        Classes that some stream has no mean of yet, or none of its last nights.
     """
 
     documents: tuple[CommittedDocument, ...]
     names: tuple[str, ...]
     classes: Mapping[str, Sequence[ClassEntry]]
+    alone: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Classes that some document has, and of which nothing is said."""
+        return self.alone + self.waiting
 
     def by_name(self, title: str) -> dict[str, ClassEntry]:
         """Return the entry of a class in each document, by what the document is called."""
@@ -111,11 +123,16 @@ class Several(NamedTuple):
     @property
     def doubt(self) -> str:
         """What is missing, and what is wrong where people may be in more than one; "" if none."""
-        doubts = []
-        if self.waiting:
-            doubts.append(
-                f"Left out, as a stream has no mean of it yet: {', '.join(self.waiting)}."
-            )
+        nights = next(filter(None, (part.nights for part in self.documents)), "")
+        reasons = {
+            "not all of them have such a class": self.alone,
+            f"a stream has no mean of {f'its {nights}' if nights else 'it yet'}": self.waiting,
+        }
+        doubts = [
+            f"Left out, as {reason}: {', '.join(names)}."
+            for reason, names in reasons.items()
+            if names
+        ]
         if self.shared:
             doubts.append(
                 f"More than one of them is about the population {', '.join(self.shared)}. If the "
@@ -125,10 +142,8 @@ class Several(NamedTuple):
         return " ".join(doubts)
 
 
-def read_several(
-    paths: Sequence[Path], *, distinct: bool = False, window: int | None = None
-) -> Several:
-    """Read documents of two releases or nights, or more; with `distinct`, none twice.
+def read_several(paths: Sequence[Path], *, window: int | None = None) -> Several:
+    """Read documents of two releases or nights, or more, none twice.
 
     Of a night the mean of all privacy units so far is taken, or that of its last `window` nights.
 
@@ -136,7 +151,7 @@ def read_several(
     ------
     ConfigError
         When there are fewer, one is no document or is given twice, two are nights of one stream,
-        they are of different things, or a night has no such window.
+        they are of different things, or none is a night with such a window.
     OutputError
         When one cannot be read.
     """
@@ -144,13 +159,17 @@ def read_several(
         raise ConfigError(f"give two documents of releases or more, found {len(paths)}")
     documents = tuple(open_document(path, window) for path in paths)
     first = documents[0]
+    if window is not None and all(part.window is None for part in documents):
+        raise ConfigError(
+            f"{first.path} and the others are releases, which have no nights; leave --window out"
+        )
     for item, other in combinations(documents, 2):
         if item.stream and item.stream == other.stream:
             raise ConfigError(
                 f"{item.path} and {other.path} are nights of one stream, which share their images; "
                 "`covdp history` tests the last nights of a stream against those before"
             )
-    for item, other in combinations(documents, 2) if distinct else ():
+    for item, other in combinations(documents, 2):
         if any(row in _rows(other) for row in _rows(item)):
             raise ConfigError(
                 f"{item.path} and {other.path} are one release, whose people would count "
@@ -168,14 +187,13 @@ def read_several(
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for item in documents:
             check_sides(item.path, item.document, kind.k)
-    classes, waiting = _common_classes(documents)
-    return Several(documents, _names(documents), classes, waiting)
+    return Several(documents, _names(documents), *_common_classes(documents))
 
 
 def _common_classes(
     documents: Sequence[CommittedDocument],
-) -> tuple[dict[str, list[ClassEntry | NightClassPart]], tuple[str, ...]]:
-    """Return the classes with a mean in all documents, and those that some have no mean of."""
+) -> tuple[dict[str, list[ClassEntry | NightClassPart]], tuple[str, ...], tuple[str, ...]]:
+    """Return the classes with a mean in all, those that some have not, and those without a mean."""
     rows = [{row.class_name: row for row in part.document.classes} for part in documents]
     both = [name for name in rows[0] if all(name in table for table in rows)]
     names = [name for name in both if all(table[name].coordinates is not None for table in rows)]
@@ -194,8 +212,10 @@ def _common_classes(
             f"no class has a mean in all documents: {'; '.join(without)}; give a later night, or a "
             "release of more images"
         )
+    every = dict.fromkeys(name for table in rows for name in table)
+    alone = tuple(name for name in every if name not in both)
     waiting = tuple(name for name in both if name not in names)
-    return {name: [table[name] for table in rows] for name in names}, waiting
+    return {name: [table[name] for table in rows] for name in names}, alone, waiting
 
 
 def open_document(path: Path, window: int | None) -> CommittedDocument:
@@ -255,7 +275,7 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
 
 
 def _rows(part: CommittedDocument) -> list[dict[str, Any]]:
-    return [as_json(row) for row in part.document.classes]
+    return [as_json(row) for row in part.document.classes if row.coordinates is not None]
 
 
 def _names(documents: Sequence[CommittedDocument]) -> tuple[str, ...]:

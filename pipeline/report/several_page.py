@@ -400,7 +400,8 @@ def remaining(sites: Together) -> dict[str, Any] | None:
 def together_with(matched: MatchedImages) -> Together:
     """Return local images and the release that they are compared with as all pages have them."""
     rows = {name: [match.row] for name, match in matched.classes.items()}
-    return Together(Several((matched.release,), (matched.release.name,), rows), matched)
+    release = matched.release
+    return Together(Several((release,), (release.name,), rows, matched.left_out), matched)
 
 
 def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:

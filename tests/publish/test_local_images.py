@@ -392,9 +392,11 @@ def test_images_in_one_file_are_named_by_split_and_number(
         test_labels=np.zeros(8, np.int64),
     )
     card = CARD.replace('"folder"\npath = "ward"', '"npz"\npath = "one.npz"\nlocal = true')
-    (ward / "ward.toml").write_text(card)
+    (ward / "ward.toml").write_text(card.replace('"cells"]', '"cells", "rare"]'))
     matched("--json")
-    told = json.loads(capsys.readouterr().out)
+    told, said = (json.loads(x) if x[:1] == "{" else x for x in capsys.readouterr())
+    assert told["left_out"] == ["rare"]
+    assert said == "covdp: Left out, as not all of them have such a class: rare.\n"
     names = {f"train/{number}" for number in range(12)} | {f"test/{number}" for number in range(8)}
     assert {image["file"] for image in told["images"]} == names
     assert told["classes"][1]["untested"] == "there are 0 local records, and 10 are needed"
@@ -423,3 +425,9 @@ def test_a_night_is_matched_by_command(
     assert len(outside) <= 10
     page = (tmp_path / "out" / "match.html").read_text("utf-8")
     assert "night" in page
+    night = json.loads((tmp_path / "night.json").read_text())
+    night["classes"][1]["windows"] = []
+    (tmp_path / "night.json").write_text(json.dumps(night))
+    assert main([*tokens, "--window", "1", "--json"]) == 0
+    late = json.loads(capsys.readouterr().out)["classes"][1]
+    assert late["untested"] == "there is no mean of its last night"

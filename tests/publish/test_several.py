@@ -44,12 +44,18 @@ def document(
 
 
 def test_documents_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Classes that both have, with the p-values of the library; together by Bonferroni."""
+    """Classes that both have, with the p-values of the library; together by Bonferroni.
+
+    A class that one alone has is named.
+    """
     one = document(tmp_path / "a.json", 1)
     two = document(tmp_path / "b.json", 2, ("ill", "well", "rare"))
     assert main(["compare", str(one), str(two), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
     assert [row["class"] for row in told["classes"]] == ["well", "ill"]
+    assert told["left_out"] == ["rare"]
+    assert printed.err == "covdp: Left out, as not all of them have such a class: rare.\n"
     left, right = (
         {row["name"]: row for row in json.loads(path.read_text())["classes"]} for path in (one, two)
     )
@@ -110,6 +116,8 @@ def test_releases_of_one_population_are_warned_of(
         (("compare", "bone.json", "lung.json"), "window = (0.0, 80.0), lung.json has (-600.0, "),
         (("combine", "a.json", "other.json", "a.json"), "a.json and a.json are one release"),
         (("combine", "a.json", "copy.json"), "a.json and copy.json are one release"),
+        (("compare", "a.json", "a.json"), "a.json and a.json are one release"),
+        (("compare", "a.json", "rare.json", "--window", "7"), "which have no nights; leave "),
         (("combine", "a.json", "rare.json"), "no class stands in all documents"),
         (("compare", "a.json", "night.json"), "in all documents: night.json has none of "),
         (("combine", "a.json", "night.json"), "no class has a mean in all documents"),
@@ -184,6 +192,13 @@ def test_nights_are_compared_and_combined(
     assert last["radius"] > found["radius"]  # three images a class, and not all so far
     assert main(["compare", *files, "--window", "2"]) == 2
     assert "has no window of 2 nights, found 1" in capsys.readouterr().err
+    for path, change in zip(paths, ({}, {"windows": []}), strict=True):
+        forged = json.loads(path.read_text())
+        forged["classes"].append(forged["classes"][0] | {"label": 1, "name": "late"} | change)
+        path.write_text(json.dumps(forged))
+    assert main(["compare", *files, "--window", "1"]) == 0
+    left_out = "covdp: Left out, as a stream has no mean of its last night: late.\n"
+    assert capsys.readouterr().err == left_out
     forged = json.loads(paths[0].read_text())
     forged["classes"][0]["certainty"]["parts"][0]["observed"]["vector"].pop()
     paths[0].write_text(json.dumps(forged))

@@ -286,6 +286,15 @@ class ConfidenceRegion:
         """Return whether points, (..., *point_shape), are in the region, (...)."""
         return np.asarray(self._lengths(points) <= self.quantile)
 
+    def share_of_way(self, points: Point) -> FloatArray:
+        """Return how much of the way to points, (..., *point_shape), is in the region, (...).
+
+        On the way to log(centre, x) = u it ends at t·u with t²·uᵀW⁻¹u = q: t = √(q/uᵀW⁻¹u), which
+        is 1 at least where `contains` holds. It is not the radius over the distance, as half-axes
+        may be several times as long as their root mean square.
+        """
+        return np.asarray(np.sqrt(self.quantile / self._lengths(points)))
+
     def reach(self, points: Point) -> FloatArray:
         """Return at which level points, (..., *point_shape), would be on its edge, (...)."""
         return np.asarray(np.vectorize(self.law.cdf, otypes=[float])(self._lengths(points)))

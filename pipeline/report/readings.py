@@ -1,7 +1,7 @@
 """What released means say: terms in words with their bands, and the region where the truth is."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,9 +120,9 @@ def regions_of(rows: Sequence[ClassEntry], unit: str) -> dict[str, Any] | None:
     if not any(map(says_region, rows)):
         return None
     radii = {row.class_name: radius_of(row) for row in rows if says_region(row)}
-    nearest = _nearest({name: where for name, (_, where) in radii.items() if where is not None})
+    regions = {name: where for name, (_, where) in radii.items() if where is not None}
     lines = [
-        [row.class_name, *_radii(row, *radii[row.class_name], nearest)]
+        [row.class_name, *_radii(row, radii[row.class_name][0], regions)]
         if row.class_name in radii
         else [row.class_name, "Not known.", "", "", ""]
         for row in rows
@@ -179,33 +179,37 @@ def has_region(row: ClassEntry) -> bool:
     return says_region(row) and not certainty_refusal(row)
 
 
-def _radii(
-    row: ClassEntry,
-    words: str,
-    here: ConfidenceRegion | None,
-    nearest: Mapping[str, tuple[str, float]],
-) -> list[str]:
-    """Return the radii for the sample and the population, and the former in words."""
+def _radii(row: ClassEntry, words: str, regions: Mapping[str, ConfidenceRegion]) -> list[str]:
+    """Return how far a region reaches, its radii for sample and population, and the clipping."""
+    here = regions.get(row.class_name)
     if here is None:
         return [words, "–", "–", "–"]
-    if row.class_name in nearest:
-        name, distance = nearest[row.class_name]
-        share = here.radius / distance
-        words += f"; {percent(share)} of the distance to {name}, the nearest class"
+    distances = {
+        name: float(here.space.dist(here.place, where.place))
+        for name, where in regions.items()
+        if name != row.class_name
+    }
+    if distances:
+        name = min(distances, key=distances.__getitem__)
+        words += f", and {_of_way(here, regions[name].centre)} {name}, the nearest class"
     beyond = region(row, LEVEL, of="population")
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 
 
+def _of_way(here: ConfidenceRegion, mean: Point) -> str:
+    """Return how near a region comes to the mean of another class, whose name follows."""
+    if here.contains(mean):
+        return "holds the mean of"
+    return f"{percent(float(here.share_of_way(mean)))} of the way to"
+
+
 def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
-    """Return the region for the mean of the records of a class, and its radius in words."""
+    """Return how far the region of the mean of a class reaches along a gain, and the region."""
     if reason := certainty_refusal(row):
         return f"Not available: {reason}.", None
     where = region(row, LEVEL, of="sample")
-    gain = as_gain(where.manifold, where.centre, where.radius)
-    return (
-        f"As large as the effect of a gain that makes all standard deviations {larger(gain)}",
-        where,
-    )
+    gain = largest_gain(where)
+    return f"It extends to a gain that makes all standard deviations {larger(gain)}", where
 
 
 def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
@@ -217,14 +221,13 @@ def radius_line(rows: Sequence[ClassEntry]) -> list[dict[str, Any]]:
 
 
 def radius_cell(row: ClassEntry) -> dict[str, str]:
-    """Return the radius of a class's region, and the gain that moves a mean by it."""
+    """Return the radius of a class's region, and the largest gain in it."""
     if not says_region(row):
         return cell("", "not known")
     where = region(row)
     if not where.offered:
         return cell("", "not available")
-    gain = as_gain(where.manifold, where.centre, where.radius)
-    return cell(number(where.radius), f"a gain of {gain:.4g}")
+    return cell(number(where.radius), f"a gain of {largest_gain(where):.4g}")
 
 
 def larger(gain: float) -> str:
@@ -252,10 +255,23 @@ def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
 
     One of more than 10⁵⁵ is infinite.
     """
+    return _least_gain(
+        lambda log_gain: float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) < distance
+    )
 
-    def falls_short(log_gain: float) -> bool:
-        return float(manifold.dist(point, math.exp(2.0 * log_gain) * point)) < distance
 
+def largest_gain(where: ConfidenceRegion) -> float:
+    """Return the largest gain of all standard deviations of its centre that a region has in it.
+
+    One of more than 10⁵⁵ is infinite.
+    """
+    return _least_gain(
+        lambda log_gain: bool(where.contains(math.exp(2.0 * log_gain) * where.centre))
+    )
+
+
+def _least_gain(falls_short: Callable[[float], bool]) -> float:
+    """Return the least gain whose logarithm does not fall short; one of 10⁵⁵ is infinite."""
     low, high = 0.0, 1.0
     while falls_short(high):
         if high >= MOST_LOG_GAIN:
@@ -265,18 +281,3 @@ def as_gain(manifold: Manifold, point: Point, distance: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if falls_short(middle) else (low, middle)
     return math.exp(high)
-
-
-def _nearest(regions: Mapping[str, ConfidenceRegion]) -> dict[str, tuple[str, float]]:
-    """Return for each of several means which is nearest to it, and how far."""
-    nearest = {}
-    for name, here in regions.items():
-        distances = {
-            other: float(here.space.dist(here.place, where.place))
-            for other, where in regions.items()
-            if other != name
-        }
-        if distances:
-            other = min(distances, key=distances.__getitem__)
-            nearest[name] = other, distances[other]
-    return nearest

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from sample_documents import class_of
 
@@ -12,6 +11,8 @@ from pipeline.report.readings import (
     as_gain,
     clipping_notes,
     larger,
+    largest_gain,
+    percent,
     radius_cell,
     radius_of,
     regions_of,
@@ -34,19 +35,29 @@ def test_a_radius_is_a_gain_that_goes_as_far(name: str) -> None:
 
 
 def test_the_page_has_the_regions_of_the_library() -> None:
-    """Radii of sample and population and what clipping may do, and the share of a distance."""
+    """Radii of sample and population, what clipping may do, and how far a region reaches.
+
+    Its edge along a gain, and on the way to the other mean, is where `contains` has it.
+    """
     rows = [class_of(row_of(name, releases(name)[0])) for name in ("tissue", "cells")]
-    found = regions_of(rows, "image")
+    found, (tissue, cells) = regions_of(rows, "image"), map(region, rows)
     assert found is not None
-    apart = float(SPACE.dist(*(np.array(row.point) for row in rows)))
-    for row, line in zip(rows, found["lines"], strict=True):
+    for row, line, mean in zip(rows, found["lines"], (cells, tissue), strict=True):
         here, beyond = (region(row, 0.95, of=of) for of in ("sample", "population"))
         assert here.offered
         printed = [f"{x:.3g}" for x in (here.radius, beyond.radius, here.clipping)]
         assert line[2:] == printed
+        gain, share = largest_gain(here), float(here.share_of_way(mean.centre))
+        way = SPACE.log(here.centre, mean.centre)
+        for factor, held in ((0.999, True), (1.001, False)):
+            assert here.contains(gain ** (2.0 * factor) * here.centre) == held
+            assert here.contains(SPACE.exp(here.centre, factor * share * way)) == held
         other = "cells" if row.class_name == "tissue" else "tissue"
-        share = f"{100 * here.radius / apart:.2g} % of the distance to {other}"
-        assert share in line[1]
+        assert f"{larger(gain)}, and {percent(share)} of the way to {other}, the n" in line[1]
+    same = [row_of("tissue", releases("tissue")[place]) | {"name": str(place)} for place in (0, 1)]
+    near = regions_of(list(map(class_of, same)), "image")
+    assert near is not None
+    assert near["lines"][0][1].endswith(", and holds the mean of 1, the nearest class.")
     assert regions_of([class_of({"class_name": "a"})], "image") is None
 
 
@@ -95,10 +106,11 @@ def test_noise_is_blamed_only_where_it_is_wide() -> None:
 
 
 def test_a_history_has_the_radius_of_the_latest_release() -> None:
-    """Radius and gain where a region is offered; else that none is."""
+    """Radius and largest gain where a region is offered; else that none is."""
     row = row_of("tissue", releases("tissue")[0])
     where = region(row)
-    gain = as_gain(SPACE, where.centre, where.radius)
+    gain = largest_gain(where)
+    assert gain > as_gain(SPACE, where.centre, 2.0 * where.radius)  # it is longest along contrast
     cell = radius_cell(class_of(row))
     assert (cell["value"], cell["band"]) == (f"{where.radius:.3g}", f"a gain of {gain:.4g}")
     row["observed"] |= {"sigma": 0.05}

@@ -31,7 +31,7 @@ class PublishedConfig(Record):
     statistic: Literal["mean", "median", "min", "max"] = "mean"
 
 
-COLUMNS = (
+CLAIMED = (
     *("error", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius", "price"),
     *("offered", "false", "power", "flags", "auc", "behind", "balanced"),
 )
@@ -97,7 +97,7 @@ class ClaimConfig(Record):
 
     @model_validator(mode="after")
     def _bars_are_said(self) -> Self:
-        require_known("column", self.column, COLUMNS, f"a claim has {', '.join(COLUMNS)}")
+        require_known("column", self.column, CLAIMED, f"a claim has {', '.join(CLAIMED)}")
         if self.within is not None and (self.factor != 1.0 or not self.ours):
             raise ConfigError(
                 "within stands in place of factor, and ours must say where it is from"

@@ -44,7 +44,7 @@ UnorderedMap: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
 
-SHARE = 512
+FEW_TASKS = 512
 """Fewest tasks worth a thread of their own, when a task is one matrix."""
 CLUSTER = {
     "threads_per_worker": 1,
@@ -288,7 +288,9 @@ def compiled(function: Function, *, exact_sums: bool = False) -> Function:
     return cast(Function, make(function))
 
 
-def spread(kernel: Callable[..., bool], count: int, *arguments: Any, share: int = SHARE) -> bool:
+def spread(
+    kernel: Callable[..., bool], count: int, *arguments: Any, share: int = FEW_TASKS
+) -> bool:
     """Run ``kernel(*arguments, start, stop)`` over 0..count in threads; True when all succeed.
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.

@@ -24,7 +24,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import Card, find_card
-from pipeline.datasets.tiles import PICTURES, cut, opened, pictures_folder
+from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
 from pipeline.descriptors import (
     DESCRIPTORS,
     Descriptor,
@@ -75,21 +75,21 @@ WIDENED = (0.7, 1.4)
 By hand, so that it holds all of `tiles`, PneumoniaMNIST and BreastMNIST;
 ``python -m tests.tools.tuning --ranges`` measures how often it holds the errors of other sets.
 """
-SURE = (0.9, 1.1)
+GAUSSIAN_RANGE = (0.9, 1.1)
 """The same for one draw of noise, which does not depend on how records spread."""
-DRAWS = 5
+DRAWS_A_POINT = 5
 """Draws at each point and set: their mean is uncertain by √(1/(2d))/√DRAWS, 8 % for `oct5`."""
-STEP = 2.0
+CURVE_RATIO = 2.0
 """Ratio of neighbouring n·μ of a curve; what is between is interpolated."""
 SEED = 20261122
-LEVEL = 0.95
+COVERED = 0.95
 """Share of releases that are within the radius."""
-SIDE, DEEP = 28, 16
+TILE_SIDE, VOLUME_SIDE = 28, 16
 """Pixels along a side of a tile, and of a volume; larger ones give the same errors within a few
 parts in a hundred, but where n·μ is small."""
 MOST_TILES = 100
 """Tiles of one set. The error depends on n·μ and how records spread, hardly on n alone."""
-COLOUR = ("ihc", "retina")
+IN_COLOUR = ("ihc", "retina")
 """Those of the pictures that have colour."""
 SMALLER = 4
 """Of so many pixels one is left in a thumbnail, across and down."""
@@ -102,14 +102,14 @@ class Ends(NamedTuple):
     high: float
 
     def radius(self, dim: int) -> float:
-        """Return within what `LEVEL` of all releases are, where their error is in the range.
+        """Return within what `COVERED` of all releases are, where their error is in the range.
 
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise equal in
         all directions has such a ball.
         """
         from scipy.special import gammaincinv
 
-        return self.high * math.sqrt(2.0 * float(gammaincinv(dim / 2.0, LEVEL)) / dim)
+        return self.high * math.sqrt(2.0 * float(gammaincinv(dim / 2.0, COVERED)) / dim)
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,11 @@ class Curve:
     @property
     def widened(self) -> tuple[float, float]:
         """How far the range reaches beyond the least and the largest error."""
-        return SURE if isinstance(self.plan, SinglePlan) else WIDENED
+        return GAUSSIAN_RANGE if isinstance(self.plan, SinglePlan) else WIDENED
 
     def ends(self, information: float) -> Ends:
         """Return both ends of the range at n·μ, interpolated between the points of the grid."""
-        place = math.log(information, STEP)
+        place = math.log(information, CURVE_RATIO)
         left = math.floor(place)
         share = place - left
         points = zip(_point(self, left), _point(self, left + 1), strict=True)
@@ -156,7 +156,7 @@ def _point(curve: Curve, power: int) -> Ends:
         noise = FloatNoise(np.random.default_rng((SEED, seed)))
         of_size[ready.records.n].append((ready, noise))
     for n, sets in of_size.items():
-        errors += _errors(sets, GDP(STEP**power / n))
+        errors += _errors(sets, GDP(CURVE_RATIO**power / n))
     below, above = curve.widened
     return Ends(below * min(errors), above * max(errors))
 
@@ -176,9 +176,9 @@ def _errors(sets: Sequence[tuple[Prepared, Noise]], budget: Budget) -> list[floa
     """Return the mean error of each set, of as many records, with its own noise."""
     drawn, errors = list[tuple[Release, FloatArray | None]](), list[float]()
     if isinstance(sets[0][0].plan, SinglePlan):
-        drawn += [draw(ready, budget, noise=noise, size=DRAWS) for ready, noise in sets]
+        drawn += [draw(ready, budget, noise=noise, size=DRAWS_A_POINT) for ready, noise in sets]
     else:
-        prepared, noises = zip(*(each for each in sets for _ in range(DRAWS)), strict=True)
+        prepared, noises = zip(*(each for each in sets for _ in range(DRAWS_A_POINT)), strict=True)
         several = draw_each(prepared, budget, noise=noises)
         outputs = np.split(several.outputs, len(sets))
         drawn += [(several._replace(outputs=own), None) for own in outputs]
@@ -199,7 +199,10 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
     """
     sets = list[ImageArray]()
     for picture in _pictures(spec.channels):
-        taken, small = _some(cut(picture, SIDE)), _some(cut(picture[::SMALLER, ::SMALLER], SIDE))
+        taken, small = (
+            _some(cut(picture, TILE_SIDE)),
+            _some(cut(picture[::SMALLER, ::SMALLER], TILE_SIDE)),
+        )
         if spec.dimensions == 3:
             taken, small = volumes(taken), volumes(small)
         sets += [taken, stretched(taken), stretched(small), parted(taken)]
@@ -209,8 +212,8 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
 def _pictures(channels: int) -> list[ImageArray]:
     folder = pictures_folder()
     if channels == 3:
-        return [opened(folder / PICTURES[name], "RGB") for name in COLOUR]
-    return [opened(folder / name) for name in PICTURES.values()]
+        return [opened(folder / TILE_PICTURES[name], "RGB") for name in IN_COLOUR]
+    return [opened(folder / name) for name in TILE_PICTURES.values()]
 
 
 def _some(tiles: ImageArray) -> ImageArray:
@@ -236,11 +239,11 @@ def stretched(images: ImageArray) -> ImageArray:
 
 
 def volumes(tiles: ImageArray) -> ImageArray:
-    """Return volumes, (n, `DEEP`, `DEEP`, `DEEP`), each the mean of three tiles, one a side.
+    """Return volumes, (n, s, s, s), s = `VOLUME_SIDE`, each the mean of three tiles, one a side.
 
     There is no public volume at hand; this one varies along each axis as a picture does.
     """
-    first = tiles[:, :DEEP, :DEEP].astype(np.uint16)
+    first = tiles[:, :VOLUME_SIDE, :VOLUME_SIDE].astype(np.uint16)
     other, third = np.roll(first, 1, axis=0), np.roll(first, 2, axis=0)
     total = first[:, np.newaxis] + other[:, :, np.newaxis] + third[:, :, :, np.newaxis]
     images: ImageArray = (total // 3).astype(np.uint8)
@@ -253,7 +256,7 @@ STREAMED = (0.8, 1.2)
 A clip is chosen for the noise half way through its epoch and stays, so that what it costs does not
 go when the noise does. By hand, on `tiles`, PneumoniaMNIST and BreastMNIST.
 """
-MARKS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
+SHOWN_NIGHTS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
 """Nights that are shown, with the opening and the last."""
 
 
@@ -288,7 +291,7 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
 
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
     """Return the nights that are shown of so many."""
-    chosen = {*MARKS, last, *(night for night in more if night)}
+    chosen = {*SHOWN_NIGHTS, last, *(night for night in more if night)}
     return tuple(sorted(night for night in chosen if night <= last))
 
 
@@ -339,16 +342,16 @@ def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamC
 
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Budgets that are shown, as multiples of the config's."""
-SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
+SHOWN_SIZES, NIGHTLY = (50, 200, 1000, 5000), (5, 20, 100)
 """Images or persons of a class, and new ones a night, that are shown where none are given."""
 Affords = Callable[[Budget], int]
 """How many releases at a charge an account pays for."""
-MOST_UNITS, MOST_NIGHTS = 10**12, 100_000
+MOST_PREDICTED, MOST_NIGHTS = 10**12, 100_000
 """Most images or persons of a class, in all and a night, and most nights, of a prediction: as many
 as a document may have, and a stream."""
-FACTOR, STEPS = 2.0, 12
+SEARCH_FACTOR, SEARCH_STEPS = 2.0, 12
 """Budgets are searched by this factor, so many times up or down: 2000 times in all."""
-DIGITS = 4
+BUDGET_DIGITS = 4
 """Digits of what is found, rounded up."""
 
 
@@ -473,7 +476,7 @@ class ForecastRequest:
     error: float | None = None
 
     def __post_init__(self) -> None:
-        require_count("--per-night", self.per_night, 1, MOST_UNITS)
+        require_count("--per-night", self.per_night, 1, MOST_PREDICTED)
         require_count("--nights", self.nights, 1, MOST_NIGHTS)
         if self.error is not None and not 0.0 < self.error < math.inf:
             raise ConfigError(f"--error must be a distance above 0, found {self.error:g}")
@@ -649,7 +652,7 @@ def _domain(config: ReleaseConfig, card: Card) -> DescriptorDomain:
     `oct5` and `vol7` do not depend on it; the bound of the others changes by less than 0.1 %.
     """
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
-    side = config.size or card.size or SIDE
+    side = config.size or card.size or TILE_SIDE
     shape = (side,) * (3 if card.volumes else 2) + ((3,) if card.channels == 3 else ())
     return domain_of(
         config.descriptor, shape, eta=config.eta, manifold=config.manifold, masked=card.masked
@@ -679,7 +682,7 @@ def _arrivals(
     more = request.per_night
     for name, n in request.sizes.items():
         require_known("class", name, card.classes, f"the card has {', '.join(card.classes)}")
-        require_count(f"--n {name}", n, 0 if config.secret else 1, MOST_UNITS)
+        require_count(f"--n {name}", n, 0 if config.secret else 1, MOST_PREDICTED)
     if request.sizes:
         units = {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
     elif more is not None:
@@ -687,7 +690,7 @@ def _arrivals(
     elif config.nights is not None:
         units = {f"any class, {n} a night": ClassArrivals(n, n) for n in NIGHTLY}
     else:
-        units = {f"any class of {n:,}": ClassArrivals(n) for n in SIZES}
+        units = {f"any class of {n:,}": ClassArrivals(n) for n in SHOWN_SIZES}
     if config.nights is None:
         config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
     return units
@@ -721,7 +724,7 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     ----------
     high : callable
         Budget to upper end, infinite where nothing is released. It falls, but for steps up that
-        are smaller than what it falls by in a factor of `FACTOR`.
+        are smaller than what it falls by in a factor of `SEARCH_FACTOR`.
     error : float
         What is to be reached.
     start : float
@@ -729,7 +732,7 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     """
     from scipy.optimize import brentq
 
-    ladder = [start * FACTOR**step for step in range(1 - STEPS, STEPS)]
+    ladder = [start * SEARCH_FACTOR**step for step in range(1 - SEARCH_STEPS, SEARCH_STEPS)]
     if high(ladder[-1]) > error:  # it falls, so all others are above it
         return None
     place = bisect_left(ladder, True, key=lambda budget: high(budget) <= error)
@@ -740,7 +743,7 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
         return min(high(budget), 2.0 * error) - error
 
     root = float(brentq(surplus, ladder[place - 1], ladder[place], rtol=1e-6))
-    return float(digits_up(root, DIGITS))
+    return float(digits_up(root, BUDGET_DIGITS))
 
 
 def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:

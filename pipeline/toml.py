@@ -18,7 +18,7 @@ from pipeline.files import IrregularFileError, read_regular
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LARGEST = 1 << 20
+TOML_BYTES = 1 << 20
 """Bytes; a file of settings has a few thousand."""
 
 
@@ -28,7 +28,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-MARKS = {"experiment": {"mechanisms"}, "config": {"population"}, "card": {"kind", "classes"}}
+KIND_KEYS = {"experiment": {"mechanisms"}, "config": {"population"}, "card": {"kind", "classes"}}
 """Keys that a file of each kind has, and one of the kinds after it has not."""
 WAYS = {
     "experiment": "`covdp run --config` and `covdp reproduce` take it",
@@ -41,7 +41,7 @@ WAYS = {
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
     try:
-        content = read_regular(path, LARGEST)
+        content = read_regular(path, TOML_BYTES)
     except IrregularFileError as error:
         raise fault(
             f"{path} is {error.strerror}, so no {what}; give the path of a TOML file"
@@ -66,8 +66,8 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
 
 def _check_kind(path: Path, fields: Mapping[str, Any], fault: type[CovdpError], what: str) -> None:
     """Raise `fault` where a file is plainly of another kind than it should be."""
-    other = next((kind for kind, keys in MARKS.items() if keys <= fields.keys()), what)
-    if other != what and not MARKS[what] & fields.keys():
+    other = next((kind for kind, keys in KIND_KEYS.items() if keys <= fields.keys()), what)
+    if other != what and not KIND_KEYS[what] & fields.keys():
         names = {"card": "the card of a dataset", "config": "the config of a release"}
         is_a, asked = (names.get(kind, f"an {kind}") for kind in (other, what))
         raise fault(f"{path} is {is_a}, and not {asked}: {WAYS[other]}")

@@ -4,13 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.code import PACKAGES, ROOT, classes_named_twice, files, import_circles
+from tests.tools.code import (
+    PACKAGES,
+    ROOT,
+    classes_named_twice,
+    constants_named_twice,
+    files,
+    import_circles,
+)
 from tests.tools.count import by_promise, in_files, in_runs, installed, required, without
 
 
 def test_a_class_name_exists_once() -> None:
     """No class of `pipeline`, `flows` or the tests has the name of another."""
     assert classes_named_twice(files(*PACKAGES, "tests")) == {}
+
+
+def test_a_constant_has_one_meaning() -> None:
+    """No two modules of `pipeline` and `flows` give the same name in capitals a value."""
+    assert constants_named_twice(files(*PACKAGES)) == {}
 
 
 def test_no_files_import_each_other() -> None:

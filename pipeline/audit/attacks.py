@@ -59,9 +59,9 @@ from pipeline.stream.factorisation import from_limbs
 from pipeline.stream.history import Epoch, begin_epoch, epoch_due, split_epochs
 from pipeline.stream.night import add_placed, draw_count, draw_openings
 
-RECORDS = 4
+PAIR_SIZE = 4
 """Size n of the data sets; one of the records is replaced."""
-OTHERS = (7.0, 5.0, 5.0, 4.0, 4.0)
+STAYING = (7.0, 5.0, 5.0, 4.0, 4.0)
 """Logarithms of the eigenvalues of all records that stay."""
 End: TypeAlias = Sequence[float]
 """Logarithms of the eigenvalues of what is replaced."""
@@ -79,13 +79,13 @@ SEARCH = 200
 """Most ends that are tried for the most costly transcript."""
 LEAST_MOVE, LEAST_GAIN = 0.05, 1e-6
 """The search ends when its moves are as small as that; a gain by a smaller share is none."""
-DESCRIPTOR, SIDE = "oct5", 28
+DESCRIPTOR, IMAGE_SIDE = "oct5", 28
 """What the records are descriptors of."""
-IMAGES = 5
+PER_PERSON = 5
 """Images of a person; the one who takes the place of another has three more."""
-OPENING = 2
+FIRST_NIGHT = 2
 """Records of the first night, which a stream opens with."""
-COUNTED = 60
+SECRET_OPENING = 60
 """Records of the first night of a class that opens on it, where labels are secret: at μ = 2, half
 of them are seven deviations of the noise of their count away."""
 
@@ -225,7 +225,7 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     these are small.
     """
     size, trial, calls = 2.0, 0, defaultdict[int, Calls](Calls)
-    moves = np.random.default_rng(0).standard_normal((SEARCH, len(OTHERS)))
+    moves = np.random.default_rng(0).standard_normal((SEARCH, len(STAYING)))
 
     def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[ReplayedSteps]:
         data = [mechanism.data_set(end, more=bool(i)) for i, end in tries]
@@ -271,7 +271,7 @@ def matrices(logs: Sequence[End]) -> FloatArray:
 
 @dataclass(frozen=True)
 class AdaptiveTranscripts:
-    """The adaptive mean of `RECORDS` descriptors, drawn as its transcripts: a `Mechanism`.
+    """The adaptive mean of `PAIR_SIZE` descriptors, drawn as its transcripts: a `Mechanism`.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ class AdaptiveTranscripts:
     noise: Callable[[np.random.Generator], Source] = FloatNoise
     together: ClassVar[int] = 6
     ends: ClassVar[tuple[End, End]] = ENDS
-    sensitivity: ClassVar[float] = 1.0 / RECORDS
+    sensitivity: ClassVar[float] = 1.0 / PAIR_SIZE
     law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
     @property
@@ -309,11 +309,11 @@ class AdaptiveTranscripts:
     @cached_property
     def domain(self) -> Domain:
         """The public bound of the records."""
-        return domain(DESCRIPTOR, height=SIDE, width=SIDE, manifold=self.manifold.name)
+        return domain(DESCRIPTOR, height=IMAGE_SIDE, width=IMAGE_SIDE, manifold=self.manifold.name)
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records, one of which is at `end`."""
-        return matrices([end, *[OTHERS] * (RECORDS - 1)])
+        return matrices([end, *[STAYING] * (PAIR_SIZE - 1)])
 
     def classes(self, data: Any) -> list[Points]:
         """Return the records of each class of a data set."""
@@ -406,7 +406,7 @@ class LabelTranscripts(AdaptiveTranscripts):
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records of both classes; one at `end` is in the first, or in the second."""
-        both = [OTHERS] * (RECORDS - 1), [*[OTHERS] * (RECORDS - 1), end]
+        both = [STAYING] * (PAIR_SIZE - 1), [*[STAYING] * (PAIR_SIZE - 1), end]
         return [matrices(logs) for logs in (both if more else both[::-1])]
 
     def classes(self, data: Any) -> list[Points]:
@@ -458,15 +458,15 @@ class PersonTranscripts(AdaptiveTranscripts):
     def data_set(self, end: End, *, more: bool = False) -> Album:
         """Return the album in which one person has images at `end` in both classes.
 
-        All others have `IMAGES` in one class.
+        All others have `PER_PERSON` in one class.
         """
-        own = IMAGES + 3 * more
+        own = PER_PERSON + 3 * more
         images = [
             (log, label, person)
             for label in range(len(CARD.classes))
             for log, person, many in (
                 (end, "one", own),
-                *((OTHERS, f"{label}-{number}", IMAGES) for number in range(RECORDS - 1)),
+                *((STAYING, f"{label}-{number}", PER_PERSON) for number in range(PAIR_SIZE - 1)),
             )
             for _ in range(many)
         ]
@@ -604,7 +604,7 @@ class StreamTranscripts(AdaptiveTranscripts):
     def stream(self) -> StreamMechanism:
         """What is released of each class."""
         plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=self.secret)
-        least = COUNTED / 2.0 if self.secret else OPENING
+        least = SECRET_OPENING / 2.0 if self.secret else FIRST_NIGHT
         return StreamMechanism(replace(plan, opening=least * plan.mu), self.domain, self.manifold)
 
     @property
@@ -629,9 +629,9 @@ class StreamTranscripts(AdaptiveTranscripts):
 
     def data_set(self, end: End, *, more: bool = False) -> list[list[Points]]:
         """Return the records of every night of each class, one at `place` being at `end`."""
-        own, others = (to_chart(self.manifold, matrices([log])) for log in (end, OTHERS))
+        own, others = (to_chart(self.manifold, matrices([log])) for log in (end, STAYING))
         if self.person:
-            images = matrices([end] * (IMAGES + 3 * more))
+            images = matrices([end] * (PER_PERSON + 3 * more))
             own = person_records(images, np.zeros(len(images)), self.manifold)
         classes = [[np.repeat(others, size, axis=0) for size in sizes] for sizes in self.sizes]
         nights, replaced = classes[int(more and self.secret)], int(not self.secret)
@@ -651,7 +651,7 @@ class StreamTranscripts(AdaptiveTranscripts):
     @cached_property
     def _opening(self) -> tuple[PrivateSums, list[Night]]:
         """Return the sums of the first night where all its records stay, and that night."""
-        units = self.stream.placed(self.data_set(OTHERS)[0][0])
+        units = self.stream.placed(self.data_set(STAYING)[0][0])
         private = add_placed(self.stream, [], empty_state(self.manifold.dim), units)
         noise = FloatNoise(np.random.default_rng(0))
         return private, [draw_night(self.stream, [], private, len(units), noise=noise)]
@@ -702,7 +702,7 @@ class StreamTranscripts(AdaptiveTranscripts):
 
 @dataclass(frozen=True)
 class LabelStreamTranscripts(StreamTranscripts):
-    """Streams of two classes whose labels are secret, each opening at `COUNTED` for certain.
+    """Streams of two classes whose labels are secret, each opening at `SECRET_OPENING` for certain.
 
     The very same record is of the first class on one data set and of the second on the other: it
     comes on the night at `place`, beside all others. The budget is paid once, for both classes.

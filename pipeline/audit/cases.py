@@ -24,14 +24,14 @@ from scipy.special import ndtr
 
 from pipeline.arrays import FloatArray
 from pipeline.audit import attacks
-from pipeline.audit.attacks import OPENING, Source, Transcript, transcripts
+from pipeline.audit.attacks import FIRST_NIGHT, Source, Transcript, transcripts
 from pipeline.audit.bounds import Steps
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.base import RECORDS, CalibratedMechanism, Neighbours, Points, small
+from pipeline.mechanisms.base import KNG_RECORDS, CalibratedMechanism, Neighbours, Points, small
 from pipeline.mechanisms.exponential import gradient_sensitivity
 from pipeline.mechanisms.noise import FloatNoise, Noised
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
@@ -202,21 +202,23 @@ PLANS: Mapping[str, AuditPlan] = {
         fields={"classes_per_person": 2},
     ),
     # the budget is large because the fault is small: 1.36 times the claim
-    "stream, first night": _stream(OPENING, 1, *(0,) * 10, place=1, share=0.035, mu=3.0),
-    "stream, last night": _stream(OPENING, 2, 2, 2, 2, 2, place=5),
-    "stream, opening": _stream(OPENING, 2, 2, place=0, share=0.004),
-    "stream, two epochs": _stream(OPENING, 1, GROWTH * OPENING, 1, 1, 1, 1, place=1, share=0.006),
-    "stream, person": _stream(OPENING, 2, 0, 2, place=1, person=True),
+    "stream, first night": _stream(FIRST_NIGHT, 1, *(0,) * 10, place=1, share=0.035, mu=3.0),
+    "stream, last night": _stream(FIRST_NIGHT, 2, 2, 2, 2, 2, place=5),
+    "stream, opening": _stream(FIRST_NIGHT, 2, 2, place=0, share=0.004),
+    "stream, two epochs": _stream(
+        FIRST_NIGHT, 1, GROWTH * FIRST_NIGHT, 1, 1, 1, 1, place=1, share=0.006
+    ),
+    "stream, person": _stream(FIRST_NIGHT, 2, 0, 2, place=1, person=True),
     # the nights are begun at once, but for the first, which holds its record back
     "stream, overlapping": _stream(*(1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
     "stream, labels": _label_streams(
-        (attacks.COUNTED, 0, 0), (attacks.COUNTED, 0, 0), place=1, share=0.003
+        (attacks.SECRET_OPENING, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=1, share=0.003
     ),
     "stream, labels at the opening": _label_streams(
-        (attacks.COUNTED, 0), (attacks.COUNTED, 0), place=0, share=0.002
+        (attacks.SECRET_OPENING, 0), (attacks.SECRET_OPENING, 0), place=0, share=0.002
     ),
     "stream, labels of a class not opened": _label_streams(
-        (0, 0, 0), (attacks.COUNTED, 0, 0), place=0, share=0.002
+        (0, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=0, share=0.002
     ),
 }
 """What is audited by its transcripts, beside the mechanisms."""
@@ -253,7 +255,7 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
     """Return a case with the sensitivity that suits its mechanism."""
     manifold, family = small(MANIFOLDS[space]), MECHANISMS[name]
     if family.moves == "gradient" and not manifold.hadamard:
-        delta = gradient_sensitivity(RECORDS, RADIUS, manifold.curvature[1])
+        delta = gradient_sensitivity(KNG_RECORDS, RADIUS, manifold.curvature[1])
         return Case(name, manifold, budget, delta, RADIUS, chain)
     return Case(name, manifold, budget, family.typical, chain=chain)
 
@@ -307,7 +309,7 @@ def first_count(mechanism: Mechanism) -> Neighbours:
 
     def score(transcript: Transcript) -> float:
         vectors = transcript.vectors
-        return float(vectors[len(vectors) // 2 - 1][-1]) / COUNT_UNIT - (attacks.RECORDS - 0.5)
+        return float(vectors[len(vectors) // 2 - 1][-1]) / COUNT_UNIT - (attacks.PAIR_SIZE - 0.5)
 
     return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
 

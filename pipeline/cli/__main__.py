@@ -34,9 +34,9 @@ UNFORESEEN = 70
 """Exit code of an unexpected error (EX_SOFTWARE of sysexits.h)."""
 PRIVATE = ("release", "serve")
 """Commands over private images whose output stays in logs: nothing of a failure is shown."""
-NAMES = ("file", "path", "config", "folder", "dataset", "document", "first")
+FILE_ARGUMENTS = ("file", "path", "config", "folder", "dataset", "document", "first")
 """What functions call the file that they work on."""
-WORDS = {
+SIGNAL_WORDS = {
     signal.SIGINT: b"covdp: interrupted; the same command starts it again\n",
     signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
 }
@@ -125,7 +125,7 @@ def _place(error: BaseException) -> str:
         if not any(code.is_relative_to(root / package) for package in ("pipeline", "flows")):
             continue
         place = f"{code.relative_to(root).as_posix()}, line {line}"
-        named = (frame.f_locals.get(name) for name in NAMES)
+        named = (frame.f_locals.get(name) for name in FILE_ARGUMENTS)
         file = next((value for value in named if isinstance(value, Path)), file)
     return place if file is None else f"{place}, over {file}"
 
@@ -161,7 +161,7 @@ def answered() -> Iterator[None]:
     """Answer Ctrl-C and SIGTERM in the block, which the main thread is in."""
     stderr = os.dup(2) if _is_open(2) else None  # a release silences 2 itself while it reads
     leave = partial(_leave, stderr)
-    before = {number: signal.signal(number, leave) for number in WORDS}
+    before = {number: signal.signal(number, leave) for number in SIGNAL_WORDS}
     try:
         yield
     finally:
@@ -182,7 +182,7 @@ def _is_open(number: int) -> bool:
 
 def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
     """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
-    for each in WORDS:
+    for each in SIGNAL_WORDS:
         signal.signal(each, signal.SIG_IGN)
     with suppress(OSError):  # whoever read it is gone
         for screen in (1, stderr):
@@ -190,7 +190,7 @@ def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
                 os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
     with suppress(OSError):
         if stderr is not None:
-            os.write(stderr, WORDS[signal.Signals(number)])
+            os.write(stderr, SIGNAL_WORDS[signal.Signals(number)])
     discard_unfinished()
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)

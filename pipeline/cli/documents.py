@@ -74,9 +74,9 @@ def schema() -> None:
     covdp schema > document.schema.json
     ```
     """
-    from pipeline.publish import SCHEMA
+    from pipeline.publish import DOCUMENT_SCHEMA
 
-    print(SCHEMA.read_text(encoding="utf-8"), end="")
+    print(DOCUMENT_SCHEMA.read_text(encoding="utf-8"), end="")
 
 
 def compare(

@@ -23,7 +23,7 @@ from pipeline.privacy import Budget, budget_from, letter, main_parameter, second
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address
 
-SHOWN = (
+ACCOUNT_FIELDS = (
     *("population", "budget", "spent", "left", "delta", "epsilon_budget", "epsilon_spent"),
     *("epsilon_left", "group", "releases", "unfinished", "created"),
 )
@@ -173,7 +173,7 @@ def account_json(
     row: Account, cost: Budget | None, streams: Sequence[StreamAccount] = ()
 ) -> dict[str, Any]:
     """Return an account and its streams under the names that programs may rely on."""
-    values = {name: getattr(row, name) for name in SHOWN}
+    values = {name: getattr(row, name) for name in ACCOUNT_FIELDS}
     values |= {"cost": cost, "releases_left": None if cost is None else row.lasts(cost)}
     return values | ({"streams": [stream_json(stream) for stream in streams]} if streams else {})
 

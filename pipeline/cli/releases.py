@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pipeline.privacy import Budget
     from pipeline.publish import ReleaseConfig
 
-DIGITS = 30
+MOST_DIGITS = 30
 """Digits of a number of images or persons; what is too large is printed with them."""
 LONGEST_SLEEP = 30.0
 """Seconds: clocks are set, and a machine that slept wakes in the middle."""
@@ -114,7 +114,7 @@ def sizes_of(items: Iterable[str]) -> dict[str, int]:
     sizes = dict[str, int]()
     for item in items:
         name, _, count = item.rpartition("=")
-        if not name or not (count.isascii() and count.isdecimal() and len(count) <= DIGITS):
+        if not name or not (count.isascii() and count.isdecimal() and len(count) <= MOST_DIGITS):
             raise ConfigError(f"--n must be CLASS=N, as in --n normal=1500, found {item[:200]!r}")
         if name in sizes:
             raise ConfigError(f"--n gives class {name!r} twice; leave one out")

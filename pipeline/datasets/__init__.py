@@ -21,8 +21,8 @@ from pipeline.datasets.cards import pixel_rules as pixel_rules
 from pipeline.datasets.cards import rendering_settings as rendering_settings
 from pipeline.datasets.download import data_root as data_root
 from pipeline.datasets.listing import Fault as Fault
+from pipeline.datasets.registry import DATASET_KINDS as DATASET_KINDS
 from pipeline.datasets.registry import DATASETS as DATASETS
-from pipeline.datasets.registry import KINDS as KINDS
 from pipeline.datasets.registry import beside as beside
 from pipeline.datasets.registry import collect_faults as collect_faults
 from pipeline.datasets.registry import fetch as fetch

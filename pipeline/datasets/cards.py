@@ -37,7 +37,7 @@ MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
 LARGEST_DOWNLOAD = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
 
-WIDEST = 8192
+WIDEST_IMAGE = 8192
 """Side of square images: described, one takes about 8 bytes of memory a pixel, half a GB."""
 
 
@@ -67,7 +67,7 @@ class Card(Record):
     name : str
         The name of the card's file, without ``.toml``.
     kind : str
-        How the images are stored, a key of `pipeline.datasets.registry.KINDS`.
+        How the images are stored, a key of `pipeline.datasets.registry.DATASET_KINDS`.
     classes : tuple of str
         Class names; a label is an index into them. Every record is in exactly one class.
     channels : {1, 3}
@@ -80,7 +80,7 @@ class Card(Record):
         Where the file or folder is, relative to the data root, which it cannot leave; named after
         the dataset when left out.
     size : int, optional
-        Side of the square images in pixels, up to `WIDEST`.
+        Side of the square images in pixels, up to `WIDEST_IMAGE`.
     volumes : bool
         Images are volumes, (d, h, w), of one channel; only for kinds that are `volumetric`.
     """
@@ -102,7 +102,7 @@ class Card(Record):
     local: bool = False
     public: bool = Field(False, strict=True)
     path: str | None = None
-    size: Annotated[int, Field(ge=1, le=WIDEST, strict=True)] | None = None
+    size: Annotated[int, Field(ge=1, le=WIDEST_IMAGE, strict=True)] | None = None
     volumes: bool = Field(False, strict=True)
 
     @property

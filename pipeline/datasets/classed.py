@@ -18,16 +18,16 @@ from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
 from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
 from pipeline.errors import DatasetError, ImageError
 
-OTHERS = (
+FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
     ".ndpi", ".mrxs", ".czi", ".heic", ".heif", ".avif", ".jxl", ".tga", ".psd", ".eps", ".svg",
     ".exr",
 )  # fmt: skip
 
-IMAGES = (*OTHERS, *(end for ends in FORMATS.values() for end in ends))
+IMAGE_ENDS = (*FOREIGN_ENDS, *(end for ends in FORMATS.values() for end in ends))
 """Ends of names of image files, of any kind: none is skipped without a message."""
 
-OTHER = "is a folder, or has no suffix, or is of a format that the card does not name"
+OTHER_FILE = "is a folder, or has no suffix, or is of a format that the card does not name"
 """Why a file that may be an image is none of a card's."""
 
 
@@ -260,7 +260,9 @@ def _passed(
         "folders; add it to formats, or name another kind, or convert or rename them, or leave "
         "them out by a narrower pattern or by exclude"
     )
-    return [listing.Fault(entry.path, ImageError(OTHER), raised=error) for entry in entries[::-1]]
+    return [
+        listing.Fault(entry.path, ImageError(OTHER_FILE), raised=error) for entry in entries[::-1]
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +325,7 @@ def may_be_image(name: str) -> bool:
 
     Without a suffix are DICOM files, often named by a number.
     """
-    return name.lower().endswith(IMAGES) or not any(map(str.isalpha, Path(name).suffix))
+    return name.lower().endswith(IMAGE_ENDS) or not any(map(str.isalpha, Path(name).suffix))
 
 
 def check_once(names: listing.Paths, way: str, faults: listing.Faults) -> None:

@@ -1,9 +1,9 @@
 """One file over HTTP: whole and with the right digest, or one clear error and nothing left behind.
 
-Size: no more than the caller says, and no more than the disk has. Time: `PATIENCE` seconds to
-answer, `TIMEOUT` for each piece, and after the first `PATIENCE` seconds `SPEED` bytes a second on
-average, so that a file of b bytes takes at most ``PATIENCE + b / SPEED``. Content codings are
-refused: a digest is of the file as it is stored, and what unpacks on the way has no bound.
+Size: no more than the caller says, and no more than the disk has. Time: `ANSWER_SECONDS` to
+answer, `HTTP_SECONDS` for each piece, and after the first `ANSWER_SECONDS` `SPEED` bytes a second
+on average, so that a file of b bytes takes at most ``ANSWER_SECONDS + b / SPEED``. Content codings
+are refused: a digest is of the file as it is stored, and what unpacks on the way has no bound.
 """
 
 import glob
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from requests import Response
 
 
-TIMEOUT = (10.0, 30.0)
+HTTP_SECONDS = (10.0, 30.0)
 """Seconds to wait for a connection, and for each piece of the answer."""
 
-PATIENCE = 60.0
+ANSWER_SECONDS = 60.0
 """Seconds until the answer must have begun, and before the speed counts."""
 
 SPEED = 1 << 16
 """Bytes a second that must arrive on average: half a megabit."""
 
-PIECE = 1 << 18
+WRITTEN_BYTES = 1 << 18
 """Bytes written at a time, at most."""
 
 
@@ -83,11 +83,11 @@ def _ask(url: str) -> "Response":
     import requests
 
     headers = {"Accept-Encoding": "identity"}
-    ask = partial(requests.get, url, stream=True, timeout=TIMEOUT, headers=headers)
+    ask = partial(requests.get, url, stream=True, timeout=HTTP_SECONDS, headers=headers)
     try:
-        return answer_within(PATIENCE, ask, requests.Response.close)
+        return answer_within(ANSWER_SECONDS, ask, requests.Response.close)
     except TimeoutError:
-        raise TransferError(f"no answer in {PATIENCE:g} s", final=True) from None
+        raise TransferError(f"no answer in {ANSWER_SECONDS:g} s", final=True) from None
 
 
 def _length(answer: "Response", part: Path, most: int) -> int | None:
@@ -111,14 +111,14 @@ def _receive(answer: "Response", part: Path, length: int | None, most: int, prog
     total = None if length is None else length / 1000
     bar = counted("download", total, "kB") if progress else nullcontext(lambda count: None)
     with part.open("wb") as stream, bar as tick:
-        while piece := answer.raw.read1(PIECE, decode_content=False):
+        while piece := answer.raw.read1(WRITTEN_BYTES, decode_content=False):
             stream.write(piece)
             tick(len(piece) / 1000)
             received += len(piece)
             if received > most:
                 raise TransferError(f"more than {most:,} bytes came, {_bound(most)}", final=True)
             seconds = time.monotonic() - begun
-            if received < SPEED * (seconds - PATIENCE):
+            if received < SPEED * (seconds - ANSWER_SECONDS):
                 speed = received / seconds / 1024
                 raise TransferError(
                     f"{speed:.1f} KiB/s on average, less than {SPEED / 1024:g}", final=True

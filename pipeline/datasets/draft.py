@@ -33,16 +33,16 @@ from pipeline.errors import DatasetError, ImageError, printable
 SAMPLE = 1000
 """Headers that are looked at, evenly over all files."""
 
-TABLES = (".csv", ".parquet")
+TABLE_ENDS = (".csv", ".parquet")
 
-ENDS = {
+FILE_ENDS = {
     "folder": tuple(end for ends in FORMATS.values() for end in ends),
     "nifti": (".nii", ".nii.gz"),
     "dicom": (".dcm", ".dicom", ".ima"),
 }
 """How names of files end that a kind of card reads; DICOM may have no suffix."""
 
-WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
+KIND_WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
 """What they are called."""
 
 
@@ -91,7 +91,7 @@ def scan(folder: Path) -> dict[str, list[str]]:
         if entry.folder or _is_hidden(above) or name == "dicomdir":
             continue
         kind = kind_of(folder / entry.relative)
-        if name.endswith(TABLES) and not above:
+        if name.endswith(TABLE_ENDS) and not above:
             kind = "table"
         if kind is not None:
             names_of_kind[kind].append(entry.relative)
@@ -107,7 +107,7 @@ def _is_hidden(above: Sequence[str]) -> bool:
 
 def kind_of(file: Path) -> str | None:
     """Return the kind of card that reads a file, by its name or its mark; None for no image."""
-    for kind, ends in ENDS.items():
+    for kind, ends in FILE_ENDS.items():
         if file.name.lower().endswith(ends):
             return kind
     return "dicom" if not any(map(str.isalpha, file.suffix)) and _marked(file) else None
@@ -175,10 +175,10 @@ SUMMARIES: Mapping[str, Callable[[Path], FileSummary]] = {
 }  # fmt: skip
 """How a file of each kind is looked at."""
 
-FORMAT = {"dicom": "DICOM", "nifti": "NIfTI"}
+FORMAT_WORDS = {"dicom": "DICOM", "nifti": "NIfTI"}
 """What a table's card says of files that are no pictures."""
 
-FEW = 50
+MOST_CLASSES = 50
 """Classes that names of folders or files may be taken for; more are rather persons."""
 
 OTHER_SPLITS = ("training", "valid", "validation", "dev", "testing")
@@ -267,7 +267,7 @@ def _one_class(folder: str, between: Sequence[str], n: int, doubts: list[str]) -
 
 def _are_classes(names: set[str]) -> bool:
     """Return whether folders may be classes: some, and each named as a class can be."""
-    return 1 <= len(names) <= FEW and all(
+    return 1 <= len(names) <= MOST_CLASSES and all(
         name.isprintable() and name == name.strip() for name in names
     )
 
@@ -412,7 +412,7 @@ def _add_depths(sketch: Sketch) -> None:
         )
 
 
-SIZES = (224, 128, 64, 28)
+USUAL_SIDES = (224, 128, 64, 28)
 """Sides that a draft chooses from where images have different sizes."""
 
 
@@ -469,7 +469,7 @@ def _add_size(sketch: Sketch) -> list[str]:
     if len(sides) == 1:
         return [f"# all images have {_by(min(sides))} pixels"]
     shortest = min(map(min, sides))
-    size = sketch.keys["size"] = next((size for size in SIZES if size <= shortest), shortest)
+    size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), shortest)
     sketch.open.append(
         f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
         f"{size} makes them square by cropping, fit says otherwise"
@@ -553,7 +553,7 @@ SLICES = (
     "of each file"
 )
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
+USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "class": ("class", "label", "diagnosis", "target", "category", "finding"),
     "split": ("split", "set", "partition"),
     "person": ("person", "patient", "patient_id", "patientid", "subject", "subject_id", "mrn"),
@@ -584,7 +584,7 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     root = (root or path.parent).resolve()
     require_inside(path, root, str(path))
     if path.is_file():
-        if path.suffix.lower() not in TABLES:
+        if path.suffix.lower() not in TABLE_ENDS:
             raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
         return _of_table(path, root)
     scanned = scan(path)
@@ -633,9 +633,9 @@ def _of_folder(
         _add_masks(sketch, masks)
     for other in others:
         sketch.open.append(
-            f"{len(scanned[other])} {WORDS[other]} beside {len(scanned[kind])} {WORDS[kind]} are "
-            "not of this card; move them away, leave them out by a narrower pattern, or name them "
-            "by masks if they are masks"
+            f"{len(scanned[other])} {KIND_WORDS[other]} beside {len(scanned[kind])} "
+            f"{KIND_WORDS[kind]} are not of this card; move them away, leave them out by a "
+            "narrower pattern, or name them by masks if they are masks"
         )
     sketch.open.extend(layout.open)
     if kind == "nifti":
@@ -667,7 +667,7 @@ def _of_table(path: Path, root: Path) -> Draft:
             f"{path} has no column of paths to images, relative to its folder; correct the paths"
         )
     doubts = []
-    columns = {role: _called(names, calls) for role, calls in COLUMNS.items()}
+    columns = {role: _called(names, calls) for role, calls in USUAL_COLUMNS.items()}
     files = [name for name in paths if name != columns["mask"]] or paths
     if len(files) > 1:
         doubts.append(f"columns {', '.join(files)} hold paths; {files[0]} is taken for the images'")
@@ -679,7 +679,7 @@ def _of_table(path: Path, root: Path) -> Draft:
         columns["split"] = None
     label, labels = columns["class"], _column(path, files[0], columns["class"]) or {}
     classes = sorted({*labels.values()})
-    if not label or len(classes) > FEW:
+    if not label or len(classes) > MOST_CLASSES:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
     kind = _kind_of_most(path.parent, images, doubts)
@@ -692,10 +692,10 @@ def _of_table(path: Path, root: Path) -> Draft:
         "kind": "table",
         "path": path.relative_to(root).as_posix(),
         "channels": None,
-        "classes": classes[:FEW] or ["?"],
+        "classes": classes[:MOST_CLASSES] or ["?"],
         "columns": roles,
         "unit": "person" if kind == "dicom" or columns["person"] else None,
-        "formats": _formats(images) if kind == "folder" else [FORMAT[kind]],
+        "formats": _formats(images) if kind == "folder" else [FORMAT_WORDS[kind]],
     }
     looks, faults = summarise_files(kind, path.parent, images)
     return _write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))

@@ -37,9 +37,9 @@ from pipeline import files
 from pipeline.datasets.cards import goes_down
 from pipeline.errors import CovdpError, DatasetError, ImageError
 
-NAMES = ("class", "split", "person", "date")
+PATTERN_NAMES = ("class", "split", "person", "date")
 
-LONGEST = 4096
+PATTERN_LETTERS = 4096
 """Letters of a pattern; a path has no more bytes."""
 
 _TOKEN = re.compile(r"\{[^{}/]*\}|\*\*|[*?]|\[!?\]?[^\]]*\]|.", re.DOTALL)
@@ -168,8 +168,10 @@ def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
 
 def check_pattern(pattern: str) -> None:
     """Raise `ValueError` unless a pattern goes down, knows its names and reads in one way."""
-    if len(pattern) > LONGEST:
-        raise ValueError(f"pattern must have up to {LONGEST:,} letters, found {len(pattern):,}")
+    if len(pattern) > PATTERN_LETTERS:
+        raise ValueError(
+            f"pattern must have up to {PATTERN_LETTERS:,} letters, found {len(pattern):,}"
+        )
     if "{class}" not in pattern or not goes_down(pattern):
         raise ValueError(
             "pattern must be relative, without '..', and contain {class}, as in "
@@ -179,8 +181,8 @@ def check_pattern(pattern: str) -> None:
     if any("**" in part and part != "**" for part in parts):
         raise ValueError("'**' in pattern must be a folder of its own, as in '{class}/**/*'")
     for name in re.findall(r"\{([^{}/]*)\}", pattern):
-        if name not in NAMES:
-            names = ", ".join("{" + each + "}" for each in NAMES)
+        if name not in PATTERN_NAMES:
+            names = ", ".join("{" + each + "}" for each in PATTERN_NAMES)
             raise ValueError(f"{{{name}}} in pattern is not known; it may name {names}")
     for name in _READ:
         if pattern.count(name) > 1:
@@ -352,13 +354,13 @@ def wrap_errors(
         raise error(f"{reason}; {way}" if way else reason) from caught
 
 
-MANY = 1_000_000
+MOST_ROWS = 1_000_000
 """Rows or images that any file may have; a file of more has a byte or more for each."""
 
 
 def check_count(count: int, size: int, what: str, real: str) -> None:
     """Raise unless a file of `size` bytes may unpack to so many rows or images."""
-    if count > max(MANY, size):
+    if count > max(MOST_ROWS, size):
         raise DatasetError(
             f"{what} are more than the file has bytes ({size:,}), so it unpacks to nothing but "
             f"repeats; save {real}"

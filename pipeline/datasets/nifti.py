@@ -25,7 +25,7 @@ from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
 from pipeline.datasets.source import (
-    LARGEST,
+    IMAGE_BYTES,
     LARGEST_VOLUME,
     FilesReader,
     ImageSource,
@@ -35,17 +35,17 @@ from pipeline.datasets.source import (
 )
 from pipeline.errors import DatasetError, ImageError
 
-RATIO = 1100
+GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
 
 VOXEL_TOLERANCE = 0.05
 """By how much, in voxels or pixels, a mask may be off its image, at its corners: headers are
 rounded."""
 
-BLOCK = 1 << 28
+BYTES_ACROSS = 1 << 28
 """Bytes of slices across i or j that are put together at a time, each time reading all planes."""
 
-PIECE = 1 << 20
+UNPACKED_BYTES = 1 << 20
 """Bytes that are unpacked at a time where only their sum is checked."""
 
 
@@ -98,14 +98,14 @@ def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDA
     """Yield slices across an axis one by one as they are stored, the other two axes in order.
 
     Planes of i and j are one after another, so that one is held at a time; of slices across the
-    other axes some, of `BLOCK` bytes.
+    other axes some, of `BYTES_ACROSS` bytes.
     """
     if axis == 2:
         yield from each_plane(volume, wanted)
         return
     _check_slice(volume.file, volume.shape, axis, volume.dtype.itemsize)
     sides = volume.shape[1 - axis], volume.shape[2]
-    some = max(1, BLOCK // (math.prod(sides) * volume.dtype.itemsize))
+    some = max(1, BYTES_ACROSS // (math.prod(sides) * volume.dtype.itemsize))
     for start in range(0, len(wanted), some):
         few = list(wanted[start : start + some])
         slices = np.empty((len(few), *sides), volume.dtype)
@@ -130,8 +130,8 @@ def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[
             yield fileslice(stream, plane, *stored)  # type: ignore[no-untyped-call]
         if isinstance(stream, gzip.GzipFile):
             end = volume.offset + math.prod(volume.shape) * volume.dtype.itemsize
-            while stream.read(PIECE):
-                if stream.tell() > end + PIECE:
+            while stream.read(UNPACKED_BYTES):
+                if stream.tell() > end + UNPACKED_BYTES:
                     raise EOFError("it unpacks to more than its header says")
 
 
@@ -233,7 +233,7 @@ def _check_size(
 ) -> None:
     """Raise when a header claims more than the file can hold, or planes that no memory has."""
     size = file.stat().st_size
-    most = size * RATIO if isinstance(stream, gzip.GzipFile) else size
+    most = size * GZIP_RATIO if isinstance(stream, gzip.GzipFile) else size
     needed = offset + math.prod(shape) * width
     if min(shape) < 1 or offset < 0 or needed > most:
         raise ImageError(
@@ -246,10 +246,10 @@ def _check_size(
 def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> None:
     """Raise when a slice across an axis, of values of `width` bytes, is larger than any image."""
     sides = shape[:axis] + shape[axis + 1 :]
-    if math.prod(sides) * width > LARGEST:
+    if math.prod(sides) * width > IMAGE_BYTES:
         raise ImageError(
-            f"{file}: a slice must have up to {LARGEST:,} bytes, found {sides} voxels of {width}; "
-            "cut the volume to pieces"
+            f"{file}: a slice must have up to {IMAGE_BYTES:,} bytes, found {sides} voxels of "
+            f"{width}; cut the volume to pieces"
         )
 
 
@@ -265,7 +265,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, stream)
 
 
-KEPT = 8
+CACHED_MASKS = 8
 """Masks that are cached, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
@@ -290,7 +290,7 @@ def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> Iterator[ImageA
             yield np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_MASKS)
 def _packed_mask(file: Path, stamp: bytes) -> ImageArray:
     """Return a mask as bits, (k, i, j / 8); a file with another `stamp` is another."""
     volume = read_volume(file)

@@ -54,7 +54,7 @@ EXPANSION = 1032
 DIRECTORY = 1 << 17
 """Bytes of the largest list of members that is read; six arrays need less than a kilobyte."""
 
-PIECE = 1 << 20
+MEMBER_BYTES = 1 << 20
 """Bytes of one read of a member: after each it waits for the interpreter, which others hold."""
 
 LONGEST_HEADER = 10_000
@@ -102,7 +102,7 @@ class Member:
         while size and not piece:
             packed = self.inflater.unconsumed_tail if self.inflater else b""
             if not packed:
-                packed = self.file.read(min(PIECE if self.inflater else size, self.packed))
+                packed = self.file.read(min(MEMBER_BYTES if self.inflater else size, self.packed))
                 self.packed -= len(packed)
             piece = self.inflater.decompress(packed, size) if self.inflater else packed
             if not packed and not piece:
@@ -117,7 +117,7 @@ class Member:
         """Read as much as an array has room for, in pieces."""
         filled, room = 0, content.reshape(-1).view(np.uint8)
         while filled < len(room):
-            piece = self.read(min(PIECE, len(room) - filled))
+            piece = self.read(min(MEMBER_BYTES, len(room) - filled))
             if not piece:
                 raise EOFError(f"{self.info.filename} ends early")
             room[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
@@ -215,7 +215,7 @@ class _Sipped:
         return getattr(self.stream, name)
 
 
-BLOCK = 1 << 23
+BYTES_AT_ONCE = 1 << 23
 """Bytes of images that are unpacked at a time."""
 
 
@@ -339,7 +339,7 @@ def _blocks(
     path: Path, shape: tuple[int, ...], split: str, rows: Rows, first: int
 ) -> Iterator[ImageArray]:
     """Yield the wanted rows of each block of the member; `first` is the first that it has."""
-    step = max(1, BLOCK // math.prod(shape))
+    step = max(1, BYTES_AT_ONCE // math.prod(shape))
     with open_members(path) as members:
         header, member = members.open(f"{split}_images")
         if header.shape[1:] != shape:

@@ -33,7 +33,7 @@ PERCENTILES = (1.0, 99.0)
 """What becomes 0 and 255 under ``window = "image"``; between two order statistics linearly, as
 `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
 
-PIECE = 1 << 22
+WINDOWED_VALUES = 1 << 22
 """Values that are in float64 at a time where a window is given; it changes no bit."""
 
 
@@ -108,7 +108,7 @@ def to_uint8(
     if scale.window == "image":
         scale = scale._replace(window=_ends(_rescaled(stored, scale), where))
     shown = np.empty(stored.shape, np.uint8)
-    rows = max(1, PIECE // max(1, math.prod(stored.shape[1:])))
+    rows = max(1, WINDOWED_VALUES // max(1, math.prod(stored.shape[1:])))
     for start in range(0, len(stored), rows):
         values = _rescaled(stored[start : start + rows], scale)
         _check_finite(values, where)

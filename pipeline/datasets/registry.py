@@ -65,7 +65,7 @@ class DatasetKind:
     fetch: Callable[[Any, Path, int | None, Obtain], Path] = fetch_own
 
 
-KINDS: dict[str, DatasetKind] = {
+DATASET_KINDS: dict[str, DatasetKind] = {
     "tiles": DatasetKind(
         TilesCard, open_tiles, lambda card, root, size, obtain: card.place(root, size)
     ),
@@ -81,7 +81,7 @@ KINDS: dict[str, DatasetKind] = {
 
 def load_card(path: Path) -> Card:
     """Read and validate one card; see `read_card`."""
-    return read_card(path, {name: kind.card for name, kind in KINDS.items()})
+    return read_card(path, {name: kind.card for name, kind in DATASET_KINDS.items()})
 
 
 DATASETS: dict[str, Card] = {
@@ -176,7 +176,7 @@ def fetch(
         download fails, naming the URL, the target and the way out.
     """
     download = partial(obtain, progress=progress, attempts=attempts, pause=pause)
-    return KINDS[card.kind].fetch(card, data_root(root), _size(card, size), download)
+    return DATASET_KINDS[card.kind].fetch(card, data_root(root), _size(card, size), download)
 
 
 def open_dataset(
@@ -236,7 +236,7 @@ def collect_faults(card: Card, path: Path) -> OpenResult:
     faults: Faults = []
     source, error = None, None
     try:
-        source = KINDS[card.kind].open(card, path, faults)
+        source = DATASET_KINDS[card.kind].open(card, path, faults)
     except DatasetError as caught:
         if not faults:
             raise

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import COUNTED, ImageArray, LabelArray, count_labels, counting
+from pipeline.arrays import LABEL_CHUNK, ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
 from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError
 from pipeline.parallel import Submit, side_by_side, threads
@@ -34,7 +34,7 @@ Decode: TypeAlias = Callable[..., ImageArray]
 """From a file and the frames wanted of it, ascending, and the file beside it where there is one, to
 those images, (m, *shape) uint8."""
 
-FEW = 16
+FILES_AT_ONCE = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
 
 VALIDATED_AT_ONCE = 512
@@ -185,7 +185,7 @@ class FilesReader:
         """Return the images of `rows` to come, those of a few files at a time."""
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
         files = len(edges) - 1
-        few = max(1, min(FEW, files // (4 * threads())))
+        few = max(1, min(FILES_AT_ONCE, files // (4 * threads())))
         return [
             submit(self._decode, rows, edges[start : start + few + 1])
             for start in range(0, files, few)
@@ -364,7 +364,7 @@ class StacksReader:
         return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)
 
 
-CHUNK = 1 << 28
+CHUNK_BYTES = 1 << 28
 """Bytes of images in a chunk where nobody asks for a number of images."""
 
 SPLITS = ("train", "val", "test")
@@ -563,7 +563,7 @@ class ImageSource:
 
     def _size(self, size: int | None) -> int:
         if size is None:
-            size = min(4096, max(1, CHUNK // math.prod(self.shape)))
+            size = min(4096, max(1, CHUNK_BYTES // math.prod(self.shape)))
         if size < 1:
             raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
         return size
@@ -631,8 +631,8 @@ def _numbered(labels: LabelArray, classes: int) -> NDArray[np.signedinteger[Any]
     """Return 0, 1, … for the images of each class."""
     numbers = np.empty(len(labels), counting(len(labels)))
     counts = [0] * classes
-    for start in range(0, len(labels), COUNTED):
-        part, into = labels[start : start + COUNTED], numbers[start : start + COUNTED]
+    for start in range(0, len(labels), LABEL_CHUNK):
+        part, into = labels[start : start + LABEL_CHUNK], numbers[start : start + LABEL_CHUNK]
         for label in range(classes):
             of_label = part == label
             before, counts[label] = counts[label], counts[label] + int(np.count_nonzero(of_label))
@@ -655,7 +655,7 @@ def split_codes(split: str, n: int) -> NDArray[np.signedinteger[Any]]:
     return np.full(n, SPLITS.index(split), counting(len(SPLITS)))
 
 
-BYTES = 16
+PERSON_BYTES = 16
 """Length of a digest: two of 10⁹ persons have the same with probability 10⁻²¹."""
 
 
@@ -673,10 +673,10 @@ def opaque(people: NDArray[np.str_], key: bytes) -> NDArray[np.bytes_]:
     """
     names, of_name = np.unique(people, return_inverse=True)
     digests = [
-        hashlib.blake2b(_plain(str(name)), digest_size=BYTES, key=key).hexdigest().encode()
+        hashlib.blake2b(_plain(str(name)), digest_size=PERSON_BYTES, key=key).hexdigest().encode()
         for name in np.char.strip(names)
     ]
-    return np.array(digests, dtype=f"S{2 * BYTES}")[of_name]
+    return np.array(digests, dtype=f"S{2 * PERSON_BYTES}")[of_name]
 
 
 def _plain(name: str) -> bytes:
@@ -684,7 +684,7 @@ def _plain(name: str) -> bytes:
     return unicodedata.normalize("NFC", name).encode(errors="surrogateescape")
 
 
-LARGEST = 1 << 27
+IMAGE_BYTES = 1 << 27
 """Bytes of the largest image: more pixels than any detector has."""
 
 LARGEST_VOLUME = 1 << 30
@@ -694,9 +694,9 @@ within 64 bits up to 2,164,359,682 voxels (`pipeline.descriptors.describe`)."""
 
 def check_extent(shape: tuple[int, ...], where: str) -> None:
     """Raise unless one image of `shape` has a size that an image may have."""
-    if not 1 <= (pixels := math.prod(shape)) <= LARGEST:
+    if not 1 <= (pixels := math.prod(shape)) <= IMAGE_BYTES:
         raise MismatchError(
-            f"{where}: an image must have 1 to {LARGEST:,} bytes, found {pixels:,}; cut it to "
+            f"{where}: an image must have 1 to {IMAGE_BYTES:,} bytes, found {pixels:,}; cut it to "
             "tiles, or name a smaller size"
         )
 
@@ -709,9 +709,9 @@ def check_volume(shape: tuple[int, ...], where: str, window: object = None) -> N
             f"{where}: a volume must have 1 to {LARGEST_VOLUME:,} voxels, found {voxels:,}; cut it "
             "to pieces, or resample it"
         )
-    if window == "image" and voxels > LARGEST:  # percentiles take 16 bytes a voxel
+    if window == "image" and voxels > IMAGE_BYTES:  # percentiles take 16 bytes a voxel
         raise MismatchError(
-            f'{where}: window = "image" is for volumes of up to {LARGEST:,} voxels, found '
+            f'{where}: window = "image" is for volumes of up to {IMAGE_BYTES:,} voxels, found '
             f"{voxels:,}; give window = [low, high] in the card"
         )
 

@@ -37,7 +37,7 @@ from pipeline.datasets.pictures import PictureCard, open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource
 from pipeline.errors import DatasetError, ImageError
 
-BATCH = 1 << 14
+ROWS_AT_ONCE = 1 << 14
 """Rows that are unpacked at a time."""
 
 
@@ -131,7 +131,7 @@ def _parquet(
     columns = [name for name in names if wanted is None or name in wanted]
 
     def rows() -> Iterator[Sequence[Any]]:
-        for batch in file.iter_batches(BATCH, columns=columns):
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns):
             read = iter(batch.columns)
             yield from zip(
                 *(next(read).to_pylist() if name in columns else repeat(None) for name in names),
@@ -201,7 +201,7 @@ class TableCard(PictureCard):
     @property
     def other(self) -> str | None:
         """DICOM or NIfTI, where the files are that; None for pictures."""
-        return next((name for name in self.formats if name in OTHERS), None)
+        return next((name for name in self.formats if name in LISTED_KINDS), None)
 
     @property
     def file(self) -> str:
@@ -267,14 +267,14 @@ def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
     check_once(files.names, "is in two rows, or a link repeats it; take one out", faults)
     if card.other is None:
         return open_pictures(card, files, path, faults)
-    kind, open_files = OTHERS[card.other]
+    kind, open_files = LISTED_KINDS[card.other]
     columns = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
     same = kind(**{key: getattr(card, key) for key in columns} | {"kind": "", "name": card.name})
     same = may_be_empty(same) if card.sparse else same
     return replace(open_files(same, files, path, faults), card=card)
 
 
-OTHERS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]] = {
+LISTED_KINDS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]] = {
     "DICOM": (DicomCard, partial(open_dicom, others=False)),
     "NIfTI": (NiftiCard, open_nifti),
 }

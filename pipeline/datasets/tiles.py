@@ -18,7 +18,7 @@ from pipeline.datasets.listing import Faults
 from pipeline.datasets.source import ImageSource, MemoryReader, split_codes
 from pipeline.errors import DatasetError
 
-PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
+TILE_PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
 
 CONTRAST = 8
@@ -49,13 +49,13 @@ def pictures_folder() -> Path:
 
 def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
     """Cut the pictures in `path` into square tiles, one class a picture, all in split train."""
-    unknown = set(card.classes) - set(PICTURES)
+    unknown = set(card.classes) - set(TILE_PICTURES)
     if unknown or not card.size:
         raise DatasetError(
             f"card {card.name}: kind 'tiles' needs a size and classes out of "
-            f"{', '.join(PICTURES)}, found {', '.join(card.classes)}"
+            f"{', '.join(TILE_PICTURES)}, found {', '.join(card.classes)}"
         )
-    pictures = [opened(path / PICTURES[name]) for name in card.classes]
+    pictures = [opened(path / TILE_PICTURES[name]) for name in card.classes]
     if card.size > (shortest := min(min(picture.shape) for picture in pictures)):
         raise DatasetError(
             f"card {card.name}: size must be 1 to {shortest}, the shortest side of the pictures, "

@@ -90,7 +90,7 @@ def unpack(stream: BinaryIO, folder: Path, name: str, wanted: set[str]) -> None:
                         shutil.copyfileobj(content, target)
 
 
-MARKERS = {
+ON_DISK = {
     "MNIST": "MNIST/raw/train-images-idx3-ubyte*",
     "KMNIST": "KMNIST/raw/train-images-idx3-ubyte*",
     "FashionMNIST": "FashionMNIST/raw/train-images-idx3-ubyte*",
@@ -118,7 +118,7 @@ class VisionCard(Card):
 
     def on_disk(self, root: Path, size: int | None) -> bool:
         """Tell whether files of the dataset are there; known without torch."""
-        return any(root.glob(MARKERS[str(self.torchvision)]))
+        return any(root.glob(ON_DISK[str(self.torchvision)]))
 
     @check(mode="after")
     def _keys_fit(self) -> Self:

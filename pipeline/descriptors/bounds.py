@@ -39,8 +39,10 @@ from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import Covariances, Facts, covariances_of
 
-UPWARDS = 1 + 1e-12
-UNIT = 2.0**-53
+UPWARDS = 1.0 + 1e-12
+"""Covers fewer than 100 roundings of 2⁻⁵³ each."""
+ROUNDOFF = 2.0**-53
+"""u, the unit roundoff of double precision."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,8 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covarian
     """
     eta, largest = facts.eta, math.fsum(facts.variances) + spec.k * facts.eta
     steps = 12 if facts.means else 4
-    moments = steps * UNIT * largest if spec.exact else (3 * pixels + 32) * UNIT * spec.norm_bound
-    error = moments + 16 * spec.k * UNIT * largest
+    moments = steps * largest if spec.exact else (3 * pixels + 32) * spec.norm_bound
+    error = moments * ROUNDOFF + 16 * spec.k * ROUNDOFF * largest
     way = "the papers use 1e-6"
     if facts.means:
         error *= eta / covariances.floor(facts)

@@ -45,7 +45,7 @@ def require_descriptor_for(name: str, *, channels: int, volumes: bool) -> None:
         )
 
 
-BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Images are worked on in blocks of about this size."""
 
 
@@ -107,7 +107,7 @@ def describe(
     n = len(images)
     _check_masks(masks, (n, *sides))
     out = np.empty((n, spec.k, spec.k))
-    block = max(1, BYTES // (math.prod(sides) * spec.channels))
+    block = max(1, BLOCK_BYTES // (math.prod(sides) * spec.channels))
 
     def work(start: int) -> None:
         part = np.ascontiguousarray(images[start : start + block])

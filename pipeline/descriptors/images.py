@@ -17,7 +17,7 @@ EDGES = ("change of brightness to the right, downwards",) * 2 + ("change of that
 STEEPEST = ("of the steepest change",) * 2
 """What magnitude and angle are, in words."""
 FIRST = np.outer([1, 2, 1], [1, 0, -1])
-SECOND = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
+SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 """Kernels of 4·Ix and of 32·Ixx; transposed, of 4·Iy and of 32·Iyy."""
 MAGNITUDE = math.sqrt(5) / 2
 """Largest √(Ix² + Iy²) for intensities in [0, 1]; less than the √2 of two separate bounds.
@@ -38,7 +38,7 @@ def _absolute_derivatives(levels: FloatArray) -> list[FloatArray]:
     """
     from scipy.ndimage import correlate
 
-    shapes = FIRST / 4, FIRST.T / 4, SECOND / 32, SECOND.T / 32
+    shapes = FIRST / 4, FIRST.T / 4, SECOND_KERNEL / 32, SECOND_KERNEL.T / 32
     return [np.abs(correlate(levels, shape, mode="reflect")) for shape in shapes]
 
 

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.parallel import compiled
 
-BLOCK = 128
+PIXELS_SUMMED = 128
 """Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""
 STRIP = 4096
 """Pixels of a strip, about: a strip and its features stay in the first-level cache."""
@@ -74,7 +74,7 @@ def strip_of(height: int, width: int, pixels: int) -> tuple[int, int, int]:
     """Return rows, pixels (four of padding a row) and blocks of a strip of about `pixels`."""
     rows = min(height, max(1, pixels // (width + 4)))
     size = rows * (width + 4)
-    return rows, size, -(-size // BLOCK)
+    return rows, size, -(-size // PIXELS_SUMMED)
 
 
 @compiled
@@ -164,7 +164,7 @@ def add_exact(rows: IntArray, moments: IntArray) -> None:
         for b in range(a + 1):
             for block in range(rows.shape[1]):
                 total = np.int32(0)
-                for j in range(BLOCK):
+                for j in range(PIXELS_SUMMED):
                     product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[b, block, j]))
                     total = np.int32(total + product)
                 moments[a, b] += total
@@ -181,9 +181,9 @@ def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
         for b in range(a + 1):
             lanes[:] = 0.0
             for block in range(rows.shape[1]):
-                for j in range(BLOCK):
+                for j in range(PIXELS_SUMMED):
                     lanes[j] += rows[a, block, j] * rows[b, block, j]
-            half = BLOCK // 2
+            half = PIXELS_SUMMED // 2
             while half:
                 for j in range(half):
                     lanes[j] += lanes[j + half]
@@ -204,8 +204,8 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
     scratch = np.empty((4, size + 4), np.int16)
-    rows = np.zeros((6, blocks, BLOCK), np.int16)
-    phi = rows.reshape(6, blocks * BLOCK)
+    rows = np.zeros((6, blocks, PIXELS_SUMMED), np.int16)
+    phi = rows.reshape(6, blocks * PIXELS_SUMMED)
     mask, features = phi[0], phi[1:]
     centre = np.array(OCT5_CENTRES).astype(np.int16)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
@@ -240,8 +240,8 @@ def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> 
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
     scratch, edges = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
-    rows, lanes = np.zeros((channels + 9, blocks, BLOCK)), np.empty(BLOCK)
-    phi = rows.reshape(channels + 9, blocks * BLOCK)
+    rows, lanes = np.zeros((channels + 9, blocks, PIXELS_SUMMED)), np.empty(PIXELS_SUMMED)
+    phi = rows.reshape(channels + 9, blocks * PIXELS_SUMMED)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
     for i in range(n):
         for top in range(0, height, step):
@@ -419,8 +419,8 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
         *(five_rows(deep[0], width), five_rows(deep[1], width)),
         *(five_rows(deep[2], width), five_rows(deep[3], width)),
     )
-    rows = np.zeros((ROWS, blocks, BLOCK), np.int16)
-    phi, sums = rows.reshape(ROWS, blocks * BLOCK), np.zeros((ROWS, ROWS), np.int64)
+    rows = np.zeros((ROWS, blocks, PIXELS_SUMMED), np.int16)
+    phi, sums = rows.reshape(ROWS, blocks * PIXELS_SUMMED), np.zeros((ROWS, ROWS), np.int64)
     everywhere = np.zeros((0, 0), np.uint8)
     for i in range(n):
         for top in range(0, height, step):

@@ -29,7 +29,7 @@ GRAYS = 255.0
 """Gray levels from black to white."""
 GRAYS_A_UNIT = 32.0
 """Gray levels that are 1 on the scale of a mean: ln 10 of these, 74 levels to both sides, is
-a band that says nothing (`readings.WIDEST`)."""
+a band that says nothing (`readings.WIDEST_BAND`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import kernels
 from pipeline.descriptors.base import Descriptor
 
-UNITS = (1, 16, 16, 16, 512, 512, 512)
+FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)
 """By how much the kernel's features, whole numbers, exceed φ."""
 
 
@@ -39,7 +39,7 @@ def integer_features(volume: ImageArray) -> NDArray[np.int64]:
 
 def vol7_features(volume: ImageArray) -> FloatArray:
     """Return φ of every voxel, (7, d·h·w)."""
-    return np.asarray(integer_features(volume) / np.array(UNITS)[:, None])
+    return np.asarray(integer_features(volume) / np.array(FEATURE_UNITS)[:, None])
 
 
 VOL7 = Descriptor(
@@ -59,7 +59,7 @@ VOL7 = Descriptor(
     dimensions=3,
     ranges=(255.0,) * 7,
     norm_bound=7 * 255.0**2,
-    units=lambda height, width: UNITS,
+    units=lambda height, width: FEATURE_UNITS,
     kernel=kernels.vol7_moments,
     reference=vol7_features,
     exact=True,

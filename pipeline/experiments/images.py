@@ -326,13 +326,13 @@ RARE: Mapping[str, RareImages] = {
     "photograph": _photograph,
 }
 """What `rare` of a series may be, beside none."""
-MANY = 200
+RARE_IMAGES = 200
 """Rare images that are drawn from."""
 
 
 def rare_images(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> ImageArray:
-    """Return `MANY` rare images of a kind, (MANY, *shape); in colour all channels are equal."""
-    images = _bytes(RARE[kind](shape[0], shape[1], MANY, rng))
+    """Return rare images of a kind, (`RARE_IMAGES`, *shape); in colour all channels are equal."""
+    images = _bytes(RARE[kind](shape[0], shape[1], RARE_IMAGES, rng))
     if len(shape) == 3:
         images = np.repeat(images[..., np.newaxis], shape[2], axis=-1)
     return images

@@ -83,11 +83,11 @@ def population(
     return Population(records, len(placed))
 
 
-HELD = 200_000
+SAMPLED_RECORDS = 200_000
 """Records of samples that are held at a time."""
 
 
 def batches(times: int, n: int) -> Iterator[range]:
     """Yield the repetitions whose samples of n records are held, and released, together."""
-    size = max(1, HELD // max(1, n))
+    size = max(1, SAMPLED_RECORDS // max(1, n))
     return (range(start, min(start + size, times)) for start in range(0, times, size))

@@ -44,7 +44,7 @@ from pipeline.results import (
 
 CLASSICAL = 1.0
 """The classical formula of the Gaussian mechanism is proven for ε below this."""
-GROUP = "Several images of one person"
+GROUP_TITLE = "Several images of one person"
 """The title in a statement that the series of a run have different texts for."""
 
 
@@ -106,8 +106,8 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
         for title, words in statements[0].items()
         if title not in ("Definition", "Implies")
     }
-    rules = dict.fromkeys(item.texts[GROUP] for item in statements)
-    pairs[GROUP.replace("image", several)] = " — or ".join(rules)
+    rules = dict.fromkeys(item.texts[GROUP_TITLE] for item in statements)
+    pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
     return pairs | {"Guarantee": f"one draw at the largest budget. {text}"}
 
 

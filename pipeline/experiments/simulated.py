@@ -239,7 +239,7 @@ def _symmetric(matrices: FloatArray) -> FloatArray:
     return (matrices + matrices.mT) / 2.0
 
 
-COUNT = 6
+OUTLINES = 6
 """Private outlines of each series in the picture."""
 
 
@@ -256,10 +256,10 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
     span = config.source.smoothing if config.source else None
     shapes = {"Records": _turned(data.points[:10], mean), "True mean": mean[None]}
     for series in [item for item in config.mechanisms if item.sampler == "exact"]:
-        few = series.model_copy(update={"repetitions": COUNT})
+        few = series.model_copy(update={"repetitions": OUTLINES})
         seed = stream_seed(config, f"{series.series}/pictures")
         rng = np.random.default_rng(seed)
-        inputs = prepare(records, few.plan, size=COUNT, rng=rng)
+        inputs = prepare(records, few.plan, size=OUTLINES, rng=rng)
         cell = Cell(data.label, few, config.budgets[0])
         drawn = draw_cell(inputs, cell, setting, rng=rng)[0].points
         shapes[series.series] = _turned(drawn, mean)

@@ -20,7 +20,7 @@ from pipeline.figures.style import Axis, Chart, Figure, channel, layer, listing,
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
-SIZES: Mapping[str, Axis] = {
+SIZE_AXES: Mapping[str, Axis] = {
     "n": Axis("number of records n"),
     "dim": Axis("dimension d", linear=True),
     "k": Axis("size k of the k × k matrices", linear=True),
@@ -28,7 +28,7 @@ SIZES: Mapping[str, Axis] = {
 }
 """The columns that may be the x axis, beside the budget."""
 
-MEASURED: Mapping[str, Axis] = {
+MEASURED_AXES: Mapping[str, Axis] = {
     "seconds": Axis("time of a draw", seconds=True),
     "rejected": Axis("share of tests that find a difference, at 5 %", linear=True),
     "auc": Axis("area under the ROC curve", linear=True, cut=True),
@@ -37,7 +37,7 @@ MEASURED: Mapping[str, Axis] = {
 """What may go up, beside the error."""
 GROWING = ("n", "night")
 """Where they are the x axis, the number of records is another at each point."""
-CONFIDENCE = 0.95
+BAND_CONFIDENCE = 0.95
 """Of every band that is drawn."""
 FOOT = 1 / 20
 """A band ends at this share of its mean: a logarithmic axis has no zero."""
@@ -85,7 +85,7 @@ def curves(
     if is_alone(table, x):
         chart, where = _dots(table, names, measured), f"at {budgets(table)}"
     else:
-        along = Axis(f"budget {letters(table)}") if x == "budget" else SIZES[x]
+        along = Axis(f"budget {letters(table)}") if x == "budget" else SIZE_AXES[x]
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
     title = f"{measured.title[0].upper()}{measured.title[1:]} {where}"
     count = len(set(table["panel"]))
@@ -101,7 +101,7 @@ def curves(
         columns={
             "x": style.budget_column(table["definition"]) if x == "budget" else x,
             "mean": f"mean_{value}",
-            **style.COLUMNS,
+            **style.BAND_COLUMNS,
             "count": "repetitions",
             "expected": "expected_error",
         },
@@ -110,8 +110,8 @@ def curves(
 
 def _measure(table: Table, value: str) -> Axis:
     """Return the axis of what was measured; a distance in so many words."""
-    if value in MEASURED:
-        return MEASURED[value]
+    if value in MEASURED_AXES:
+        return MEASURED_AXES[value]
     names = distances(table)
     return Axis(
         f"{names[0]} distance to the true mean" if len(names) == 1 else "distance to the true mean"
@@ -127,11 +127,11 @@ def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.floa
     """
     count, mean = table["count"], table["mean"]
     if value == "rejected":
-        square = special.ndtri((1.0 + CONFIDENCE) / 2.0) ** 2 / count
+        square = special.ndtri((1.0 + BAND_CONFIDENCE) / 2.0) ** 2 / count
         half = np.sqrt(square * (mean * (1.0 - mean) + square / 4.0))
         middle = mean + square / 2.0
         return (middle - half) / (1.0 + square), (middle + half) / (1.0 + square)
-    half = special.stdtrit(np.maximum(count - 1, 1), (1.0 + CONFIDENCE) / 2.0) * table["se"]
+    half = special.stdtrit(np.maximum(count - 1, 1), (1.0 + BAND_CONFIDENCE) / 2.0) * table["se"]
     half = np.where(np.isfinite(half), half, 0.0)
     high = np.minimum(mean + half, 1.0) if value in ("auc", "accuracy") else mean + half
     return np.maximum(mean - half, mean * FOOT), high
@@ -326,8 +326,8 @@ def _definitions(table: Table) -> str:
     """Say which definition each letter stands for."""
     words: dict[str, list[str]] = {}
     for name in unique(table["definition"])[0]:
-        if name in style.DEFINITIONS:
-            symbol, text = letter(name), style.DEFINITIONS[name]
+        if name in style.DEFINITION_WORDS:
+            symbol, text = letter(name), style.DEFINITION_WORDS[name]
             words.setdefault(symbol, []).append(text.removesuffix(" differential privacy"))
     parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
     return "; ".join(parts) + "." if parts else ""

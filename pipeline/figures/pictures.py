@@ -36,7 +36,7 @@ SPACING = 16
 """Pixels between matrices."""
 ACROSS = 6
 """Outlines in a row."""
-SIDE = 126
+OUTLINE_SIDE = 126
 """Pixels of the square that holds one outline."""
 GAP = 2
 """Pixels between two tiles, transparent."""
@@ -218,7 +218,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
             "column": channel("place:O", header={"labels": False, "title": None}),
         },
         "spacing": {"row": 6, "column": 10},
-        "spec": {**line, "width": SIDE, "height": SIDE},
+        "spec": {**line, "width": OUTLINE_SIDE, "height": OUTLINE_SIDE},
     }
     return finish(
         chart,

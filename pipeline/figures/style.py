@@ -34,12 +34,12 @@ from pipeline.privacy import letter
 
 Chart = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"
 TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal", "T": "temporal"}
 """Kinds of columns by their letter."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8833EE", "#8CBC68")
 """Distinguishable with every kind of colour vision (Okabe and Ito, 2008), on white and on black."""
-SHAPES = (
+POINT_SHAPES = (
     "circle",
     "square",
     "triangle-up",
@@ -51,7 +51,7 @@ SHAPES = (
 )
 INK = "#4b5563"
 
-DEFINITIONS: Mapping[str, str] = {
+DEFINITION_WORDS: Mapping[str, str] = {
     "pure": "pure differential privacy",
     "approx": "approximate differential privacy",
     "gdp": "Gaussian differential privacy",
@@ -66,7 +66,7 @@ DEFINITIONS: Mapping[str, str] = {
 
 WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
-COLUMNS = {"low": "low95", "high": "high95"}
+BAND_COLUMNS = {"low": "low95", "high": "high95"}
 """What the ends of a band are called in a file of numbers."""
 FADED = 0.45
 """How opaque a mark is under its band, which may be shorter than the mark."""
@@ -76,7 +76,7 @@ ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">
 """How the first tag of a picture ends."""
 TIED = re.compile(r" (?=[=≈±×] ?[\d(]|[%°])|(?<=[=≈±×]) (?=[\d(])|(?<=\d) (?=(µs|ms|s|MB|GiB)\b)")
 """Blanks at which no title is to break."""
-NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
+NUMBER_TEXT = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Figure:
 def _inert(value: Any) -> Any:
     """Return a cell; text that spreadsheets take for a formula begins with an apostrophe."""
     formula = isinstance(value, str) and value.lstrip()[:1] in {"=", "+", "-", "@"}
-    return f"'{value}" if formula and not NUMBER.fullmatch(value) else value
+    return f"'{value}" if formula and not NUMBER_TEXT.fullmatch(value) else value
 
 
 def finish(
@@ -168,7 +168,7 @@ def finish(
     the file of numbers are called. The static picture shows the records that have the values in
     `chosen`.
     """
-    spec = {"$schema": SCHEMA, "config": house_style(legend), "data": {"name": "rows"}, **chart}
+    spec = {"$schema": VEGA_LITE, "config": house_style(legend), "data": {"name": "rows"}, **chart}
     shown = [row for row in records if all(row[key] == chosen[key] for key in chosen)]
     picture = _convert({**spec, "datasets": {"rows": shown}}, "svg")
     spec["datasets"] = {"rows": records}
@@ -185,7 +185,7 @@ def _convert(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:
 
 def load_charts() -> None:
     """Load what draws charts, which takes a second: in another thread before they are drawn."""
-    _convert({"$schema": SCHEMA, "data": {"values": []}, "mark": "point"}, "svg")
+    _convert({"$schema": VEGA_LITE, "data": {"values": []}, "mark": "point"}, "svg")
 
 
 def channel(column: str, **options: Any) -> Chart:
@@ -307,7 +307,7 @@ def chart_settings(name: str) -> dict[str, Any]:
 
 LETTER = 8.4
 """Pixels that one letter of a panel's title takes at most, on average, in bold of 13 pixels."""
-FEW = 7
+FEW_TICKS = 7
 """So many different values are their own ticks."""
 DATES = 8
 """Dates up to which each has a mark of its own on the axis of time."""
@@ -340,7 +340,7 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     own = sorted({float(f"{value:.6g}") for value in values})
     log = not axis.linear and is_log([low, high])
     options: dict[str, Any] = {"labelOverlap": "greedy"}
-    if along and len(own) <= FEW:
+    if along and len(own) <= FEW_TICKS:
         options["values"] = own
     elif log:
         options["values"] = log_ticks(low / 1.08, high * 1.08)
@@ -409,7 +409,7 @@ def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[
     shown = {"values": list(legend)} if legend else None
     colours, shapes = (
         {"domain": list(places), "range": [marks[x % len(marks)] for x in places.values()]}
-        for marks in (PALETTE, SHAPES)
+        for marks in (PALETTE, POINT_SHAPES)
     )
     color = {"color": channel(f"{field}:N", legend=shown, scale=colours)}
     return color, {"shape": channel(f"{field}:N", legend=shown, scale=shapes)}

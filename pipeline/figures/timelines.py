@@ -24,8 +24,8 @@ from pipeline.figures.style import (
 )
 
 Record = Mapping[str, Any]
-NUMBERS = ("value", "low", "high")
-MANY = 45
+BAND_NUMBERS = ("value", "low", "high")
+MANY_RUNS = 45
 """Runs above which points are small."""
 
 
@@ -97,7 +97,7 @@ def timeline(
         caption=caption,
         legend=classes,
         columns={
-            **style.COLUMNS,
+            **style.BAND_COLUMNS,
             "value": name.replace("-", "_"),
             "span": "mean_of",
             "stretch": "",
@@ -108,7 +108,7 @@ def timeline(
 
 def _known(records: Sequence[Record]) -> list[Record]:
     """Return the records whose value and band are known."""
-    return [record for record in records if all(record[key] is not None for key in NUMBERS)]
+    return [record for record in records if all(record[key] is not None for key in BAND_NUMBERS)]
 
 
 def _stretches(records: Sequence[Record]) -> list[Record]:
@@ -148,7 +148,7 @@ def _layers(
     if len(runs) > 1:
         layers.append(layer("area", base, stretch, ends, fillOpacity=0.16, clip=True, line=False))
         layers.append(layer("line", base, stretch, value, strokeWidth=1.8, clip=True))
-    size, width = (14, 1) if len(runs) > MANY else (44, 2)
+    size, width = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
     dots = {"filled": True, "opacity": 1, "fillOpacity": style.FADED, "size": size}
     stroke = {"strokeWidth": width, "strokeOpacity": style.FADED}
     tooltip = {"tooltip": _told("run")}
@@ -199,7 +199,7 @@ def comparison(
         alt=f"{listing(terms)} of {_drawn(classes, records)} in {panels}, with bands of 95 %.",
         caption=caption,
         legend=classes,
-        columns=style.COLUMNS,
+        columns=style.BAND_COLUMNS,
     )
 
 
@@ -237,7 +237,7 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
 
     A middle of 0, as of correlations, has no logarithm: their axis is linear.
     """
-    numbers = [record[key] for record in records for key in NUMBERS]
+    numbers = [record[key] for record in records for key in BAND_NUMBERS]
     if scale.middle is not None:
         numbers.append(scale.middle)
     low, high = min(numbers), max(numbers)
@@ -258,4 +258,4 @@ def _middle(value: float) -> Chart:
 def _told(first: str) -> list[Chart]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
     sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
-    return [*map(channel, ("class:N", f"{first}:N")), *tips(*NUMBERS), *sizes]
+    return [*map(channel, ("class:N", f"{first}:N")), *tips(*BAND_NUMBERS), *sizes]

@@ -56,7 +56,7 @@ from pipeline.parallel import compiled
 
 TANGENT = 3.9215536345675051
 """z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""
-TOLERANCE = 1e-6
+SPECTRUM_TOLERANCE = 1e-6
 """A spectrum whose logarithms are this near to the region stays as it is, to the last bit."""
 
 
@@ -225,13 +225,13 @@ class Spectral:
         def inside(coordinates: FloatArray) -> FloatArray:
             values, vectors = sym_eig_unordered(unvecd(coordinates))
             fitted = fit_spectrum(values, low, total)
-            moved = (np.abs(fitted - values) > TOLERANCE).any(axis=-1)
+            moved = (np.abs(fitted - values) > SPECTRUM_TOLERANCE).any(axis=-1)
             out = np.array(coordinates)
             if moved.any():
                 out[moved] = vecd(assemble(vectors[moved], fitted[moved]))
             return out
 
-        return DescriptorSet(inside, 2.0 * math.sqrt(k) * TOLERANCE, total / facts.least)
+        return DescriptorSet(inside, 2.0 * math.sqrt(k) * SPECTRUM_TOLERANCE, total / facts.least)
 
     def brightness(self, coordinates: FloatArray) -> FloatArray | None:
         """Return None: means bend with the covariance."""

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.parallel import SHARE, compiled, spread
+from pipeline.parallel import FEW_TASKS, compiled, spread
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice. Whatever is left after so many is taken."""
-BLOCK = 256
+POINTS_SUMMED = 256
 """Points summed one after the other; the sums of blocks are then added in order."""
 SIMD_WIDTH = 16
 """Matrices side by side: two vectors of the widest kind, which need not wait for each other."""
@@ -258,14 +258,14 @@ def sums(
     log-eigenvalues. With `turn` (one base) each factor L is replaced by L V, V the rotations it
     took: another factor of X, whose columns need few rotations when seen from a base nearby.
     """
-    k, blocks = bases.shape[1], -(-points.shape[0] // BLOCK)
+    k, blocks = bases.shape[1], -(-points.shape[0] // POINTS_SUMMED)
     pairs = rounds(k)
     for task in range(start, stop):
         base, block = task // blocks, task % blocks
-        last = min((block + 1) * BLOCK, points.shape[0])
+        last = min((block + 1) * POINTS_SUMMED, points.shape[0])
         logs_sum[task] = 0.0
         spread_sum[task] = 0.0
-        for first in range(block * BLOCK, last, SIMD_WIDTH):
+        for first in range(block * POINTS_SUMMED, last, SIMD_WIDTH):
             lanes = min(SIMD_WIDTH, last - first)
             columns, values, work = _group(k, 2 * k if turn else k, lanes)
             for lane in range(lanes):
@@ -304,4 +304,4 @@ def triangular(columns: FloatArray, lower: FloatArray) -> None:
 def spread_groups(kernel: Callable[..., bool], count: int, *arguments: Any) -> bool:
     """Run a kernel whose tasks are groups over `count` matrices; True when all succeed."""
     groups = -(-count // SIMD_WIDTH)
-    return spread(kernel, groups, *arguments, share=SHARE // SIMD_WIDTH)
+    return spread(kernel, groups, *arguments, share=FEW_TASKS // SIMD_WIDTH)

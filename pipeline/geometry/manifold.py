@@ -235,7 +235,7 @@ def area_of(manifold: Manifold) -> SphereArea:
     return area
 
 
-CHUNK = 2**18
+PAIRS_AT_ONCE = 2**18
 """Pairs (place, point) held at once when gradients are taken at many places."""
 
 DescentField: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
@@ -243,10 +243,10 @@ DescentField: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
 
 
 def in_chunks(field: DescentField, n: int) -> DescentField:
-    """Return a field of n points that holds at most `CHUNK` pairs at once."""
+    """Return a field of n points that holds at most `PAIRS_AT_ONCE` pairs at once."""
 
     def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
-        stride = max(1, CHUNK // n)
+        stride = max(1, PAIRS_AT_ONCE // n)
         parts = [field(at[start : start + stride]) for start in range(0, max(1, len(at)), stride)]
         descents, bounds = zip(*parts, strict=True)
         return np.concatenate(descents), np.concatenate(bounds)

@@ -390,7 +390,7 @@ def mean_logs(
         2x_i the difference of the extreme eigenvalues of the i-th logarithm. The Hessian at B of
         ½ dist(·, X_i)² has eigenvalues between 1 and x_i coth x_i ≤ √(1 + x_i²).
     """
-    k, blocks = bases.shape[-1], -(-len(points) // jacobi.BLOCK)
+    k, blocks = bases.shape[-1], -(-len(points) // jacobi.POINTS_SUMMED)
     logs, spreads = np.empty((len(bases) * blocks, k, k)), np.empty(len(bases) * blocks)
     turn = len(bases) == 1
     _check_range(

@@ -106,11 +106,11 @@ from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.history import EpochHistory, mean_parts, part_moments, split_epochs
 from pipeline.stream.plan import AGAIN, OPENING, OPENING_SHARES
 
-SHAPES = 24
+SHAPES_TRIED = 24
 """How many ω are tried."""
 NODES = 64
 """Of the quadrature over g."""
-FARTHEST = 9.0
+FARTHEST_SD = 9.0
 """Standard deviations of g beyond which it is taken to be never: once in 10¹⁸."""
 
 
@@ -137,7 +137,7 @@ class ErrorLaw(NamedTuple):
         if self.weight == 1.0:
             return float(_cdf(value, self.dim, self.line + self.rest))
         centre, end = math.sqrt(self.line), math.sqrt(max(value, 0.0) / self.weight)
-        low, high = max(-end, centre - FARTHEST), min(end, centre + FARTHEST)
+        low, high = max(-end, centre - FARTHEST_SD), min(end, centre + FARTHEST_SD)
         if low >= high:
             return 0.0
         turned, weights = _nodes()
@@ -215,7 +215,7 @@ def ellipsoid(
     rest = (off / np.sqrt(raised[:, 0]) + along * np.sqrt(bent)) ** 2
     line = along**2 / float(first[0, 0]) if lines else 0.0
     most = 2.0 * float(first[0, 0] / (first[0, 0] + noise[0, 0])) if lines else 1.0
-    weights = np.geomspace(1.0 / (1.0 + line), most, SHAPES if lines else 1)
+    weights = np.geomspace(1.0 / (1.0 + line), most, SHAPES_TRIED if lines else 1)
     squares = axes @ axes.T
     turned = vectors.T @ squares[lines:, lines:] @ vectors
     added = (raised - values) @ np.diag(turned)

@@ -19,7 +19,7 @@ from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import noisy_covariance
 from pipeline.mean.sums import FACTOR
 
-DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5
+NOISE_DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5
 """Draws of the noise, the share of them below its norm, and the largest bound that is trusted."""
 
 
@@ -82,11 +82,11 @@ def noise_norm(observed: NoisyMoments, axes: FloatArray) -> float:
     """
     rng, d = np.random.default_rng(0), len(observed.vector)
     rows, columns = np.triu_indices(d)
-    upper = rng.standard_normal((DRAWS, len(rows))) * observed.sigma / FACTOR
-    moment = np.zeros((DRAWS, d, d))
+    upper = rng.standard_normal((NOISE_DRAWS, len(rows))) * observed.sigma / FACTOR
+    moment = np.zeros((NOISE_DRAWS, d, d))
     moment[:, rows, columns] = upper * np.where(rows == columns, 1.0, np.sqrt(0.5))
     moment += np.triu(moment, 1).swapaxes(1, 2)
-    noise = observed.sigma * rng.standard_normal((DRAWS, d))
+    noise = observed.sigma * rng.standard_normal((NOISE_DRAWS, d))
     vectors = observed.vector + noise
     moment -= vectors[:, :, None] * vectors[:, None, :]
     moment += np.outer(observed.vector, observed.vector) + observed.sigma**2 * np.eye(d)

@@ -73,7 +73,7 @@ FLAGGED = 99.0
 """Percentile above which a record is outside."""
 EXPECTED = 0.01
 """Share of one population that does."""
-FEWEST = 20
+FEWEST_RECORDS = 20
 """Local records from which on they say how heavy the tails are; see `TAIL`."""
 TESTED = 10
 """Local records from which on their mean is tested."""
@@ -407,7 +407,7 @@ def _law(
 
     Its mean is `most` or less. Of few records it has the mean of the release and a usual `tail`.
     """
-    if len(squares) < FEWEST:
+    if len(squares) < FEWEST_RECORDS:
         return DistanceLaw(freedom, tail, mean * (tail - 2.0) / tail)
     median, upper = np.quantile(squares, [BODY, top])
 

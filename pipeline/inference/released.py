@@ -50,7 +50,7 @@ COUNT_SDS = 5.0
 """Least count of a class whose label is secret, in standard deviations of its noise, with which one
 is: the count of no images is as large in one release of three million."""
 
-STEP = 1e-5
+COORDINATE_STEP = 1e-5
 """Distance over which coordinates are differentiated."""
 
 
@@ -129,11 +129,11 @@ def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: P
     """Return how coordinates at `base`, near `place`, become those at `target`, (d, d)."""
     if manifold.flat:
         return np.eye(manifold.dim)
-    steps = STEP * np.eye(manifold.dim)
+    steps = COORDINATE_STEP * np.eye(manifold.dim)
     ahead, behind = (
         manifold.log(target, manifold.exp(base, place + step)) for step in (steps, -steps)
     )
-    return np.asarray((ahead - behind) / (2.0 * STEP))
+    return np.asarray((ahead - behind) / (2.0 * COORDINATE_STEP))
 
 
 def common_coordinates(

@@ -75,7 +75,7 @@ from pipeline.schema import StreamEntry
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
 from pipeline.stream.history import EpochHistory, epoch_moments
 
-LEVEL = 0.95
+DIFFERENCE_LEVEL = 0.95
 """Confidence of the region of a difference."""
 ALPHA, POWER = 0.05, 0.8
 """Level, and how often a difference is found, of the least difference that is called detectable."""
@@ -139,7 +139,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
         least = float(quantiles * deviation / np.linalg.norm(along))
     if any(row.wide for row in both):
         p, least = 1.0, math.nan
-    quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, LEVEL))  # of χ²
+    quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, DIFFERENCE_LEVEL))  # of χ²
     return Comparison(
         p_value=p,
         statistic=statistic,

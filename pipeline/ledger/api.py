@@ -18,11 +18,11 @@ from sqlalchemy import Connection, insert, inspect, text
 
 from pipeline.errors import LedgerError
 from pipeline.ledger.database import (
+    DATABASE_SECONDS,
     JOURNAL,
     META,
     RESULTS,
     TABLES,
-    TIMEOUT,
     Database,
     connect,
     create_file,
@@ -405,11 +405,11 @@ class Ledger:
                 move_marker(path, end)
 
 
-FORMAT = "2"
+LEDGER_FORMAT = "2"
 """Layout of the tables; a ledger of any other is refused."""
 
 
-def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Ledger:
     """Create a ledger where there is none, and open it; one that is there stays as it is.
 
     Any number of processes may do this at once: all get the same key.
@@ -434,8 +434,8 @@ def init_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
             _check_empty(connection, database)
             key = secrets.token_bytes(32)
             TABLES.create_all(connection, checkfirst=False)
-            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": FORMAT})
-            rows = [{"name": "format", "value": FORMAT}, {"name": "key", "value": key.hex()}]
+            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": LEDGER_FORMAT})
+            rows = [{"name": "format", "value": LEDGER_FORMAT}, {"name": "key", "value": key.hex()}]
             connection.execute(insert(META), rows)
     return open_ledger(address, timeout=timeout)
 
@@ -456,7 +456,7 @@ def _check_empty(connection: Connection, database: Database) -> None:
         )
 
 
-def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
+def open_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Ledger:
     """Open a ledger that exists; never creates one, since a new ledger forgets what was spent.
 
     Parameters and errors are those of `init_ledger`.
@@ -466,7 +466,7 @@ def open_ledger(address: str | Path, *, timeout: float = TIMEOUT) -> Ledger:
         return replace(ledger, rows=len(tx.journal.events))
 
 
-def confirm_restored(address: str | Path, *, timeout: float = TIMEOUT) -> bool:
+def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> bool:
     """Accept a ledger that its marker refuses, and write that into each account's history.
 
     Nothing is charged or given back: what was spent after the backup is not known. For the same
@@ -507,10 +507,10 @@ def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
     with connect(database, write=False) as connection:
         meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
     key = read_key(meta.get("key"))
-    if meta.get("format") != FORMAT:
+    if meta.get("format") != LEDGER_FORMAT:
         raise LedgerError(
-            f"{database.place} has format {meta.get('format')!r}, this version reads {FORMAT!r}; "
-            "open it with the version that wrote it"
+            f"{database.place} has format {meta.get('format')!r}, this version reads "
+            f"{LEDGER_FORMAT!r}; open it with the version that wrote it"
         )
     return Ledger(database, key)
 

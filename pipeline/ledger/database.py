@@ -59,7 +59,7 @@ CLAIMS = sa.Table(
     sqlite_with_rowid=False,
 )
 
-TIMEOUT = 10.0
+DATABASE_SECONDS = 10.0
 """Seconds to wait for a connection or a lock; a server that falls silent is left after twice it."""
 LOCK = 0x636F766470
 """Number of the advisory lock in PostgreSQL: the letters covdp."""

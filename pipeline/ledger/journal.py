@@ -9,9 +9,10 @@ what this process has verified before need no second HMAC.
 
 **The marker** says how far the journal went, outside the database, so that a restored copy is
 noticed. It is one small file: the number of the journal's last row and its mac. For SQLite it
-stands beside the ledger, as ``NAME.marker``; for PostgreSQL in `MARKERS`, else in the user's state
-folder, by the ledger's identity, on each machine that uses it. It is written after a transaction
-was committed and read before one begins, so it never runs ahead of its ledger. Hence the rules:
+stands beside the ledger, as ``NAME.marker``; for PostgreSQL in `MARKERS_VARIABLE`, else in the
+user's state folder, by the ledger's identity, on each machine that uses it. It is written after a
+transaction was committed and read before one begins, so it never runs ahead of its ledger. Hence
+the rules:
 
 ====================================  ==========================================================
 the database                          then
@@ -145,7 +146,7 @@ def _end(sealed: object, count: int) -> str:
     return f"row {count} of its journal is not the last that was sealed; rows were put back or lost"
 
 
-MARKERS = "COVDP_MARKERS"
+MARKERS_VARIABLE = "COVDP_MARKERS"
 """Environment variable: the folder of the markers of ledgers in PostgreSQL."""
 MARKER_BYTES = 18 + 1 + 64 + 1
 """Most bytes of a marker: number, blank, mac, line break."""
@@ -165,7 +166,7 @@ def path_beside(database: Database, key: bytes, ending: str = "marker") -> Path:
         return file.with_name(f"{file.name}.{ending}")
     import platformdirs
 
-    folder = os.environ.get(MARKERS) or platformdirs.user_state_path("covdp") / "markers"
+    folder = os.environ.get(MARKERS_VARIABLE) or platformdirs.user_state_path("covdp") / "markers"
     return Path(folder) / f"{mac_of(key, 'marker')[:32]}.{ending}"
 
 
@@ -232,5 +233,5 @@ def _unusable(path: Path, why: str | None) -> LedgerError:
     return LedgerError(
         f"{path}, the marker of a ledger, cannot be read or written ({why or 'unknown'}); nothing "
         f"may be published until it can; check the folder and the disk, or, for PostgreSQL, name "
-        f"another in {MARKERS}"
+        f"another in {MARKERS_VARIABLE}"
     )

@@ -522,7 +522,7 @@ def read_key(text: object) -> bytes:
     return key
 
 
-LONGEST = 100
+RUN_KEY_BYTES = 100
 """Most bytes of a run key in UTF-8: a file's name may have 255, with what is put around the key."""
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
@@ -571,8 +571,8 @@ def clean_run_key(value: str) -> str:
     key = clean_name("run key", value)
     size = len(key.encode())
     fault = None
-    if size > LONGEST:
-        fault = f"has at most {LONGEST} bytes in UTF-8, found {size}"
+    if size > RUN_KEY_BYTES:
+        fault = f"has at most {RUN_KEY_BYTES} bytes in UTF-8, found {size}"
     elif re.search(r"[/\\]|\.\.", key) or key.endswith("."):
         fault = f"has no '/', '\\' or '..' and no dot at its end, found {key!r}"
     elif _DEVICE.fullmatch(key):

@@ -80,11 +80,11 @@ def copied(state: State) -> State:
 
 def extend(state: State, event: Event, number: int) -> None:
     """Add the event of row `number` to `state`."""
-    if event["kind"] not in _KINDS:
+    if event["kind"] not in _EVENTS:
         raise LedgerError(
             f"row {number} of the ledger's journal was written by a later version; use that"
         )
-    _KINDS[event["kind"]](state, event, number)
+    _EVENTS[event["kind"]](state, event, number)
 
 
 def _ledger(state: State, event: Event, number: int) -> None:
@@ -182,7 +182,7 @@ def _night(state: State, event: Event, number: int) -> None:
     )
 
 
-_KINDS = {
+_EVENTS = {
     "ledger": _ledger,
     "budget": _budget,
     "charge": _charge,

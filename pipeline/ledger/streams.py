@@ -94,7 +94,7 @@ from pipeline.ledger.records import (
 from pipeline.privacy.composition import fits
 from pipeline.privacy.definitions import Budget, check_count
 
-BYTES = 16
+UNIT_BYTES = 16
 """Of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""
 AT_ONCE = 10_000
 """Privacy units read in one statement; databases limit how many parameters one takes."""
@@ -104,7 +104,7 @@ CHECKED = 4096
 
 def unit_digest(key: bytes, unit: bytes) -> bytes:
     """Return the keyed digest under which a privacy unit is claimed."""
-    return hmac.digest(key, b"unit\0" + unit, "sha256")[:BYTES]
+    return hmac.digest(key, b"unit\0" + unit, "sha256")[:UNIT_BYTES]
 
 
 def find_claims(

@@ -14,8 +14,8 @@ PneumoniaMNIST and BreastMNIST say, or what another value would cost on them. Th
 on all of them: contrast varies by orders of magnitude between pictures and moves log R along Id
 (each feature scales with it), while the ratios of the features' variances hardly vary; gradients
 are weaker than intensities, second derivatives weaker still; a gradient's size and angle go with
-its parts. How wide descriptors are in which direction, `SCALES`, is that of tiles of three pictures
-of scikit-image, as they are, stretched, made small, and in black and white.
+its parts. How wide descriptors are in which direction, `SCALES_FILE`, is that of tiles of three
+pictures of scikit-image, as they are, stretched, made small, and in black and white.
 """
 
 import json
@@ -192,7 +192,7 @@ def _beside(chosen: NDArray[np.bool_], manifold: Manifold) -> NDArray[np.bool_]:
     return chosen.reshape(chosen.shape + (1,) * len(manifold.point_shape))
 
 
-SCALES = Path(__file__).with_name("scales.json")
+SCALES_FILE = Path(__file__).with_name("scales.json")
 """`Prior.shape` of descriptors, by name and metric, upper triangles row by row.
 
 As ``python -m tests.tools.tuning --scales`` makes them of pictures of scikit-image.
@@ -317,14 +317,14 @@ def _coordinates(matrix: FloatArray, manifold: Manifold) -> FloatArray:
 
 
 def scales_name(descriptor: str, metric: str) -> str:
-    """Return the name that a shape has in `SCALES`."""
+    """Return the name that a shape has in `SCALES_FILE`."""
     return f"{descriptor} {metric}"
 
 
 @cache
 def _scales() -> dict[str, list[float]]:
-    """Return all of `SCALES`."""
-    return cast(dict[str, list[float]], json.loads(SCALES.read_text(encoding="utf-8")))
+    """Return all of `SCALES_FILE`."""
+    return cast(dict[str, list[float]], json.loads(SCALES_FILE.read_text(encoding="utf-8")))
 
 
 def _shape(descriptor: str, metric: str) -> FloatArray | None:

@@ -57,10 +57,11 @@ and from then on t is 2/(1 + L).
 lattice of ``sums.py``, and whole numbers are added: x is the same to the last bit for any order and
 any chunks. That rounding moves g by at most √d·D·2⁻⁴⁰, 5e-10 for the descriptors here; a computed
 logarithm has an error below 1e-10 where matrices, known by their factors, have condition numbers up
-to 1e14, and on hyperbolic space up to 10 from the origin (measured, see the tests). `ROUNDING`
-covers both. Errors of g that small leave it below 24·2·`ROUNDING` at the end (1/(1 − rate) is
-(L + 1)/2), within `TOLERANCE`. An affine-invariant x is its factor C, x = C·Cᵀ, which holds the
-digits that its array has lost, so that the error of a released log(p, x) is no larger.
+to 1e14, and on hyperbolic space up to 10 from the origin (measured, see the tests).
+`GRADIENT_ROUNDING` covers both. Errors of g that small leave it below 24·2·`GRADIENT_ROUNDING` at
+the end (1/(1 − rate) is (L + 1)/2), within `GRADIENT_TOLERANCE`. An affine-invariant x is its
+factor C, x = C·Cᵀ, which holds the digits that its array has lost, so that the error of a released
+log(p, x) is no larger.
 
 References
 ----------
@@ -77,6 +78,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.descriptors.bounds import ROUNDOFF
 from pipeline.errors import DomainError, PrivacyError
 from pipeline.geometry import (
     FrechetMean,
@@ -114,7 +116,6 @@ from pipeline.mean.public_model import (
 )
 from pipeline.mean.release import PUBLIC_LABELS, Labels
 from pipeline.mean.sums import (
-    UNIT,
     Batches,
     Clipping,
     InMemory,
@@ -127,9 +128,9 @@ from pipeline.mean.sums import (
     sizes_around,
 )
 
-TOLERANCE = 1e-7
+GRADIENT_TOLERANCE = 1e-7
 """τ: the norm of the gradient at which steps end."""
-ROUNDING = 1e-9
+GRADIENT_ROUNDING = 1e-9
 """Bound on what rounding does to a gradient, and to log(p, mean), up to `CONDITION`."""
 CONDITION = 1e11
 """Condition number of matrices above which both grow with its root."""
@@ -199,8 +200,8 @@ def barycentre(
     exp = manifold.exp if on_factors is None else on_factors.factor_exp
     pull, size, bound = gradient(parts, n, manifold, centre, diameter)
     full_step = True
-    for _ in range(most_steps(diameter, TOLERANCE * scale, manifold)):
-        if size <= TOLERANCE * scale:
+    for _ in range(most_steps(diameter, GRADIENT_TOLERANCE * scale, manifold)):
+        if size <= GRADIENT_TOLERANCE * scale:
             break
         place = exp(centre, pull * (1.0 if full_step else 2.0 / (1.0 + bound)))
         result = gradient(parts, n, manifold, place, diameter)
@@ -208,7 +209,7 @@ def barycentre(
             full_step = False
             continue
         centre, (pull, size, bound) = place, result
-    rounding = (TOLERANCE + 2.0 * ROUNDING) * scale
+    rounding = (GRADIENT_TOLERANCE + 2.0 * GRADIENT_ROUNDING) * scale
     if on_factors is None:
         return Barycentre(centre, rounding)
     return Barycentre(centre @ centre.T, rounding, centre)
@@ -242,7 +243,7 @@ def gradient(
     return vector, size, float(hessian) * largest + math.sqrt(bent) * size
 
 
-FEW = 4096
+LOGARITHMS_AT_ONCE = 4096
 """Records of several repetitions whose logarithms are taken in one call."""
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
@@ -402,7 +403,7 @@ class Records(PublicModel):
         to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, 0.0, wide)
         sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre, 0)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
-        rounding = UNIT * (4.0 * wide + float(np.linalg.norm(self.centre)))
+        rounding = ROUNDOFF * (4.0 * wide + float(np.linalg.norm(self.centre)))
         return Barycentre(point, rounding)
 
     @property
@@ -624,7 +625,7 @@ def _logarithms(
 
     `sets` has the records of each point, or those of all.
     """
-    step = max(1, FEW // max(1, len(sets[0]))) if len(sets) == 1 else 1
+    step = max(1, LOGARITHMS_AT_ONCE // max(1, len(sets[0]))) if len(sets) == 1 else 1
     for start in range(0, len(points), step):
         if step == 1:
             yield log(points[start], sets[start % len(sets)])

@@ -52,6 +52,7 @@ from pipeline.mean.clip import (
     spread,
 )
 from pipeline.mean.histogram import (
+    SQRT2,
     LineBins,
     ShellBins,
     SurveyPosterior,
@@ -76,8 +77,7 @@ from pipeline.mechanisms.noise import Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 from pipeline.recall import repeatable
 
-SQRT2 = math.sqrt(2.0)
-TOGETHER = 2**21
+COORDINATES_AT_ONCE = 2**21
 """Coordinates of records, as repetitions see them, that are held at a time."""
 
 
@@ -197,7 +197,7 @@ def draw_rounds(
     shares = plan.shares or default_shares(records.prior)
     labels, dim = records.labels, records.space.dim
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
-    block = max(1, TOGETHER // (labels.size(records.n) * dim))
+    block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
     draws = list[tuple[FloatArray, _Rounds]]()
     for start in range(0, size, block):
         few = slice(start, start + block)

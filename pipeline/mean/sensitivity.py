@@ -33,6 +33,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DescriptorDomain
+from pipeline.descriptors.bounds import ROUNDOFF, UPWARDS
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
@@ -41,7 +42,7 @@ from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import Domain, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
 from pipeline.mean.release import Labels
-from pipeline.mean.sums import PER_UNIT, UNIT
+from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Family
 from pipeline.mechanisms.exponential import (
     chord,
@@ -54,7 +55,7 @@ from pipeline.mechanisms.exponential import (
 def vector_diameter(dim: int) -> float:
     """Return the diameter of the set of computed vectors of length `dim`, on the lattice."""
     lattice = (2.0 * math.sqrt(dim) + 8.0) / PER_UNIT
-    return 1.0 + 2e-12 + 2.0 * dim * UNIT + lattice
+    return 1.0 + 2e-12 + 2.0 * dim * ROUNDOFF + lattice
 
 
 def mean_sensitivity(n: int, dim: int) -> float:
@@ -62,7 +63,7 @@ def mean_sensitivity(n: int, dim: int) -> float:
 
     The roundings of this formula itself are among the 1000.
     """
-    return vector_diameter(dim) / n + 2.0 * UNIT
+    return vector_diameter(dim) / n + 2.0 * ROUNDOFF
 
 
 def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
@@ -72,7 +73,7 @@ def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
     """
     if labels.total is None:
         return mean_sensitivity(n, dim)
-    return vector_diameter(dim) + 2.0 * labels.total * UNIT
+    return vector_diameter(dim) + 2.0 * labels.total * ROUNDOFF
 
 
 def region_units(records: Records) -> FloatArray:
@@ -90,10 +91,6 @@ def region_units(records: Records) -> FloatArray:
     longer = max(1.0, 1.0 / float(np.min(region.shape)))
     wide = span + (longer - 1.0) * (rounding + lattice)
     return np.asarray(wide * region.shape * np.ones(records.space.dim))
-
-
-UPWARDS = 1.0 + 1e-12
-"""Covers fewer than 100 roundings of 2⁻⁵³ each."""
 
 
 def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:

@@ -158,22 +158,20 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
 
 
 def in_memory_if_few(points: Batches) -> Batches:
-    """Return up to `FEW` points in memory, read once; more in their chunks, read in every pass.
+    """Return up to `IN_MEMORY` points in memory, read once; more in their chunks, in every pass.
 
     Raises
     ------
     DomainError
         When they are not as many as announced.
     """
-    if not 0 < points.n <= FEW:
+    if not 0 < points.n <= IN_MEMORY:
         return points
     return InMemory(points.n, np.concatenate(list(Reiterable(points, np.asarray))))
 
 
-FEW = 2**12
+IN_MEMORY = 2**12
 """Most points that `in_memory_if_few` holds in memory."""
-UNIT = 2.0**-53
-"""u, the unit roundoff of double precision."""
 PER_UNIT = 2**40
 """Points of the lattice in 1."""
 BLOCK = 2**20

@@ -22,8 +22,8 @@ TYPICAL_LOG_VARIANCE = -5.0
 How far the prior's centre is from images of high contrast, against those of low contrast.
 """
 SCALE_LOG_VARIANCE = 0.7
-"""Scale of log-variances, of descriptors that are not among `SCALES`: noise in them against that in
-all other coordinates."""
+"""Scale of log-variances, of descriptors not in `SCALES_FILE`: noise in them against that in all
+other coordinates."""
 SCALE_OTHERS = 0.42
 """Scale of all other coordinates of such descriptors."""
 LINE_STEP = 2.0

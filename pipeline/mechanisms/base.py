@@ -319,7 +319,7 @@ def embedded(manifold: Manifold) -> bool:
     return isinstance(manifold, Embedded)
 
 
-RECORDS = 2
+KNG_RECORDS = 2
 """Size n of the data sets of the K-norm gradient mechanism; one of the records is replaced."""
 FAR = 0.5
 """Distance of p0 from the manifold's origin."""

@@ -50,8 +50,8 @@ from pipeline.errors import DomainError, PrivacyError, UndefinedError
 from pipeline.geometry import Manifold, frechet_mean, gradient_norm
 from pipeline.geometry.manifold import area_of
 from pipeline.mechanisms.base import (
+    KNG_RECORDS,
     LAPLACE_DEFINITIONS,
-    RECORDS,
     CalibratedMechanism,
     Diagnostics,
     Draws,
@@ -425,11 +425,11 @@ def gradient_neighbours(mechanism: Mechanism) -> Neighbours:
     Hadamard manifolds D = n·Δ; on positive curvature the domain is the ball B_r(p0), and D = 2r.
     """
     manifold, sigma = mechanism.manifold, mechanism.sigma
-    reach = RECORDS * mechanism.sensitivity / 2.0
+    reach = KNG_RECORDS * mechanism.sensitivity / 2.0
     if isinstance(mechanism, KNormGradient) and math.isfinite(mechanism.radius):
         reach = mechanism.radius * (1.0 - 1e-9)  # within the ball, whatever the rounding
     base, end, other = opposite(manifold, reach)
-    rest = [end] * (RECORDS - 1)
+    rest = [end] * (KNG_RECORDS - 1)
     left, right = np.stack([*rest, end]), np.stack([*rest, other])
 
     def score(y: Points) -> FloatArray:

@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 
-SCALES = (1e-100, 1e100)
+SIGMA_RANGE = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
 
 
@@ -111,11 +111,11 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
 
 
 def check_scale(sigma: float) -> None:
-    """Raise `PrivacyError` unless σ is in `SCALES`."""
-    if not SCALES[0] <= sigma <= SCALES[1]:
+    """Raise `PrivacyError` unless σ is in `SIGMA_RANGE`."""
+    if not SIGMA_RANGE[0] <= sigma <= SIGMA_RANGE[1]:
         raise PrivacyError(
-            f"sigma must be between {SCALES[0]:g} and {SCALES[1]:g}, found {sigma:g}; ask for a "
-            "budget of a usual size"
+            f"sigma must be between {SIGMA_RANGE[0]:g} and {SIGMA_RANGE[1]:g}, found {sigma:g}; "
+            "ask for a budget of a usual size"
         )
 
 

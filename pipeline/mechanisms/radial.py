@@ -150,7 +150,7 @@ class RadialLaw:
         if self.closed == -1.0:
             return _hyperbolic_radius(self.dim, self.sigma, size, rng)
         generator, unit = _generator(self)
-        with _LOCK:
+        with _GENERATOR_LOCK:
             radii: FloatArray = unit * generator.rvs(size, random_state=rng)
         return radii
 
@@ -211,7 +211,7 @@ class RadialLaw:
         return top + math.log(sum(parts))
 
 
-_LOCK = threading.Lock()
+_GENERATOR_LOCK = threading.Lock()
 """A UNU.RAN generator is shared by all draws of its law; two threads would mix their streams."""
 
 
@@ -258,12 +258,12 @@ def directions(size: int, dim: int, rng: np.random.Generator) -> FloatArray:
 Proposal: TypeAlias = Callable[[int], tuple[FloatArray, FloatArray]]
 """count → candidates (count, d) and the logarithms of their acceptance probabilities (count,)."""
 
-BATCH = 20_000
+CANDIDATES_AT_ONCE = 20_000
 """Most candidates that are looked at together."""
 LIMIT = 5_000_000
 """Candidates per accepted draw, on average so far, beyond which the sampler gives up."""
 
-ROUNDING = 1e-6
+ACCEPTANCE_ROUNDING = 1e-6
 """Largest log acceptance probability that is taken for the rounding of a 0."""
 
 
@@ -290,9 +290,9 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
     accepted = tried = 0
     while accepted < size:
         share = max(accepted, 1) / tried if tried else 1.0
-        count = min(BATCH, math.ceil(1.1 * (size - accepted) / share) + 8)
+        count = min(CANDIDATES_AT_ONCE, math.ceil(1.1 * (size - accepted) / share) + 8)
         candidates, log_probability = propose(count)
-        if log_probability.max(initial=-math.inf) > ROUNDING:
+        if log_probability.max(initial=-math.inf) > ACCEPTANCE_ROUNDING:
             raise ConvergenceError(
                 f"an acceptance probability must be at most 1, found exp({log_probability.max():g})"
                 "; the bound under the proposal does not hold for this input"

@@ -43,7 +43,7 @@ from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
 
-LONGEST = 100_000
+LONGEST_HORIZON = 100_000
 """Most nights of a horizon: 274 years."""
 
 
@@ -60,7 +60,7 @@ class StreamConfig(Record):
         Name of the stream before it, whose images or persons do not enter this one.
     """
 
-    horizon: Count = Field(le=LONGEST)
+    horizon: Count = Field(le=LONGEST_HORIZON)
     opening: Positive = OPENING
     follows: str | None = None
 

@@ -53,11 +53,11 @@ from pipeline.stream import (
     later_openings,
 )
 
-LONGEST = 1 << 26
+DOCUMENT_BYTES = 1 << 26
 """Bytes; a class of `grid11` takes 300,000."""
 MOST = 1 << 22
 """Values; a class of `grid11` has 11,000. Each takes up to 100 bytes once it is parsed."""
-SCHEMA = files("pipeline.publish").joinpath("document.schema.json")
+DOCUMENT_SCHEMA = files("pipeline.publish").joinpath("document.schema.json")
 """JSON Schema of a document: a file beside this one."""
 
 
@@ -80,7 +80,7 @@ def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
     """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
     reason = ""
     try:
-        content = read_regular(path, LONGEST)
+        content = read_regular(path, DOCUMENT_BYTES)
     except IrregularFileError as error:
         reason = f"is {error.strerror}"
     except OSError as error:
@@ -124,7 +124,7 @@ def check_sides(path: Path, document: Document, k: int) -> None:
         )
 
 
-ROUNDING = 1e-9
+AXES_ROUNDING = 1e-9
 """How far axes may be apart that are the same: linear algebra rounds otherwise elsewhere."""
 
 
@@ -224,7 +224,7 @@ def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
     other = "" if same and set(stated) <= set(drawn) else "noise"
     for name, ours in stands_on(stream).items():
         value = getattr(document, name)
-        if value.shape != ours.shape or not np.allclose(value, ours, rtol=0.0, atol=ROUNDING):
+        if value.shape != ours.shape or not np.allclose(value, ours, rtol=0.0, atol=AXES_ROUNDING):
             other = other or name
     if other:
         raise OutputError(

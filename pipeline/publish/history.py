@@ -52,10 +52,10 @@ from pipeline.stream.history import EpochHistory, _cumulative_mean, split_epochs
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
-"""`readings.WIDEST` of windows: those of few nights are mostly noise, and would mask the rest."""
+"""`readings.WIDEST_BAND` of windows: those of few nights are mostly noise and would mask others."""
 NONE = Mean(None, None)
 """What terms are read of where a mean is not usable."""
-SHOWN = 400
+MOST_SHOWN = 400
 """Nights of a stream that are read: of more, every second, every third …, and the last."""
 
 
@@ -217,7 +217,7 @@ def _series(runs: Sequence[PublishedRun]) -> Series:
         return Series(_with_classes(runs, unread), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
     documents = [run.document for run in runs]
-    step = math.ceil(len(runs) / SHOWN) if isinstance(documents[-1], NightDocument) else 1
+    step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
     shown = range(len(runs), 0, -step)
     means = night_means(documents, shown, axes_of(settings, manifold), manifold)
     read = partial(read_terms, terms, manifold=manifold)

@@ -39,7 +39,7 @@ from pipeline.store import FileFault, check, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
 """The first sentence, wherever it is shown."""
-CHUNK = 256
+IMAGES_AT_ONCE = 256
 """Images that are described at a time."""
 
 
@@ -281,10 +281,10 @@ def _described(
     """Return the images of a class as the records that a release makes of them."""
     manifold = MANIFOLDS[settings.manifold](k=DESCRIPTORS[settings.descriptor].k)
     chosen, space = source.select(None, label), chart_of(manifold)  # a night may have no mean yet
-    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, CHUNK)
+    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, IMAGES_AT_ONCE)
     chunks = [
         to_chart(manifold, describe(images, settings.descriptor, settings.eta, mask))
-        for images, mask in zip(source.read(chosen.rows, CHUNK), masks, strict=False)
+        for images, mask in zip(source.read(chosen.rows, IMAGES_AT_ONCE), masks, strict=False)
     ]
     places = np.concatenate([space.origin[np.newaxis][:0], *chunks])
     units = chosen.units.astype(np.int64)

@@ -29,9 +29,9 @@ from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
-LEVEL = 0.95
+BAND_LEVEL = 0.95
 """Confidence of the bands, each for itself."""
-WIDE = float(ndtri((1.0 + LEVEL) / 2.0))
+WIDE = float(ndtri((1.0 + BAND_LEVEL) / 2.0))
 """Standard deviations on each side of them."""
 BIAS, CLIPPED = 2.0, 0.5
 """How often a predicted bias along the contrast axis counts, and the share of records clipped off
@@ -44,10 +44,10 @@ ALONG = 0.25
 
 By hand: of `oct5` and `grid9` on PneumoniaMNIST and BreastMNIST it is 0.01 to 0.24.
 """
-WIDEST = math.log(10.0)
+WIDEST_BAND = math.log(10.0)
 """Half of a band, on a term's own scale, from which on the mean says nothing of the term: a factor
 of 10 to both sides, or a correlation of −0.98 to 0.98."""
-STEP = 1e-4
+GRADIENT_STEP = 1e-4
 """Of the differences that stand for a gradient."""
 
 
@@ -88,7 +88,7 @@ def read_terms(
     mean: Mean,
     manifold: Manifold,
     *,
-    widest: float = WIDEST,
+    widest: float = WIDEST_BAND,
 ) -> tuple[Reading, ...]:
     """Return what a mean says in each of some terms, nothing where half a band is `widest`.
 
@@ -111,7 +111,7 @@ def _around(point: FloatArray, mean: Mean, manifold: Manifold) -> FloatArray:
     """Return the points a step ahead of a mean and behind it along each axis, (2, d, k, k)."""
     place = point if mean.near is None else mean.near
     start, space = place if mean.base is None or manifold.flat else mean.base, chart_of(manifold)
-    steps = STEP * np.eye(manifold.dim)
+    steps = GRADIENT_STEP * np.eye(manifold.dim)
     near_by = space.exp(start, space.log(start, place) + np.stack([steps, -steps]))
     return np.asarray(from_chart(manifold, near_by))
 
@@ -121,7 +121,7 @@ def _reading(
 ) -> Reading:
     """Return one term of a mean, within the term's limits, from its gradient on its own scale."""
     ahead, behind = term.scaled(around)
-    gradient = (ahead - behind) / (2.0 * STEP)
+    gradient = (ahead - behind) / (2.0 * GRADIENT_STEP)
     half = WIDE * math.sqrt(float(gradient @ covariance @ gradient))
     if not half < widest:
         return Reading(term, None, None, None)

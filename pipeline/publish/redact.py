@@ -77,7 +77,7 @@ def draw_error() -> PrivacyError:
 
 
 STDERR = 2
-_LOCK = threading.Lock()
+_SILENCE_LOCK = threading.Lock()
 _INSIDE: list[ExitStack] = []
 """What puts everything on again, once for each who is inside; only the last one does it."""
 
@@ -85,12 +85,12 @@ _INSIDE: list[ExitStack] = []
 @contextmanager
 def silence() -> Iterator[None]:
     """Let nothing reach standard error, the warnings or the logs in the block, from any thread."""
-    with _LOCK:
+    with _SILENCE_LOCK:
         _INSIDE.append(_INSIDE[0] if _INSIDE else _put_off())
     try:
         yield
     finally:
-        with _LOCK:
+        with _SILENCE_LOCK:
             last = _INSIDE.pop()
             if not _INSIDE:
                 last.close()

@@ -34,9 +34,9 @@ from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
 from pipeline.schema import EstimatePart
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 
-FORMAT = 7
+SUMS_FORMAT = 7
 """Raised when what is in a file changes."""
-SEAL = 32
+SEAL_BYTES = 32
 """Bytes of the seal that a file begins with."""
 STAMP = 16
 """Bytes of what a file of images is known by: two of 10⁹ have the same with probability 10⁻²¹."""
@@ -115,7 +115,7 @@ def read_sums(
     path = _file(ledger, sums_folder(ledger, status.stream), night, total)
     try:
         with open_regular(path) as stream:
-            sealed, content = stream.read(SEAL), stream.read()
+            sealed, content = stream.read(SEAL_BYTES), stream.read()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -164,8 +164,8 @@ def _owner(status: StreamStatus, before: int, total: str) -> dict[str, Any]:
 
 
 def _seal(ledger: Ledger, content: bytes) -> bytes:
-    """Return the seal of a file, `SEAL` bytes."""
-    seal = hmac.new(ledger.key, f"sums {FORMAT}\0".encode(), "sha256")
+    """Return the seal of a file, `SEAL_BYTES` bytes."""
+    seal = hmac.new(ledger.key, f"sums {SUMS_FORMAT}\0".encode(), "sha256")
     seal.update(content)
     return seal.digest()
 

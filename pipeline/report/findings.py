@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.figures import DEFINITIONS, letter, listing, number
+from pipeline.figures import DEFINITION_WORDS, letter, listing, number
 from pipeline.geometry import MANIFOLDS
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
@@ -252,7 +252,7 @@ def _pairs(table: Table, testable: NDArray[np.bool_]) -> list[tuple[int, int]]:
     ]
 
 
-AGREES, PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
+AGREES, IN_PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
 """What the paper finds slow takes less time here than there, so it is closer to the others."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
@@ -261,9 +261,9 @@ PRICE = "Price"
 NO_DATA = "Data not at hand"
 PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
 """Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
-MARKS: Mapping[str, str] = {
+MARK_OF: Mapping[str, str] = {
     AGREES: "holds",
-    PART: "fails",
+    IN_PART: "fails",
     AGAINST: "fails",
     RATIO: "other",
     OPEN: "open",
@@ -275,11 +275,11 @@ MARKS: Mapping[str, str] = {
 """What may become of a statement → how it is marked."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
-FEWEST = 20
+FEWEST_REGIONS = 20
 """Regions of a cell that say something of its coverage."""
-RARE = 0.0228
+RARE_SHARE = 0.0228
 """How rare a coverage must be to count against its level: as two standard errors below it."""
-LEVEL = 0.05
+POWER_LEVEL = 0.05
 """Level of the tests whose power is claimed."""
 CONFIDENCE = 0.95
 """Of the regions that hold a mean by their confidence."""
@@ -299,7 +299,7 @@ class ClaimVerdict(NamedTuple):
         why = f" Why: {self.why}." if self.why else ""
         text = f"{self.word}: “{self.says}”{self.found}{why}"
         left = self.word in (OPEN, VOID, UNRUN)
-        return Finding(text, self.word in (PART, AGAINST), left, self.word == RATIO)
+        return Finding(text, self.word in (IN_PART, AGAINST), left, self.word == RATIO)
 
     @property
     def reason(self) -> str:
@@ -334,8 +334,8 @@ def verdict(run: FinishedRun) -> list[Finding]:
     config, each = run.record.config, [item.word for item in judged]
     text = say(
         "headline",
-        explained=[item for item in judged if item.why or item.word in (PART, AGAINST, VOID)],
-        decided=[word for word in each if word in (AGREES, PART, AGAINST)],
+        explained=[item for item in judged if item.why or item.word in (IN_PART, AGAINST, VOID)],
+        decided=[word for word in each if word in (AGREES, IN_PART, AGAINST)],
         left=[(word, each.count(word), why) for word, why in LEFT.items() if word in each],
         ratio=RATIO in each,
         own=not config.get("paper"),
@@ -357,10 +357,10 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     for claim in stated:
         table = tables.get(claim["column"])
         judgement = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
-        if judgement.word in (PART, AGAINST) and table is not None and outrun(run, claim):
+        if judgement.word in (IN_PART, AGAINST) and table is not None and outrun(run, claim):
             order = _judge({**claim, "factor": 1.0}, table).word
-            judgement = judgement if order in (PART, AGAINST) else judgement._replace(word=RATIO)
-        if judgement.word in (PART, AGAINST, RATIO):
+            judgement = judgement if order in (IN_PART, AGAINST) else judgement._replace(word=RATIO)
+        if judgement.word in (IN_PART, AGAINST, RATIO):
             judgement = judgement._replace(why=claim["why"])
         out.append(judgement)
     return out + _rules(run)
@@ -438,7 +438,7 @@ def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
 
 def _word(holds: int, unclear: int, fails: int, void: int) -> str:
     if fails:
-        return PART if holds else AGAINST
+        return IN_PART if holds else AGAINST
     if void:
         return VOID
     return OPEN if unclear else (AGREES if holds else VOID)
@@ -527,7 +527,7 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
 def _covers_at_least(least: float, cell: Table, level: float = CONFIDENCE) -> CellVerdict | None:
     """Say whether regions of a level hold the mean at least as often as `least`."""
     reach = cell["reach"][cell["offered"] > 0]
-    return None if len(reach) < FEWEST else _is_often(reach <= level, least)
+    return None if len(reach) < FEWEST_REGIONS else _is_often(reach <= level, least)
 
 
 def _is_often(outcomes: NDArray[np.bool_], least: float) -> CellVerdict:
@@ -535,8 +535,8 @@ def _is_often(outcomes: NDArray[np.bool_], least: float) -> CellVerdict:
     from scipy.stats import binom
 
     share = float(outcomes.mean())
-    holds = bool(binom.cdf(int(outcomes.sum()), len(outcomes), least) > RARE)
-    return CellVerdict(holds, f"{number(100 * share)} % of {len(outcomes)}", share, RARE)
+    holds = bool(binom.cdf(int(outcomes.sum()), len(outcomes), least) > RARE_SHARE)
+    return CellVerdict(holds, f"{number(100 * share)} % of {len(outcomes)}", share, RARE_SHARE)
 
 
 def _flags(least: float, cell: Table) -> CellVerdict | None:
@@ -562,7 +562,7 @@ def _offers(share: float, cell: Table) -> CellVerdict:
     return CellVerdict(rate >= share if share else rate == 0.0, f"{number(100 * rate)} %", rate)
 
 
-def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> CellVerdict | None:
+def _is_seldom_alarmed(share: float, cell: Table, level: float = POWER_LEVEL) -> CellVerdict | None:
     """Say whether p-values at or below a level are no more than a share and two standard errors."""
     from scipy.stats import binom
 
@@ -577,7 +577,7 @@ def _is_seldom_alarmed(share: float, cell: Table, level: float = LEVEL) -> CellV
 
 
 def _finds(share: float, cell: Table) -> CellVerdict:
-    rate = float((cell["p_value"] <= LEVEL).mean())
+    rate = float((cell["p_value"] <= POWER_LEVEL).mean())
     return CellVerdict(rate >= share, f"{number(100 * rate)} %", rate)
 
 
@@ -672,7 +672,7 @@ def _rules(run: FinishedRun) -> list[ClaimVerdict]:
         ]
         text = f" (Table 1). So in all {chosen.sum()} rows, up to rounding."
         text = text if same else " (Table 1). Our totals are others."
-        says = f"{DEFINITIONS[str(name)]}: m budgets make {listing(rules)}"
+        says = f"{DEFINITION_WORDS[str(name)]}: m budgets make {listing(rules)}"
         out.append(ClaimVerdict(AGREES if same else AGAINST, says, text))
     return out
 

@@ -19,7 +19,7 @@ from pipeline.report.release_page import key_numbers, verdict
 from pipeline.report.templates import word
 from pipeline.schema import Document, WindowPart
 
-ALL = "all nights so far"
+ALL_NIGHTS = "all nights so far"
 MONTH = 30
 """Nights of the window that is drawn night by night."""
 
@@ -193,17 +193,17 @@ def spans(series: Series) -> tuple[str, ...]:
     Those of no known band are left out, as nothing is drawn of them.
     """
     if series.horizon is None:
-        return (ALL,)
+        return (ALL_NIGHTS,)
     every = [item for run in series.runs for row in run.classes for item in _spans(row)]
     drawn = {span for span, _, read in every if any(reading.low is not None for reading in read)}
-    return tuple(span for span in (ALL, last(MONTH)) if span in drawn) or (ALL,)
+    return tuple(span for span in (ALL_NIGHTS, last(MONTH)) if span in drawn) or (ALL_NIGHTS,)
 
 
 def windows(series: Series, *, caption: str) -> Figure | None:
     """Return the chart of the last nights of a stream, beside all of them."""
     classes = series.runs[-1].classes
     parts = ([part for part, _ in row.windows] for row in classes)
-    furthest = {ALL, *(last(part.nights) for row in parts for part in reaching(row))}
+    furthest = {ALL_NIGHTS, *(last(part.nights) for row in parts for part in reaching(row))}
     records = [
         {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
         for place, term in enumerate(series.terms)
@@ -229,7 +229,7 @@ def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading
     """Yield the windows of a class, in words, and all its nights: the records, and readings."""
     for window, read in row.windows:
         yield last(window.nights), _size(window), read
-    yield ALL, _size(row), row.readings
+    yield ALL_NIGHTS, _size(row), row.readings
 
 
 def _size(row: ClassRun | WindowPart) -> dict[str, float]:

@@ -24,7 +24,7 @@ from pipeline.schema import ClassEntry, ClassPart, NightClassPart, WindowPart
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
-LEVEL = 0.95
+REGION_LEVEL = 0.95
 """Confidence of the regions."""
 
 
@@ -72,7 +72,7 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
         if reason := certainty_refusal(row):
             bands = " The 95 % of the bands do not include the error of clipping." * is_usable(row)
             notes.append(f"No region is available for {row.class_name}: {reason}.{bands}")
-        elif is_usable(row) and (where := region(row, LEVEL)).clipping > 0.0:
+        elif is_usable(row) and (where := region(row, REGION_LEVEL)).clipping > 0.0:
             notes.append(
                 f"The mean of {row.class_name} may be off by up to {where.clipping:.2g} if a few "
                 f"{unit}s are very unlike the others: this is not in the 95 % of the bands, but "
@@ -192,7 +192,7 @@ def _radii(row: ClassEntry, words: str, regions: Mapping[str, ConfidenceRegion])
     if distances:
         name = min(distances, key=distances.__getitem__)
         words += f", and {_of_way(here, regions[name].centre)} {name}, the nearest class"
-    beyond = region(row, LEVEL, of="population")
+    beyond = region(row, REGION_LEVEL, of="population")
     return [f"{words}.", *map(number, (here.radius, beyond.radius, here.clipping))]
 
 
@@ -207,7 +207,7 @@ def radius_of(row: ClassEntry) -> tuple[str, ConfidenceRegion | None]:
     """Return how far the region of the mean of a class reaches along a gain, and the region."""
     if reason := certainty_refusal(row):
         return f"Not available: {reason}.", None
-    where = region(row, LEVEL, of="sample")
+    where = region(row, REGION_LEVEL, of="sample")
     gain = largest_gain(where)
     return f"It extends to a gain that makes all standard deviations {larger(gain)}", where
 

@@ -45,8 +45,8 @@ LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
 MEDIANS = ("radius", "error")
 """Of these the medians over regions are shown."""
-CLASSIFIED = ("auc", "auc_plain", "balanced", "balanced_plain")
-MEASURED = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
+CLASSIFIER_COLUMNS = ("auc", "auc_plain", "balanced", "balanced_plain")
+MEASURED_WORDS = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
 """What the numbers of a run are called in the head of their table."""
 
 
@@ -273,7 +273,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     """Return the table of numbers: one line a class, series and budget."""
     if run.rows is None or not _has_means(run) or run.subject == "times":
         return None
-    value = run.value if run.value in MEASURED else "error"
+    value = run.value if run.value in MEASURED_WORDS else "error"
     rows = summarise(run.rows, value=value)
     rows["title"] = class_titles(rows)
     with np.errstate(invalid="ignore"):
@@ -287,7 +287,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
     return {
         "groups": groups,
         "letters": list(dict.fromkeys(rows["letter"])),
-        "measured": MEASURED[value],
+        "measured": MEASURED_WORDS[value],
         "theory": bool(np.isfinite(rows["expected_error"]).any()),
         "nights": bool(np.any(rows.get("night", 0))),
     }
@@ -360,7 +360,7 @@ def classified(run: FinishedRun) -> list[dict[str, Any]]:
     """Return what each classifier tells apart, with noise and without, by series and budget."""
     if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
         return []
-    means = {name: summarise(run.rows, value=name)["mean"] for name in CLASSIFIED}
+    means = {name: summarise(run.rows, value=name)["mean"] for name in CLASSIFIER_COLUMNS}
     return list(_lines({**summarise(run.rows, value="auc"), **means}))
 
 

@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     compared: bool = False
 
 
-KINDS = {
+REPORT_KINDS = {
     "error": Kind(compared=True),
     "timing": Kind("times"),
     "composition": Kind("budgets", means=False),
@@ -75,7 +75,7 @@ class FinishedRun:
     @property
     def kind(self) -> Kind:
         """What its kind of experiment has to show."""
-        return KINDS.get(self.record.config.get("kind", "error"), Kind())
+        return REPORT_KINDS.get(self.record.config.get("kind", "error"), Kind())
 
     @property
     def value(self) -> str:

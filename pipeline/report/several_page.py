@@ -39,7 +39,7 @@ from pipeline.report.templates import probability, say, word
 from pipeline.schema import ClassEntry
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
-FARTHEST = 20
+FARTHEST_IMAGES = 20
 """Images that the page and the terminal name; the CSV file has all."""
 
 
@@ -482,7 +482,7 @@ def outside_cells(result: Match | None) -> tuple[str, str]:
 def farthest(together: Together) -> list[dict[str, Any]]:
     """Return a row per the images that are farthest away."""
     names = ("class_name", "file", "percentile")
-    images = together.results.images[:FARTHEST]
+    images = together.results.images[:FARTHEST_IMAGES]
     return [dict(zip(names, image, strict=True), flagged=FLAGGED) for image in images]
 
 

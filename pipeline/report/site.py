@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pipeline.figures import listing
 from pipeline.files import owner_only
 from pipeline.report.findings import (
-    MARKS,
+    MARK_OF,
     NO_DATA,
     UNRUN,
     ClaimVerdict,
@@ -110,7 +110,7 @@ def index_page(
         sections=(),
         privacy=statement_of_runs(runs),
         methods=methods_of_site(runs, texts),
-        texts={"groups": groups, "marks": MARKS},
+        texts={"groups": groups, "marks": MARK_OF},
     )
 
 
@@ -151,7 +151,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
         "where": ", ".join(filter(None, (name, figures.strip(", ")))),
         "own": not paper,
         "words": words,
-        "marks": [MARKS[word] for word in words],
+        "marks": [MARK_OF[word] for word in words],
         "notes": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
         "runs": [
@@ -165,7 +165,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
         ],
         "statements": stated,
         "missing": [(record.dataset.title, record.command) for record in gone],
-        "mark": _worst(set(map(MARKS.__getitem__, words)), warned=bool(shown)),
+        "mark": _worst(set(map(MARK_OF.__getitem__, words)), warned=bool(shown)),
     }
 
 

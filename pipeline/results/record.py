@@ -16,7 +16,7 @@ from pipeline.errors import OutputError
 from pipeline.files import make_folder, read_regular, write_whole
 from pipeline.parallel import cores
 
-PACKAGES = (
+REPORTED_PACKAGES = (
     "numpy",
     "scipy",
     "numba",
@@ -28,7 +28,7 @@ PACKAGES = (
     "vl-convert-python",
 )
 """The packages whose version a report names: those that numbers and pictures depend on."""
-LARGEST = 1 << 26
+RECORD_BYTES = 1 << 26
 """Bytes of a record; one has a few thousand."""
 
 
@@ -136,7 +136,7 @@ def read_record(path: Path) -> RunRecord:
     from pydantic import TypeAdapter
 
     try:
-        return TypeAdapter(RunRecord).validate_json(read_regular(path, LARGEST))
+        return TypeAdapter(RunRecord).validate_json(read_regular(path, RECORD_BYTES))
     except (OSError, ValueError) as error:  # a fault of form is a ValueError
         raise OutputError(
             f"cannot read {path} as the record of a run ({error!r}); run again"
@@ -144,9 +144,9 @@ def read_record(path: Path) -> RunRecord:
 
 
 def collect_versions() -> dict[str, str]:
-    """Return the versions of covdp, Python and `PACKAGES`; a package not installed drops out."""
+    """Return the versions of covdp, Python and those of `REPORTED_PACKAGES` that are installed."""
     versions = {"covdp": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
+    for name in REPORTED_PACKAGES:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

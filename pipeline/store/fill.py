@@ -27,9 +27,9 @@ from pipeline.store.place import TASK, Place, find_place, lease, sweep
 from pipeline.store.plan import Plan
 from pipeline.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
 
-CHUNK = 1 << 23
+READ_BYTES = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""
-BLOCK = 1 << 20
+THREAD_BYTES = 1 << 20
 """Bytes of pixels that one thread works on at a time."""
 Tick: TypeAlias = Callable[[float], None]
 
@@ -88,11 +88,11 @@ def _shards(part: Plan, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
 
 def _described(part: Plan, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
-    size = max(1, CHUNK // math.prod(part.source.shape))
+    size = max(1, READ_BYTES // math.prod(part.source.shape))
     source, rows = part.source, part.chosen.rows
     images = source.read(rows, size)
     masks = itertools.repeat(None) if source.masks is None else source.masks(rows, size)
-    step = max(1, BLOCK // math.prod(source.shape))
+    step = max(1, THREAD_BYTES // math.prod(source.shape))
     before: list[Future[Any]] = []
     for chunk, mask in zip(images, masks, strict=False):
         cuts = [slice(start, start + step) for start in range(0, len(chunk), step)]

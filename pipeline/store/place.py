@@ -28,7 +28,7 @@ from pipeline.files import home, private_folder, write_whole
 from pipeline.parallel import answer_within
 
 T = TypeVar("T")
-PATIENCE = 5.0
+ADDRESS_SECONDS = 5.0
 """Seconds that an address elsewhere may take to answer for the first time."""
 
 
@@ -51,16 +51,16 @@ class Place:
     def prepare(self) -> None:
         """Make the folder, the owner's alone, and prove that it can be written.
 
-        Of an address elsewhere it is only tested whether somebody answers there, in `PATIENCE`
-        seconds: some libraries would wait for minutes.
+        Of an address elsewhere it is only tested whether somebody answers there, in
+        `ADDRESS_SECONDS`: some libraries would wait for minutes.
         """
         if self.folder is not None:
             private_folder(self.folder)
             return
         try:
-            answer_within(PATIENCE, self.names)
+            answer_within(ADDRESS_SECONDS, self.names)
         except TimeoutError:
-            fault = f"no answer in {PATIENCE:g} s"
+            fault = f"no answer in {ADDRESS_SECONDS:g} s"
         else:
             return
         raise self._fault("reach", fault)

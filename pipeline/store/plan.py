@@ -19,9 +19,9 @@ from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.source import Selection
 from pipeline.geometry import AffineMap
 
-FORMAT = 2
+SHARD_FORMAT = 2
 """Raised when a shard's file, or what is in it, changes."""
-IMAGES = 1 << 14
+SHARD_IMAGES = 1 << 14
 PIXELS = 1 << 28
 """Images, and bytes of their pixels, that a shard is cut at."""
 UNREAD = {"name", "title", "description", "licence", "url", "images", "public"}
@@ -100,10 +100,10 @@ def make_plan(
         When a split is unknown, a class has no image in them, or a file is not there.
     """
     chosen = source.select(splits)
-    most = max(1, min(IMAGES, PIXELS // math.prod(source.shape)))
+    most = max(1, min(SHARD_IMAGES, PIXELS // math.prod(source.shape)))
     ends = _cut(chosen, most)
     card = source.card.model_dump_json(exclude=UNREAD)
-    facts = [FORMAT, __version__, descriptor, eta, source.masks is not None, card]
+    facts = [SHARD_FORMAT, __version__, descriptor, eta, source.masks is not None, card]
     facts += [] if scale is None else [scale.digest]
     start = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     keys = []

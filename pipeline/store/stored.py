@@ -134,7 +134,7 @@ Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 """From descriptors and the persons they are of, each one's together, to one record a person."""
 
 
-BATCH = 1 << 16
+DIGESTS_AT_ONCE = 1 << 16
 """Images or persons whose digests are yielded at a time."""
 
 
@@ -210,8 +210,8 @@ class StoredImages:
             digests[at : at + len(units)] = units
             at += len(units)
         digests.view(f"S{DIGEST}").sort(axis=0)  # in place
-        for start in range(0, len(digests), BATCH):
-            yield digests[start : start + BATCH].tobytes()
+        for start in range(0, len(digests), DIGESTS_AT_ONCE):
+            yield digests[start : start + DIGESTS_AT_ONCE].tobytes()
 
     def verify(self, label: int, domain: DescriptorDomain) -> Bound:
         """Return the bound on one class; see `pipeline.descriptors.bounds`."""
@@ -269,7 +269,7 @@ class StoredRecords:
             yield chunk.records(self.form)
 
 
-SIZE = 256
+IMAGES_READ = 256
 """Images that are read at a time where they are not in files of their own."""
 
 
@@ -323,7 +323,7 @@ def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
     """Return the fault of images that are in one file or in memory, if there is one."""
     with counted("checking", len(source.select(splits).rows), "images") as tick:
         try:
-            for images in source.chunks(splits, size=SIZE):
+            for images in source.chunks(splits, size=IMAGES_READ):
                 tick(len(images))
         except DatasetError as error:
             return [FileFault(file.name, _plain(str(error), str(file)))]

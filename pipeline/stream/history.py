@@ -20,10 +20,10 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean import NoisyMoments
 from pipeline.mean.clip import Clip, choose_clip, choose_interval, mean_units, reaches, spread
-from pipeline.mean.histogram import SurveyPosterior, merge, read_survey
+from pipeline.mean.histogram import SQRT2, SurveyPosterior, merge, read_survey
 from pipeline.mean.noisy_moments import Part, clip_moments, pool
 from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
-from pipeline.mean.rounds import SQRT2, observe
+from pipeline.mean.rounds import observe
 from pipeline.mean.sums import PER_UNIT, pairs
 from pipeline.mean.tuning import FIRST_RADIUS
 from pipeline.recall import repeatable
@@ -37,7 +37,7 @@ from pipeline.stream.factorisation import (
 )
 from pipeline.stream.plan import AIM, GROWTH, StreamMechanism
 
-SURE = 3.0
+SURE_COUNT_SD = 3.0
 """Of how many of its deviations a released count is, at least, to divide the sum of a window."""
 WINDOWS = (1, 7, 30, 90)
 """Nights of the windows that are usual: the last night, a week, a month, a quarter."""
@@ -622,7 +622,7 @@ def window_mean(
 
     A window reaches back to the opening at most: what was released there is one mean, which no
     night can be taken out of. ``first`` says where it begins. Where labels are secret it has none
-    either if a count of `SURE` of its deviations or fewer is all that was released.
+    either if a count of `SURE_COUNT_SD` of its deviations or fewer is all that was released.
     """
     return window_between(stream, history, len(history) - nights + 1, len(history))
 
@@ -664,7 +664,7 @@ def window_between(
         n += many
         rows.append(row)
     rows, n_sd = [row / n for row in rows] if n else [], math.sqrt(variance)
-    if not n or n < SURE * n_sd:
+    if not n or n < SURE_COUNT_SD * n_sd:
         return None
     offset, covariance, ways = total / n, covariance / n**2, tuple[FloatArray, ...]()
     if stream.plan.secret:

@@ -22,9 +22,8 @@ from pipeline.geometry import Point
 from pipeline.mean import draw, draw_each, prepare
 from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import clipping, sizes_within
-from pipeline.mean.histogram import shell_counts, survey_counts
+from pipeline.mean.histogram import SQRT2, shell_counts, survey_counts
 from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.rounds import SQRT2
 from pipeline.mean.sums import as_repetition, clipped_totals, of_digits, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from pipeline.arrays import FloatArray
+from pipeline.descriptors.bounds import ROUNDOFF
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point
 from pipeline.mean import AdaptivePlan, Domain, admit
@@ -21,7 +22,7 @@ from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import PUBLIC_LABELS, Labels, Step
 from pipeline.mean.rounds import gaussian_steps, step_costs
 from pipeline.mean.sensitivity import vector_diameter
-from pipeline.mean.sums import UNIT, InMemory
+from pipeline.mean.sums import InMemory
 from pipeline.mean.tuning import PRIOR_SD_LINE
 from pipeline.privacy import Budget, gaussian_sigma
 from pipeline.stream.factorisation import column_norm, sum_row
@@ -175,7 +176,7 @@ class StreamPlan:
 
     def sensitivity(self, dim: int) -> float:
         """Return Δ of a series of vectors of length `dim` over all nights, see above."""
-        rounding = math.sqrt(self.horizon) * (8.0 if self.secret else 4.0) * UNIT * MOST_UNITS
+        rounding = math.sqrt(self.horizon) * (8.0 if self.secret else 4.0) * ROUNDOFF * MOST_UNITS
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
     def steps(self, dim: int) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.datasets import DATASETS, KINDS, load_card, open_dataset, overview
+from pipeline.datasets import DATASET_KINDS, DATASETS, load_card, open_dataset, overview
 from pipeline.errors import DatasetError
 from pipeline.files import resource
 from tests.tools import medmnist_cards
@@ -24,7 +24,7 @@ def test_every_card_is_named_and_listed(tmp_path: Path) -> None:
     assert {row.name for row in rows if row.on_disk != "no"} == {"tiles"}
     readme = (resource("data") / "README.md").read_text()
     assert all(f"`{name}`" in readme for name in names)
-    keys = {key for kind in KINDS.values() for key in kind.card.model_fields}
+    keys = {key for kind in DATASET_KINDS.values() for key in kind.card.model_fields}
     assert [key for key in sorted(keys - {"name"}) if f"`{key}`" not in readme] == []
 
 

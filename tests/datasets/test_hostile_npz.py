@@ -276,6 +276,6 @@ def test_chunks_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "toy.npz").write_bytes(packed(members()))
     source = open_dataset(tmp_path / "toy.toml", tmp_path)
     assert [len(chunk) for chunk in source.chunks()] == [12]
-    monkeypatch.setattr("pipeline.datasets.source.CHUNK", 5 * 30 + 29)
+    monkeypatch.setattr("pipeline.datasets.source.CHUNK_BYTES", 5 * 30 + 29)
     assert [len(chunk) for chunk in source.chunks()] == [5, 5, 2]
     assert [len(chunk) for chunk in source.chunks(size=7)] == [7, 5]

@@ -62,8 +62,8 @@ def serve() -> Iterator[Callable[[Talk], str]]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds in place of minutes."""
-    monkeypatch.setattr("pipeline.datasets.download.PATIENCE", 0.6)
-    monkeypatch.setattr("pipeline.datasets.download.TIMEOUT", (0.6, 0.6))
+    monkeypatch.setattr("pipeline.datasets.download.ANSWER_SECONDS", 0.6)
+    monkeypatch.setattr("pipeline.datasets.download.HTTP_SECONDS", (0.6, 0.6))
 
 
 def wait(connection: socket.socket, before: bytes = b"") -> None:

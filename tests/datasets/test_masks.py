@@ -104,7 +104,7 @@ def test_masked_bits_do_not_depend_on_chunks_or_layout(name, monkeypatch):
     """The same bits whatever the chunks, the masks' dtype, values and strides."""
     images, masks = sample(name, 60, np.random.default_rng(4))
     wanted = describe(images, name, masks=masks)
-    monkeypatch.setitem(describe.__globals__, "BYTES", 1 << 10)
+    monkeypatch.setitem(describe.__globals__, "BLOCK_BYTES", 1 << 10)
     np.testing.assert_array_equal(describe(images, name, masks=masks), wanted)
     levels = np.where(masks, 7, 0).astype(np.uint8)
     twice = np.repeat(levels, 2, axis=-1)[..., ::2]

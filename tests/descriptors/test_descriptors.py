@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from sample_descriptors import matrix_of
 
 from pipeline.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
-from pipeline.descriptors.images import FIRST, SECOND
+from pipeline.descriptors.images import FIRST, SECOND_KERNEL
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.parallel import limited_to
 
@@ -42,7 +42,7 @@ def exact_oct5(image):
             total += int(weight) * padded[top : top + height, left : left + width]
         return np.abs(total)
 
-    maps = [padded[2:-2, 2:-2], *map(filtered, (FIRST, FIRST.T, SECOND, SECOND.T))]
+    maps = [padded[2:-2, 2:-2], *map(filtered, (FIRST, FIRST.T, SECOND_KERNEL, SECOND_KERNEL.T))]
     flat = [np.ravel(feature) for feature in maps]
     units, pixels = (1, 4, 4, 32, 32), height * width
     out = np.empty((5, 5))
@@ -155,7 +155,7 @@ def test_int64_limit_is_where_the_comment_says():
     assert [DESCRIPTORS[name].widest for name in ("oct5", "vol7")] == [741_636, 46_522]
     for spec in (DESCRIPTORS["oct5"], DESCRIPTORS["vol7"]):
         assert (spec.widest * spec.reach) ** 2 < 2**63 <= ((spec.widest + 1) * spec.reach) ** 2
-    assert kernels.BLOCK * 4095**2 < 2**31 <= kernels.BLOCK * 4096**2
+    assert kernels.PIXELS_SUMMED * 4095**2 < 2**31 <= kernels.PIXELS_SUMMED * 4096**2
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)

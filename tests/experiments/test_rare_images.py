@@ -6,7 +6,7 @@ import pytest
 from pipeline.arrays import ImageArray
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe
-from pipeline.experiments.images import MANY, RARE, rare_images
+from pipeline.experiments.images import RARE, RARE_IMAGES, rare_images
 from pipeline.geometry import MANIFOLDS
 
 SHAPE = (28, 20)
@@ -22,7 +22,7 @@ def drawn(kind: str, shape: tuple[int, ...] = SHAPE) -> ImageArray:
 def test_rare_images_are_as_those_among_which_they_lie(kind: str, shape: tuple[int, ...]) -> None:
     """Bytes of the same size; in colour all channels are alike; a seed gives the same again."""
     images = drawn(kind, shape)
-    assert images.shape == (MANY, *shape)
+    assert images.shape == (RARE_IMAGES, *shape)
     assert images.dtype == np.uint8
     np.testing.assert_array_equal(images, drawn(kind, shape))
     if len(shape) == 3:
@@ -64,7 +64,7 @@ def test_photographs_are_crops_of_one_picture() -> None:
     for image in images[:5]:
         corners = np.argwhere(windows[:, :, 0, 0] == image[0, 0])
         assert any((windows[y, x] == image).all() for y, x in corners)
-    assert len({image.tobytes() for image in images}) > MANY // 2
+    assert len({image.tobytes() for image in images}) > RARE_IMAGES // 2
 
 
 @pytest.mark.parametrize("kind", RARE)

@@ -39,7 +39,7 @@ from pipeline.figures import (
     timeline,
 )
 from pipeline.figures.pictures import DARK
-from pipeline.figures.style import INK, LETTER, SHAPES, chart_settings, log_ticks
+from pipeline.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks
 from pipeline.results import Table, read_bound, read_rows, summarise
 
 pytestmark = pytest.mark.usefixtures("pictures_once")
@@ -586,7 +586,7 @@ def test_colours_differ_for_every_eye(vision: str) -> None:
         for i, j in combinations(range(len(PALETTE)), 2)
     }
     assert min(gaps.values()) > 15, min(gaps, key=lambda pair: gaps[pair])
-    assert len(set(SHAPES)) == len(SHAPES) == len(PALETTE)
+    assert len(set(POINT_SHAPES)) == len(POINT_SHAPES) == len(PALETTE)
 
 
 def test_import_is_light() -> None:

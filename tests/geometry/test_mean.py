@@ -119,7 +119,7 @@ def test_gradients_of_a_batch_are_those_of_its_members(
     np.testing.assert_allclose(norms, alone, rtol=1e-13)
     expected = np.linalg.norm(np.mean(manifold.log(y[:, None], x), axis=1), axis=-1)
     np.testing.assert_allclose(norms, expected, rtol=1e-10)
-    monkeypatch.setattr("pipeline.geometry.manifold.CHUNK", 70)
+    monkeypatch.setattr("pipeline.geometry.manifold.PAIRS_AT_ONCE", 70)
     np.testing.assert_allclose(gradient_norm(x, manifold, y), norms, rtol=1e-13)
 
 

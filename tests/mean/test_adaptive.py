@@ -43,7 +43,14 @@ from pipeline.mean import (
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import Clip, choose_clip, mean_units, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
-from pipeline.mean.sums import BLOCK, PER_UNIT, Clipping, as_repetition, clipped_mean, sizes
+from pipeline.mean.sums import (
+    BLOCK,
+    PER_UNIT,
+    Clipping,
+    as_repetition,
+    clipped_mean,
+    sizes,
+)
 from pipeline.mean.tuning import SHARES_WITHOUT_LINE
 from pipeline.mechanisms import LATTICE, FloatNoise, Noised
 from pipeline.privacy import (
@@ -799,7 +806,7 @@ def test_means_drawn_together_may_have_noise_of_their_own(
     ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
     alone = [drawn(own, GDP(0.5), InTurn(1, number)) for number, own in enumerate(ready)]
     for most in (2**21, 2 * len(points) * ready[0].records.space.dim):
-        monkeypatch.setattr("pipeline.mean.rounds.TOGETHER", most)
+        monkeypatch.setattr("pipeline.mean.rounds.COORDINATES_AT_ONCE", most)
         noise = [InTurn(1, number) for number in range(3)]
         together = draw_each(ready, GDP(0.5), noise=noise)
         for number, one in enumerate(alone):

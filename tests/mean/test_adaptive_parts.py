@@ -26,7 +26,7 @@ from pipeline.geometry import (
     sym_log,
     unvecd,
 )
-from pipeline.geometry.covariances import TOLERANCE, fit_spectrum
+from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
 from pipeline.mean import Ball, FeasibleSet, Prior, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import (
@@ -55,7 +55,7 @@ from pipeline.mean.histogram import (
 from pipeline.mean.histogram import _moves as moves
 from pipeline.mean.noisy_moments import posterior_update
 from pipeline.mean.records import CONDITION
-from pipeline.mean.records import TOLERANCE as STEPS_END
+from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
 from pipeline.mean.sums import PER_UNIT, as_repetition, sizes
 from pipeline.mean.tuning import (
     FAR_RATIO,
@@ -179,7 +179,7 @@ def test_projections_end_inside(name: str) -> None:
     """Projected points obey the region's definition, within its tolerance on logarithms."""
     _, area = setting(name)
     assert violation(name, outer(name, 300, 3)) > 0.1
-    assert violation(name, area.inside(outer(name, 300, 3))) < 2.0 * TOLERANCE
+    assert violation(name, area.inside(outer(name, 300, 3))) < 2.0 * SPECTRUM_TOLERANCE
     assert violation(name, inner(name, 300, 3, edge=True)) < 1e-9
 
 
@@ -243,7 +243,7 @@ def test_rounding_of_matrices_is_in_the_region(eta: float) -> None:
         for spread in ((axes * (ends / 2.0)) @ axes.swapaxes(1, 2) for ends in (first, other))
     ]
     reached = float(space.dist(*corners).max())
-    assert facts.diameter + 2.0 * math.sqrt(5.0) * TOLERANCE < reached <= area.diameter
+    assert facts.diameter + 2.0 * math.sqrt(5.0) * SPECTRUM_TOLERANCE < reached <= area.diameter
     assert facts.trace / eta < area.condition
     records = admit(corners[0][:3], domain=facts, manifold=space)
     least = STEPS_END * math.sqrt(facts.trace / eta / CONDITION)

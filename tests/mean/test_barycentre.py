@@ -18,7 +18,13 @@ from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
 from pipeline.geometry.linalg import cholesky, polar
 from pipeline.mean import Ball, Records, admit, feasible_set, release_plan
 from pipeline.mean import records as barycentres
-from pipeline.mean.records import ROUNDING, TOLERANCE, Barycentre, gradient, most_steps
+from pipeline.mean.records import (
+    GRADIENT_ROUNDING,
+    GRADIENT_TOLERANCE,
+    Barycentre,
+    gradient,
+    most_steps,
+)
 from pipeline.mean.sensitivity import sensitivity
 from pipeline.mean.sums import Parts, parts_of
 from pipeline.mechanisms import MECHANISMS
@@ -167,7 +173,7 @@ def test_the_exact_gradient_at_the_mean_is_within_the_stated_rounding(low: float
             pull, _, _ = gradient(parts_of(factors), n, manifold, found.factor, WIDE)
             worst = max(worst, float(np.linalg.norm(vecd(exact) - pull)))
             assert float(np.linalg.norm(exact)) <= found.rounding
-    assert 1e-15 < worst < ROUNDING * math.sqrt(max(1.0, condition / 1e11)) / 2
+    assert 1e-15 < worst < GRADIENT_ROUNDING * math.sqrt(max(1.0, condition / 1e11)) / 2
 
 
 def exact_pull(base: FloatArray, factors: FloatArray) -> FloatArray:
@@ -183,7 +189,7 @@ def exact_pull(base: FloatArray, factors: FloatArray) -> FloatArray:
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "low"), [(5, 1e-6), (5, 1e-9), (11, 1e-9)])
 def test_a_look_errs_by_less_than_stated(k: int, low: float) -> None:
-    """The vector log(p, x̄), p as its computed factor, misses the exact one by `ROUNDING`/10."""
+    """The vector log(p, x̄), p as its computed factor, is off by `GRADIENT_ROUNDING`/10."""
     rng, worst = np.random.default_rng(5), 0.0
     with mpmath.workdps(60):
         for pair in hard(rng, 32, k, low).reshape(-1, 2, k, k):
@@ -194,11 +200,11 @@ def test_a_look_errs_by_less_than_stated(k: int, low: float) -> None:
             space = MANIFOLDS["spd-affine-invariant"](k=len(factor))
             found = unvecd(space.factor_logs(pair[0], factor))  # type: ignore[attr-defined]
             worst = max(worst, float(np.linalg.norm(found - exact)))
-    assert 1e-15 < worst < ROUNDING / 10
+    assert 1e-15 < worst < GRADIENT_ROUNDING / 10
 
 
 def test_hyperbolic_looks_err_by_less_than_stated() -> None:
-    """Up to 10 from the origin, against 60 digits: a tenth of `ROUNDING`."""
+    """Up to 10 from the origin, against 60 digits: a tenth of `GRADIENT_ROUNDING`."""
     space, rng, looked = HYPERBOLIC, np.random.default_rng(7), 0.0
     with mpmath.workdps(60):
         for _ in range(40):
@@ -209,7 +215,7 @@ def test_hyperbolic_looks_err_by_less_than_stated() -> None:
             p, q = space.exp(space.origin, spokes)
             apart = hyperbolic_gap(on_hyperboloid(p), on_hyperboloid(q))
             looked = max(looked, abs(float(np.linalg.norm(space.log(p, q))) - float(apart)))
-    assert 1e-16 < looked < ROUNDING / 10
+    assert 1e-16 < looked < GRADIENT_ROUNDING / 10
 
 
 def on_hyperboloid(point: FloatArray) -> mpmath.matrix:
@@ -241,8 +247,8 @@ def test_it_always_ends_at_its_tolerance(monkeypatch: pytest.MonkeyPatch) -> Non
             for records in (points, np.repeat(points[:1], n, axis=0)):
                 sizes.clear()
                 found = mean_of(records, manifold)
-                assert sizes[-1] <= TOLERANCE
-                assert len(sizes) < most_steps(WIDE, TOLERANCE, manifold)
+                assert sizes[-1] <= GRADIENT_TOLERANCE
+                assert len(sizes) < most_steps(WIDE, GRADIENT_TOLERANCE, manifold)
                 assert np.isfinite(found.point).all()
 
 
@@ -252,8 +258,8 @@ def test_the_number_of_steps_is_public_and_enough() -> None:
         for diameter in (0.5, 10.0, 64.0):
             bent = math.sqrt(curvature) * diameter
             largest = math.sqrt(1 + (2 * bent) ** 2) + bent
-            steps = most_steps(diameter, TOLERANCE, manifold) - 1  # one may be taken back
-            assert diameter * ((largest - 1) / (largest + 1)) ** steps <= TOLERANCE
+            steps = most_steps(diameter, GRADIENT_TOLERANCE, manifold) - 1  # one may be taken back
+            assert diameter * ((largest - 1) / (largest + 1)) ** steps <= GRADIENT_TOLERANCE
 
 
 def test_a_whole_step_that_shrinks_too_little_is_taken_back(
@@ -283,7 +289,7 @@ def test_a_whole_step_that_shrinks_too_little_is_taken_back(
     sizes = [size for _, size in (visited[0], *visited[2:])]
     assert (np.diff(sizes) < 0.0).all()
     logs = manifold.log(found.point, points).mean(axis=0)
-    assert float(np.linalg.norm(logs)) <= 2.0 * TOLERANCE
+    assert float(np.linalg.norm(logs)) <= 2.0 * GRADIENT_TOLERANCE
 
 
 # what is refused, in public
@@ -315,7 +321,7 @@ def test_the_stated_rounding_grows_with_the_condition() -> None:
     """It is τ and twice the rounding, √(condition/1e11) of each."""
     for condition, factor in [(1.0, 1.0), (1e11, 1.0), (1e13, 10.0), (1e15, 100.0)]:
         stated = mean_of(np.stack([np.eye(3)] * 3), AFFINE, condition=condition).rounding
-        assert stated == pytest.approx(factor * (TOLERANCE + 2.0 * ROUNDING))
+        assert stated == pytest.approx(factor * (GRADIENT_TOLERANCE + 2.0 * GRADIENT_ROUNDING))
 
 
 @pytest.mark.parametrize("away", [0.0, 6.0, 25.0])

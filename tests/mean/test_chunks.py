@@ -204,7 +204,7 @@ def test_one_chunk_at_a_time_is_in_memory(name: str) -> None:
 def test_few_records_are_held_and_many_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few are read once, whatever the plan, and counted then; one more, or none, stay as given."""
     _, _, points = setting("spd-log-euclidean")
-    monkeypatch.setattr(sums, "FEW", 40)
+    monkeypatch.setattr(sums, "IN_MEMORY", 40)
     cut = Cut(points, (5, 5, 20))
     few = in_memory_if_few(cut)
     assert np.array_equal(released(few, SPACES[0], "auto"), released(points, SPACES[0], "auto"))

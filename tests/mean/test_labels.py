@@ -146,7 +146,9 @@ def test_nothing_that_is_public_depends_on_the_size_of_a_class(
 ) -> None:
     """Noise, Δ, the lengths of vectors and the blocks of draws are those of any class."""
     manifold, _, candidates = setting(name)
-    monkeypatch.setattr(rounds, "TOGETHER", 3 * 7 * manifold.dim)  # room for three draws of 7
+    monkeypatch.setattr(
+        rounds, "COORDINATES_AT_ONCE", 3 * 7 * manifold.dim
+    )  # room for three draws of 7
     asked = []
     for n in (0, 1, 2, 7):
         probe = Probe(tuple(of_count(SCRIPTS["near"], 9.0) for _ in range(5)))

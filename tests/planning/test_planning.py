@@ -27,7 +27,7 @@ from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import FloatNoise
 from pipeline.planning import (
-    SURE,
+    GAUSSIAN_RANGE,
     ClassArrivals,
     Curve,
     Ends,
@@ -104,7 +104,7 @@ def test_noise_alone_is_foreseen_within_a_tenth() -> None:
     for information in (300.0, 1000.0, 12345.0):
         exact = known.domain.diameter / information * chi
         low, high = known.ends(information)
-        assert low < exact < high < 1.6 * low * SURE[1] / SURE[0]
+        assert low < exact < high < 1.6 * low * GAUSSIAN_RANGE[1] / GAUSSIAN_RANGE[0]
 
 
 def test_a_range_holds_the_pictures_that_it_is_made_from_with_room() -> None:

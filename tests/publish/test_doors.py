@@ -28,7 +28,7 @@ from pipeline.cli import main
 from pipeline.cli.options import PLAIN
 from pipeline.cli.output import new_table
 from pipeline.datasets import nifti, open_dataset, pictures
-from pipeline.datasets.listing import DEEPEST, LONGEST, check_pattern, fill
+from pipeline.datasets.listing import DEEPEST, PATTERN_LETTERS, check_pattern, fill
 from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
 from pipeline.files import IrregularFileError, open_regular, read_regular
 from pipeline.ledger import init_ledger, open_ledger
@@ -116,7 +116,7 @@ def wide(document: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0" * (documents.LONGEST + 1), "more than 67,108,864 bytes"),
+        ("0" * (documents.DOCUMENT_BYTES + 1), "more than 67,108,864 bytes"),
         ("[" + "0," * documents.MOST + "0]", "has 4,194,305 values"),
         ("", r"classes\.0\.point: List should have at most 32 items"),
         ("[" * 100_000, "is no JSON"),
@@ -308,7 +308,7 @@ def test_slices_that_are_made_small_are_read_one_by_one(
     axis: int, large: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that unpacks to 16 MiB takes a fraction of it, and gives what all at once would."""
-    monkeypatch.setattr(nifti, "BLOCK", 1 << 20)
+    monkeypatch.setattr(nifti, "BYTES_ACROSS", 1 << 20)
     values, ward = large
     keys = f"axis = {axis}\nsize = 8\nframes = {list(range(0, 256, 4))}\n"
     (tmp_path / "ward.toml").write_text(CARD.format("nifti") + keys)
@@ -328,7 +328,7 @@ def test_values_are_shown_piece_by_piece(window: Any, monkeypatch: pytest.Monkey
     """How many values are worked on at a time changes no bit."""
     values = np.random.default_rng(0).normal(size=(40, 30, 2))
     whole = pictures.to_uint8(values, window=window, where="here")
-    monkeypatch.setattr(pictures, "PIECE", 100)
+    monkeypatch.setattr(pictures, "WINDOWED_VALUES", 100)
     found = pictures.to_uint8(values, window=window, where="here")
     np.testing.assert_array_equal(found, whole)
     assert len(np.unique(whole)) > 100
@@ -457,7 +457,7 @@ def test_patterns_fit_as_in_a_shell() -> None:
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        ("{class}/" + "a*" * (LONGEST // 2), "up to 4,096 letters"),
+        ("{class}/" + "a*" * (PATTERN_LETTERS // 2), "up to 4,096 letters"),
         ("{class}/{person}-[z-a]", "cannot be read: bad character range"),
     ],
 )

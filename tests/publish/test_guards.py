@@ -222,8 +222,8 @@ def test_records_in_chunks_give_the_same_document(
 ) -> None:
     """A class that is too large to hold is read anew in every pass: byte for byte the same."""
     place, found = ReleasePlace(tmp_path, manifold, "auto", "gdp"), []
-    for few in (sums.FEW, 0):
-        monkeypatch.setattr(sums, "FEW", few)
+    for few in (sums.IN_MEMORY, 0):
+        monkeypatch.setattr(sums, "IN_MEMORY", few)
         stand_in(noised(1))
         found.append(place.release("usual"))
     assert found[0] == found[1]

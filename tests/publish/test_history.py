@@ -21,7 +21,7 @@ from sample_nights import reserve
 from pipeline.cli import main
 from pipeline.errors import LedgerError
 from pipeline.figures import Figure, Scale, timeline
-from pipeline.figures.style import COLUMNS
+from pipeline.figures.style import BAND_COLUMNS
 from pipeline.ledger import (
     Ledger,
     Reservation,
@@ -168,7 +168,7 @@ def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     for (file, rows), drawn in zip(found.items(), marks(page), strict=True):
         assert len(rows) == len(drawn) > 0
         name = file.removeprefix("series-1-").removesuffix(".csv")
-        term = {**COLUMNS, "value": name, "span": "mean_of", "stretch": ""}
+        term = {**BAND_COLUMNS, "value": name, "span": "mean_of", "stretch": ""}
         columns = matrix if name == "means" else term
         for row, mark in zip(rows, drawn, strict=True):
             named = {columns.get(key, key): str(value) for key, value in mark.items()}

@@ -33,7 +33,7 @@ from pipeline.ledger import (
     stream_named,
 )
 from pipeline.ledger.database import TABLES
-from pipeline.ledger.journal import MARKERS
+from pipeline.ledger.journal import MARKERS_VARIABLE
 from pipeline.mechanisms import NOISES, Noised
 from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals
@@ -76,7 +76,7 @@ class Silent:
 def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Have releases draw no noise, and the markers of a ledger lie in the ward, to be copied."""
     monkeypatch.setitem(NOISES, "hardened", Silent)
-    monkeypatch.setenv(MARKERS, str(tmp_path / "ward" / "markers"))
+    monkeypatch.setenv(MARKERS_VARIABLE, str(tmp_path / "ward" / "markers"))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
-from pipeline.datasets import KINDS, ImageSource, open_dataset
+from pipeline.datasets import DATASET_KINDS, ImageSource, open_dataset
 from pipeline.datasets.cards import LocalFilesCard
 from pipeline.datasets.listing import Faults
 from pipeline.datasets.registry import DatasetKind
@@ -74,7 +74,7 @@ def open_album(card: AlbumCard, path: Path, faults: Faults) -> ImageSource:
 def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a card of persons, a config and a ledger of μ = 1, and register the kind."""
     kind = DatasetKind(AlbumCard, open_album, lambda card, root, size, obtain: root)
-    monkeypatch.setitem(KINDS, "album", kind)
+    monkeypatch.setitem(DATASET_KINDS, "album", kind)
     (tmp_path / "ward.toml").write_text(
         'kind = "album"\nchannels = 1\nclasses = ["well", "ill"]\nunit = "person"\n'
     )

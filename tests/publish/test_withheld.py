@@ -98,7 +98,7 @@ def test_every_failure_over_images_is_withheld(
     failure: Exception,
 ) -> None:
     """Whatever kind of exception opening or reading raises, its words go nowhere."""
-    real = registry.KINDS["folder"]
+    real = registry.DATASET_KINDS["folder"]
 
     def open_badly(card: Any, path: Path, faults: Any) -> Any:
         if when == "opening":
@@ -112,7 +112,7 @@ def test_every_failure_over_images_is_withheld(
         os.write(2, f"libjpeg: {NAME} is corrupt\n".encode())
         raise failure
 
-    monkeypatch.setitem(registry.KINDS, "folder", replace(real, open=open_badly))
+    monkeypatch.setitem(registry.DATASET_KINDS, "folder", replace(real, open=open_badly))
     refused(ward, "withheld", capfd, caplog)
 
 

@@ -139,7 +139,7 @@ def test_of_many_nights_some_are_read(
     results: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more nights than are shown every second is read, the last among them; all are listed."""
-    monkeypatch.setattr("pipeline.publish.history.SHOWN", 4)
+    monkeypatch.setattr("pipeline.publish.history.MOST_SHOWN", 4)
     ((thinned,), _) = read_history("ward", results)
     read = [run.document.night for run in thinned.runs if run.classes[0].readings]
     assert read == [2, 4, 6, 8]

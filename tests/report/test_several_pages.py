@@ -27,7 +27,7 @@ from pipeline.inference import covariance, two_sample
 from pipeline.mean import AdaptivePlan, Release, mean
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
-from pipeline.publish.readings import LEVEL, population_mean, read_terms
+from pipeline.publish.readings import BAND_LEVEL, population_mean, read_terms
 from pipeline.publish.release import observed_moments
 from pipeline.report.templates import finite, probability
 from pipeline.schema import ReleasedEntry, as_json
@@ -261,7 +261,7 @@ def test_bands_of_differences_hold_as_often_as_they_say() -> None:
             widths.append(2.0 * found[1])
     said = len(widths) // 5
     assert said >= 36
-    assert held.min() >= binom.ppf(1e-4, said, LEVEL)
+    assert held.min() >= binom.ppf(1e-4, said, BAND_LEVEL)
     assert np.median(widths) < 0.3  # not so wide that they say nothing
 
 

@@ -54,9 +54,9 @@ FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut shards at 64 images, and read them in chunks of 10, blocks of 3."""
-    monkeypatch.setattr(plan, "IMAGES", 64)
-    monkeypatch.setattr(FILL, "CHUNK", 10 * 144)
-    monkeypatch.setattr(FILL, "BLOCK", 3 * 144)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 64)
+    monkeypatch.setattr(FILL, "READ_BYTES", 10 * 144)
+    monkeypatch.setattr(FILL, "THREAD_BYTES", 3 * 144)
 
 
 def pictures(n: int, seed: int = 0) -> ImageArray:
@@ -118,7 +118,7 @@ def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
 
 def test_a_plan_holds_a_few_bytes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass over n images is planned in less than 15·n bytes, and a megabyte."""
-    monkeypatch.setattr(plan, "IMAGES", 1 << 14)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 1 << 14)
     n = 600_000
     images, labels = np.zeros((n, 1, 1), np.uint8), (np.arange(n) % 3).astype(np.uint8)
     np.savez(tmp_path / "ward.npz", train_images=images, train_labels=labels)
@@ -160,7 +160,7 @@ def test_contents_depend_on_no_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Units in another order, and images of one, are the same; of other units they are others."""
-    monkeypatch.setattr(plan, "IMAGES", most)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", most)
     monkeypatch.setattr(sys.modules["pipeline.store.stored"], "BATCH", 5)
     card = find_card("tiles").model_copy(update={"classes": ("all",)})
     zeros = np.zeros(12, np.int64)
@@ -462,7 +462,7 @@ def test_a_store_that_does_not_answer_is_refused_in_time(
 ) -> None:
     """Where a server listens and says nothing, one line comes before any image is read."""
     pytest.importorskip("aiohttp")  # what fsspec asks web servers with; it comes with S3
-    monkeypatch.setattr("pipeline.store.place.PATIENCE", 0.5)
+    monkeypatch.setattr("pipeline.store.place.ADDRESS_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/store"
         with pytest.raises(OutputError, match=r"cannot reach the store .* \(no answer in 0.5 s\)"):
@@ -687,7 +687,7 @@ def test_a_killed_worker_costs_its_shard_only(
     from distributed import Client, LocalCluster
     from distributed import as_completed as completed
 
-    monkeypatch.setattr(plan, "IMAGES", 4)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 4)
     folder(tmp_path, 80)
     made, place = planned(tmp_path, "scans.toml"), find_place(tmp_path / "store")
     fill(made, find_place(tmp_path / "undisturbed"))

@@ -71,6 +71,19 @@ def classes_named_twice(paths: Iterable[Path]) -> dict[str, list[str]]:
     return {name: places[name] for name in sorted(places) if len(places[name]) > 1}
 
 
+def constants_named_twice(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Return each name in capitals that several modules give a value, with the modules."""
+    places = defaultdict[str, set[str]](set)
+    for path in paths:
+        for node in parsed(path).body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            for target in targets:
+                for name in getattr(target, "elts", [target]):
+                    if isinstance(name, ast.Name) and name.id.isupper() and len(name.id) > 1:
+                        places[name.id].add(str(path.relative_to(ROOT)))
+    return {name: sorted(places[name]) for name in sorted(places) if len(places[name]) > 1}
+
+
 def module_name(path: Path) -> str:
     """Return the dotted name of a file's module."""
     parts = path.relative_to(ROOT).with_suffix("").parts

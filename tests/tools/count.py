@@ -161,7 +161,7 @@ def installed() -> set[str]:
 def in_runs(folder: Path) -> list[Row]:
     """Return what is counted while tiny runs run in an empty folder."""
     from pipeline import GDP
-    from pipeline.datasets import KINDS, find_card, open_dataset
+    from pipeline.datasets import DATASET_KINDS, find_card, open_dataset
     from pipeline.publish import ReleaseConfig
     from tests.tools import golden
 
@@ -194,7 +194,7 @@ def in_runs(folder: Path) -> list[Row]:
         )
     ]
     stamp = type(open_dataset("tiles").read).stamp
-    opened, digested = calls(lambda: run(folder / "run"), KINDS["tiles"].open, stamp)
+    opened, digested = calls(lambda: run(folder / "run"), DATASET_KINDS["tiles"].open, stamp)
     (parsed,) = calls(command(config, ledger, out), tomllib.loads, text=POPULATION)
     records = [name for name in records_made(to_region) if name.split(".")[1] in BETWEEN]
     return [

@@ -27,7 +27,7 @@ Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidato
 
 NIFTI = (".nii", ".nii.gz")
 
-PICTURES = tuple(end for kind in MASKS for end in FORMATS[kind])
+PICTURE_ENDS = tuple(end for kind in MASKS for end in FORMATS[kind])
 
 
 def is_nifti(mask: str) -> bool:
@@ -80,7 +80,7 @@ class DicomCard(PatternCard):
     @property
     def beside(self) -> str | None:
         """Where masks are that are found by the names of images: pictures, and NIfTI."""
-        return self.masks if (self.masks or "").lower().endswith(PICTURES + NIFTI) else None
+        return self.masks if (self.masks or "").lower().endswith(PICTURE_ENDS + NIFTI) else None
 
     @property
     def shared(self) -> bool:

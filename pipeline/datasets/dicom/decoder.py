@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-PATIENCE = 60.0
+FRAME_SECONDS = 60.0
 """Seconds that a frame may take."""
 
 _IDLE: list["subprocess.Popen[bytes]"] = []
@@ -33,7 +33,7 @@ def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict
         When the decoder fails, with what it says, or with how it ended.
     """
     child: Any = _idle()
-    watch = threading.Timer(PATIENCE, child.kill)
+    watch = threading.Timer(FRAME_SECONDS, child.kill)
     watch.start()
     try:
         pickle.dump((syntax, plugin, encoded, options), child.stdin, protocol=5)

@@ -57,7 +57,7 @@ UNDEFINED = 0xFFFFFFFF
 
 _ELEMENT, _LENGTH = Struct("<HH2sH").unpack_from, Struct("<I").unpack_from
 
-_HEAD = 1 << 17
+_SKIMMED = 1 << 17
 """Bytes that are skimmed, in which most headers end."""
 
 
@@ -117,13 +117,13 @@ def read_elements(stream: BinaryIO, syntax: str, until: int) -> tuple["Dataset",
 
 
 def _skimmed(stream: BinaryIO, implicit: bool, until: int) -> tuple["Dataset", Stop] | None:
-    """Go from element to element; None at what only pydicom reads, and after `_HEAD` bytes."""
+    """Go from element to element; None at what only pydicom reads, and after `_SKIMMED` bytes."""
     from pydicom.dataelem import RawDataElement
     from pydicom.dataset import Dataset
     from pydicom.tag import BaseTag
     from pydicom.valuerep import EXPLICIT_VR_LENGTH_16, EXPLICIT_VR_LENGTH_32
 
-    start, head, at = stream.tell(), stream.read(_HEAD), 0
+    start, head, at = stream.tell(), stream.read(_SKIMMED), 0
     raw: dict[BaseTag, Any] = {}
     wanted = _wanted()
     while at + 12 <= len(head):
@@ -519,7 +519,7 @@ SLACK, FLOOR = 0.01, 0.01
 """By how much steps from slice to slice may differ: a share of them, but no less than this in mm,
 to which positions are often rounded."""
 
-UNIT = 1e-3
+DIRECTION_ROUNDING = 1e-3
 """By how much the components of directions may differ, which have length 1."""
 
 BRING = "bring the series whole, or leave it out with exclude"
@@ -587,7 +587,7 @@ def check_slice(header: Header, frame: FrameId) -> None:
                 keyword, "must be there for volumes = true", "leave the file out, or read slices"
             )
     axes = np.reshape(frame.direction, (2, 3))
-    if not np.abs(axes @ axes.T - np.eye(2)).max() <= 2 * UNIT:
+    if not np.abs(axes @ axes.T - np.eye(2)).max() <= 2 * DIRECTION_ROUNDING:
         raise header.fault(
             "ImageOrientationPatient",
             f"must be two directions at a right angle, {list(frame.direction)}",
@@ -607,7 +607,7 @@ def slice_order(frames: Sequence[FrameId], where: str) -> NDArray[np.int64]:
         raise ImageError(f"{where}: a volume needs 2 slices or more, found 1; {BRING}")
     positions = np.array([frame.position for frame in frames])
     directions = np.array([frame.direction for frame in frames])
-    if np.ptp(directions, axis=0).max() > UNIT:
+    if np.ptp(directions, axis=0).max() > DIRECTION_ROUNDING:
         raise ImageError(
             f"{where}: ImageOrientationPatient (0020,0037) must be one in a series, found several; "
             f"{BRING}"

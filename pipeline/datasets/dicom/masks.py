@@ -24,18 +24,18 @@ from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
 from pipeline.datasets.dicom.card import (
     FAULTY,
-    PICTURES,
+    PICTURE_ENDS,
     DicomCard,
     HeaderSummary,
     Segments,
     is_nifti,
 )
 from pipeline.datasets.dicom.header import (
+    DIRECTION_ROUNDING,
     EXPLICIT,
     FLOOR,
     IMPLICIT,
     SEGMENTATION,
-    UNIT,
     FrameId,
     Header,
     items,
@@ -63,7 +63,7 @@ from pipeline.datasets.pictures import made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
 
-NOTHING, WRONG = -1, -2
+NO_MASK, WRONG = -1, -2
 """In place of a mask: a slice of a volume that no region is in, and an image that has none."""
 
 MaskAddress: TypeAlias = tuple[int, int]
@@ -174,7 +174,7 @@ def mask_reader(
     """
     slices = read.slices if isinstance(read, StacksReader) else read
     images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
-    file, place = np.zeros(len(images), np.int64), np.full(len(images), NOTHING)
+    file, place = np.zeros(len(images), np.int64), np.full(len(images), NO_MASK)
     reasons = dict[str, str]()
 
     def refuse(rows: slice, reason: str) -> None:
@@ -207,10 +207,10 @@ def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) 
     Return what is wrong with their masks, "" if nothing is. All slices of a volume in NIfTI are
     slices of one mask.
     """
-    some = np.flatnonzero(place != NOTHING)
+    some = np.flatnonzero(place != NO_MASK)
     if not len(some):
         return masks.where
-    file[place == NOTHING] = file[some[0]]
+    file[place == NO_MASK] = file[some[0]]
     if WRONG in place or (file != file[0]).any() or not is_nifti(masks.names[int(file[0])]):
         return ""
     mask = read_volume(Path(masks.names[int(file[0])]))
@@ -235,7 +235,7 @@ def _decode(
     """Return some masks of a file, (m, *sides), of 0 and 1, made to fit as the images are."""
     if str(file) in faults:
         raise ImageError(faults[str(file)])
-    there = places[places != NOTHING]
+    there = places[places != NO_MASK]
     masks = read(file, there.tolist())
     if len(there) < len(places):  # it is the first, as the smallest
         masks = [np.zeros(sides, np.uint8), *masks]
@@ -259,10 +259,10 @@ def _not_empty(slices: NDArray[Any]) -> ImageArray:
     return slices
 
 
-_HEAD = 1 << 12
+_CLASS_HEAD = 1 << 12
 """Bytes of a file in which it says of what class it is."""
 
-KEPT = 16
+CACHED_SEGMENTATIONS = 16
 """Segmentations whose contents are cached: of thousands of frames it takes seconds to read,
 and their images are read a few at a time."""
 
@@ -288,7 +288,7 @@ class Regions(NamedTuple):
 def is_segmentation(file: Path) -> bool:
     """Return whether a file seems to be a segmentation, by a look at its beginning."""
     with readable(file) as stream:
-        return _looks_like_one(stream.read(_HEAD))
+        return _looks_like_one(stream.read(_CLASS_HEAD))
 
 
 def _looks_like_one(head: bytes) -> bool:
@@ -306,7 +306,7 @@ def read_regions(file: Path, segments: Segments | None) -> Regions | None:
     return _kept_regions(file, file_state(file), segments)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_SEGMENTATIONS)
 def _kept_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
     """Return the same; a file with another `stamp` is another."""
     with readable(file) as stream:
@@ -329,7 +329,7 @@ def _kept_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
 
 def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
     """Return the header of a segmentation that can be read; None for any other file."""
-    if not _looks_like_one(stream.read(_HEAD)):
+    if not _looks_like_one(stream.read(_CLASS_HEAD)):
         return None
     header = read_header(stream, file)
     if header is None or text(header.elements, "SOPClassUID") != SEGMENTATION:
@@ -455,7 +455,7 @@ def _misfit(
     slack = max(FLOOR, VOXEL_TOLERANCE * side)
     apart = np.abs(np.subtract(image.position, region.position)).max()
     turned = np.abs(np.subtract(image.direction, region.direction)).max()
-    if apart <= slack and turned <= UNIT:
+    if apart <= slack and turned <= DIRECTION_ROUNDING:
         return None
     return (
         f": a mask must be where its image is, found another place or direction in "
@@ -542,7 +542,7 @@ def _find_sidecar(
 ) -> MaskAddress | str:
     """Return where the mask of an image is, or what is wrong with it; see `Find`."""
     index, mask = summary.file, masks[summary.file]
-    if mask.lower().endswith(PICTURES):
+    if mask.lower().endswith(PICTURE_ENDS):
         if len(summary.frames) > 1:
             return (
                 f": a picture is the mask of one image, found {len(summary.frames)} frames; give "

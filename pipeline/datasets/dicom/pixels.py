@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.dicom.decoder import decode_in_subprocess
 from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
-from pipeline.datasets.source import LARGEST
+from pipeline.datasets.source import IMAGE_BYTES
 from pipeline.errors import ImageError
 
 Stored = NDArray[Any]
 
 GRAY = ("MONOCHROME1", "MONOCHROME2")
 
-COLOUR = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+COLOUR_MODELS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 """Photometric interpretations that are read; the last four become RGB."""
 
-PACKAGES = {
+DECODER_PACKAGES = {
     "gdcm": "python-gdcm",
     "openjpeg": "pylibjpeg and pylibjpeg-openjpeg",
     "rle": "pylibjpeg and pylibjpeg-rle",
@@ -70,9 +70,9 @@ def check_frames(header: Header, channels: int) -> None:
 def check_size(header: Header) -> None:
     """Raise unless frames have a size that images may have, and the file is as long as they are."""
     frame = math.ceil(header.frame_bits / 8)
-    if not 1 <= frame <= LARGEST:
+    if not 1 <= frame <= IMAGE_BYTES:
         raise ImageError(
-            f"{header.file}: Rows (0028,0010) x Columns (0028,0011) must be 1 to {LARGEST:,} "
+            f"{header.file}: Rows (0028,0010) x Columns (0028,0011) must be 1 to {IMAGE_BYTES:,} "
             f"bytes, found {frame:,}; cut the image to tiles or leave it out"
         )
     # a compressed frame is at least an item's head and two bytes
@@ -90,10 +90,10 @@ def check_size(header: Header) -> None:
 def _check_meaning(header: Header, channels: int) -> None:
     """Raise unless the values of a pixel are gray or colour, as the card says."""
     gray = header.photometric in GRAY
-    if not gray and header.photometric not in COLOUR:
+    if not gray and header.photometric not in COLOUR_MODELS:
         raise header.fault(
             "PhotometricInterpretation",
-            f"must be one of {', '.join((*GRAY, *COLOUR))}, found {header.photometric!r}",
+            f"must be one of {', '.join((*GRAY, *COLOUR_MODELS))}, found {header.photometric!r}",
             "convert it, write the file anew, or leave it out",
         )
     if header.samples != (1 if gray else 3):
@@ -205,7 +205,7 @@ def _check_decoder(header: Header) -> None:
     if header.syntax in DECODERS and not deep:
         if _plugin(header) in get_decoder(uid).available_plugins:
             return
-        way = f"install {PACKAGES[DECODERS[header.syntax]]}"
+        way = f"install {DECODER_PACKAGES[DECODERS[header.syntax]]}"
     else:
         way = "write it uncompressed first, as with gdcmconv --raw"
     raise ImageError(

@@ -23,7 +23,7 @@ from pipeline.geometry import Point
 from pipeline.inference import match, match_refusal, two_sample
 from pipeline.mean import PUBLIC_LABELS, Labels, Release
 
-LEVEL = 0.05
+TEST_LEVEL = 0.05
 """Level of the tests whose outcome is written down."""
 SAME, OTHER = "none", "class"
 """What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
@@ -120,7 +120,7 @@ def run_tests(
         "n": n,
         "error": error,
         "p_value": p,
-        "rejected": (p <= LEVEL).astype(np.float64),
+        "rejected": (p <= TEST_LEVEL).astype(np.float64),
         "offered": offered,
         "outside": outside,
         "as_stated": as_stated,

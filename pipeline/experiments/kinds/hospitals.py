@@ -20,7 +20,7 @@ from pipeline.experiments.driver import (
     admitted,
     one_by_one,
 )
-from pipeline.experiments.kinds.comparisons import LEVEL
+from pipeline.experiments.kinds.comparisons import TEST_LEVEL
 from pipeline.experiments.populations import Population, batches, population
 from pipeline.geometry import Point, from_chart
 from pipeline.inference import combine
@@ -52,7 +52,7 @@ def combine_parts(
         "error": error,
         "sigma": sigma,
         "p_value": p,
-        "rejected": np.where(np.isfinite(p), p <= LEVEL, np.nan),
+        "rejected": np.where(np.isfinite(p), p <= TEST_LEVEL, np.nan),
         "offered": offered,
     }
 

@@ -26,7 +26,7 @@ from pipeline.experiments.driver import (
     one_by_one,
     stream_seed,
 )
-from pipeline.experiments.kinds.regions import LEVEL
+from pipeline.experiments.kinds.regions import RADIUS_LEVEL
 from pipeline.geometry import FlatChart, flat_chart
 from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, Records, admit, draw_each, prepare
@@ -115,7 +115,7 @@ def _region(
     if certainty is None:
         return None
     entry = StreamEntry.model_construct(n=mean.n, coordinates=mean.offset, certainty=certainty)
-    return region(entry, LEVEL)
+    return region(entry, RADIUS_LEVEL)
 
 
 def _one(nights: Nights) -> Means:

@@ -19,9 +19,9 @@ from pipeline.inference import region
 from pipeline.mean import Release, draw_each
 from pipeline.mechanisms.noise import FloatNoise
 
-LEVEL = 0.95
+RADIUS_LEVEL = 0.95
 """Confidence whose radius is written down."""
-DRAWS = 10
+RELEASES_A_SAMPLE = 10
 """Releases of each sample, in one call, where regions are of the mean of the sample.
 
 That they hold it is promised for every sample, so given the samples the releases are independent
@@ -38,7 +38,7 @@ def cover(
     n = drawn.own if series.n is None else series.n
     budget, space = setting.config.budget(cell.value), drawn.records.space
     rows = list[tuple[float, float, float, bool, float]]()
-    most = DRAWS if series.of == "sample" else 1
+    most = RELEASES_A_SAMPLE if series.of == "sample" else 1
     for batch in batches(setting.repetitions(series), n):
         samples = [
             drawn.prepare(drawn.draw(n, rng, series.rare_share), series.plan, rng)
@@ -48,7 +48,7 @@ def cover(
         released = draw_each(each, budget, noise=FloatNoise(rng)).each
         for release, sample in zip(released, each, strict=True):
             true = (sample if series.of == "sample" and n else drawn).records.frechet.point
-            where = region(release, LEVEL, of=series.of)
+            where = region(release, RADIUS_LEVEL, of=series.of)
             error = float(np.linalg.norm(space.log(where.centre, true)))
             reach = float(where.reach(true))
             rows.append((error, where.radius, reach, where.offered, _of_count(release, n)))

@@ -21,7 +21,7 @@ from pipeline.experiments.driver import ExperimentKind, named_columns
 from pipeline.experiments.passes import measured_apart
 from pipeline.parallel import side_by_side
 
-HELD = 1 << 24
+PIXEL_BYTES = 1 << 24
 """Bytes of pixels that are made at a time."""
 ROAM = 512
 """Pixels over which the corners of pieces are spread."""
@@ -37,7 +37,7 @@ def patches(n: int, side: int, *, rng: np.random.Generator) -> Iterator[ImageArr
     smooth = np.asarray(coarse.resize((ROAM + side, ROAM + side), Image.Resampling.BICUBIC))
     scene = np.minimum(smooth, 256 - GRAIN)  # with the grain on top it still is a byte
     pieces = np.lib.stride_tricks.sliding_window_view(scene, (side, side))
-    most = max(1, HELD // side**2)
+    most = max(1, PIXEL_BYTES // side**2)
     for start in range(0, n, most):
         y, x = rng.integers(0, ROAM, (2, min(most, n - start)))
         chosen = pieces[y, x]

@@ -323,7 +323,7 @@ def test_no_segmentation_at_all(root: Path) -> None:
 
 def test_series_with_masks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of volumes slices that no frame names lie outside; workers give the bits of `describe`."""
-    monkeypatch.setattr(plan, "IMAGES", 1)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 1)
     write_segmentation(root / "ward/masks/ill/seg", drawn(5), [(uid("ill", 1), None)])
     source = ward(root, "volumes = true\n")
     volumes = np.concatenate([*source.chunks()])

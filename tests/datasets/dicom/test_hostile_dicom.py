@@ -477,7 +477,7 @@ def test_a_decoder_that_ends_takes_nobody_with_it(
     monkeypatch: pytest.MonkeyPatch, what: tuple[Any, ...], how: str
 ) -> None:
     """A frame that kills its decoder, or keeps it for too long, is an error; the next is read."""
-    monkeypatch.setattr(decoder, "PATIENCE", 1.5)
+    monkeypatch.setattr(decoder, "FRAME_SECONDS", 1.5)
     with pytest.raises(ValueError, match=rf"decoder ended by .*{how}"):
         decoder.decode_in_subprocess("", "", Fatal(what), {})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fragment"):

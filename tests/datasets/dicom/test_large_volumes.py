@@ -88,7 +88,7 @@ def test_faults_of_large_volumes_are_one_line(
             copy = tmp_path / file.relative_to(scans)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-    monkeypatch.setattr(sources, "LARGEST", 100)
+    monkeypatch.setattr(sources, "IMAGE_BYTES", 100)
     known = [(f"1.3.1.{z}", None) for z in range(DEPTH - 2)]
     write_segmentation(tmp_path / "series/masks/ill1", np.zeros((DEPTH - 2, *SIDES)), known)
     nothing = nibabel.Nifti1Image(np.zeros((*SIDES[::-1], DEPTH - 2), np.uint8), np.eye(4))

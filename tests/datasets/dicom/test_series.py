@@ -241,7 +241,7 @@ def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatc
     made = planned(source, descriptor="vol7")
     stored = fill(made, find_place(several / "one")).stored
     np.testing.assert_array_equal(np.concatenate(list(stored.records(0))), alone)
-    monkeypatch.setattr(plan, "IMAGES", 2)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 2)
     there = find_place(several / "two")
     fill(
         planned(source, descriptor="vol7"),
@@ -308,7 +308,7 @@ def test_a_release_states_the_public_depth(several: Path) -> None:
 
 def test_workers_read_volumes_of_their_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard each, sent to others, gives the bits of one pass, and `vol7` of the voxels."""
-    monkeypatch.setattr(plan, "IMAGES", 1)
+    monkeypatch.setattr(plan, "SHARD_IMAGES", 1)
     here, there = find_place(root / "here"), find_place(root / "there")
     made = planned(ward(root), descriptor="vol7")
 

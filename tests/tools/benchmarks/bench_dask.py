@@ -71,7 +71,7 @@ def run() -> list[dict[str, Any]]:
             for count in seconds
         }
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with patch.object(plan, "IMAGES", 1):  # shards for all workers, to import and compile
+        with patch.object(plan, "SHARD_IMAGES", 1):  # shards for all workers, to import and compile
             few = make_plan(ward(root / "few", 8), descriptor="oct5")
         many = make_plan(ward(root / "many", IMAGES), descriptor="oct5")
         for turn, made in enumerate([few, *[many] * ROUNDS]):

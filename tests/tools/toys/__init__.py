@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.datasets import KINDS
+from pipeline.datasets import DATASET_KINDS
 from pipeline.datasets.registry import DatasetKind
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments import EXPERIMENT_KINDS
@@ -26,7 +26,7 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "cylinder", Cylinder),
     (DESCRIPTORS, "edge2", EDGE2),
     (MECHANISMS, "huber", HUBER),
-    (KINDS, "raw", DatasetKind(RawCard, open_raw)),
+    (DATASET_KINDS, "raw", DatasetKind(RawCard, open_raw)),
     (EXPERIMENT_KINDS, "halves", HALVES),
 )
 """Registry, name and member."""

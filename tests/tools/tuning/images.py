@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import DATASETS, data_root, find_card, open_dataset, overview
-from pipeline.datasets.tiles import PICTURES, cut, opened, pictures_folder
+from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import find_manifold
 from pipeline.mean import Records, admit
@@ -76,7 +76,7 @@ def images_of(one: ImageClass, root: Path | None) -> ImageArray:
 @cache
 def colour_tiles() -> tuple[ImageArray, ...]:
     """Return tiles in colour, 28×28, of the pictures behind `tiles` that have colour."""
-    pictures = (pictures_folder() / PICTURES[name] for name in ("ihc", "retina"))
+    pictures = (pictures_folder() / TILE_PICTURES[name] for name in ("ihc", "retina"))
     return tuple(cut(opened(picture, "RGB"), 28) for picture in pictures)
 
 

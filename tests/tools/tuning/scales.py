@@ -2,10 +2,10 @@
 
     python -m tests.tools.tuning --scales
 
-writes `SCALES` of `pipeline.mean.public_model`. Of each set of tiles comes the covariance off the
-line, around the mean; tiles farther out than `FARTHEST` medians count as if they were there. Sets
-are averaged in shape, and in size, so that faint pictures count as much as others; a `RIDGE` keeps
-directions open in which no tile varies.
+writes `SCALES_FILE` of `pipeline.mean.public_model`. Of each set of tiles comes the covariance off
+the line, around the mean; tiles farther out than `FARTHEST` medians count as if they were there.
+Sets are averaged in shape, and in size, so that faint pictures count as much as others; a `RIDGE`
+keeps directions open in which no tile varies.
 """
 
 import json
@@ -18,8 +18,8 @@ from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, find_manifold
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import admit
-from pipeline.mean.public_model import SCALES, default_prior, scales_name
-from pipeline.planning import DEEP, SIDE, reference_points
+from pipeline.mean.public_model import SCALES_FILE, default_prior, scales_name
+from pipeline.planning import TILE_SIDE, VOLUME_SIDE, reference_points
 
 ETA, ETA_OF_MEANS = 1e-6, 1e-3
 """η; where there are means, one at which a bound is proven in all metrics."""
@@ -34,7 +34,7 @@ def write_scales() -> None:
         f"{json.dumps(name)}: [{', '.join(f'{value:.4g}' for value in upper)}]"
         for name, upper in scales().items()
     ]
-    with atomic_path(SCALES) as temporary:
+    with atomic_path(SCALES_FILE) as temporary:
         temporary.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 
@@ -71,7 +71,9 @@ def _eta(spec: Descriptor) -> float:
 
 
 def _facts(spec: Descriptor, manifold: str) -> DescriptorDomain:
-    sides = (SIDE, SIDE) if spec.dimensions == 2 else (DEEP, DEEP, DEEP)
+    sides = (
+        (TILE_SIDE, TILE_SIDE) if spec.dimensions == 2 else (VOLUME_SIDE, VOLUME_SIDE, VOLUME_SIDE)
+    )
     shape = sides if spec.channels == 1 else (*sides, spec.channels)
     return domain_of(spec.name, shape, eta=_eta(spec), manifold=manifold)
 

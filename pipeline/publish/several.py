@@ -99,7 +99,7 @@ class Several(NamedTuple):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Classes that some document has, and of which nothing is said."""
+        """Classes that some document has, and which are left out."""
         return self.alone + self.waiting
 
     def by_name(self, title: str) -> dict[str, ClassEntry]:

@@ -233,7 +233,7 @@ def charge_line(charge: Charge, output: Printing) -> str:
         left = digits_down(main_parameter(row.left), digits) if row.left else "nothing"
         return f"charged {cost}{of}; left {left}"
     if charge.of_stream:
-        return f"nothing charged: the stream was charged {cost} once, for all its nights"
+        return f"nothing charged: {cost} was paid once, for all nights of the stream"
     return f"nothing charged: {cost} was paid by an attempt before, which did not finish"
 
 

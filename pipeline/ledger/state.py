@@ -160,6 +160,7 @@ def _stream(state: State, event: Event, number: int) -> None:
         _pay(state, name, cost, group, unfinished=0)
     else:  # paid by the stream that it follows
         paid = "opened, at no further cost,"
+        cost = next(one.cost for one in state.streams.values() if one.number == scope)
     state.streams[identity] = StreamAccount(
         identity, number, name, event["name"], scope, settings, cost, state.accounts[name]
     )

@@ -304,6 +304,7 @@ def test_a_stream_that_follows_shares_its_claims(ledger: Ledger) -> None:
     spend(ledger, one, day(0), some([1, 2]))
     two = start(ledger, "second", cost=GDP(0.4), follows="nightly")
     three = start(ledger, "third", follows="second", cost=GDP(0.3))
+    assert one.cost == two.cost == three.cost  # the charge that paid for all
     other = start(ledger, "other")
     assert ledger.show()[0].releases == 2
     assert spend(ledger, two, day(0), some([3])).night == 1

@@ -57,7 +57,7 @@ def test_the_command_and_the_page_of_a_night(
     ward.put(well=2)
     assert main([*tokens, "2026-03-02"]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "nothing charged: the stream was charged μ = 20 once, for all its nights" in words
+    assert "nothing charged: μ = 20 was paid once, for all nights of the stream" in words
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page == (out / "release" / "nightly-2026-03-02.html").read_text(encoding="utf-8")
     paths = sorted((out / "release").glob("*.json"))

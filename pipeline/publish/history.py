@@ -199,8 +199,13 @@ def read_history(population: str, results: Iterable[bytes]) -> tuple[tuple[Serie
             f"{population!r} has no release yet, so there is no history to show; "
             "`covdp release` makes one"
         )
-    every = sorted(grouped.values(), key=lambda documents: -documents[-1].place)
+    every = sorted(grouped.values(), key=_paid, reverse=True)
     return tuple(map(_series, every)), others
+
+
+def _paid(runs: Sequence[PublishedRun]) -> tuple[int, int]:
+    """Return when a series was paid last: by how many charges its account states, then by place."""
+    return runs[-1].document.account.releases, runs[-1].place
 
 
 def read_alone(document: Document) -> Series:

@@ -155,7 +155,8 @@ def _key_numbers(part: SeriesPart) -> list[tuple[str, str]]:
     runs, numbers = part.series.runs, key_numbers(part.series.runs[-1].document)
     count = [] if part.series.horizon else [(f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}")]
     attacks = numbers[: 2 if part.first else 1]
-    return [*attacks, *count, (runs[-1].key, "latest"), *numbers[2:]]
+    end = None if part.first or part.series.horizon else -1  # what is left was true of the account
+    return [*attacks, *count, (runs[-1].key, "latest"), *numbers[2:end]]
 
 
 def latest(series: Series) -> dict[str, Any] | None:

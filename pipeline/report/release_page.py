@@ -138,10 +138,14 @@ def promise_of(settings: SettingsPart) -> str:
 
 def attack_numbers(document: Document) -> list[tuple[str, str]]:
     """Return how often the best attack succeeds at most: on a document, and on its account."""
-    shown, on_paper = promised(document), "" if document.settings.is_safe else ", on paper only"
+    shown, is_safe = promised(document), document.settings.is_safe
+    on_paper = "" if is_safe else ", on paper only"
+    is_night = isinstance(document, NightDocument)
+    paid = "had paid for when the stream was opened" if is_night else "paid for"
+    noise = ", if all its noise was hardened" if is_safe else on_paper
     return [
         (shown["here"], f"success of an attacker, at most{on_paper}; guessing has 50 %"),
-        (shown["together"], f"with all that this account paid for{on_paper}"),
+        (shown["together"], f"with all that this account {paid}{noise}"),
     ]
 
 

@@ -250,11 +250,16 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
 def test_the_account_is_told_of_the_series_that_was_paid_last(first: bytes, tmp_path: Path) -> None:
     """When an older one was paid less was spent, which bounds nothing that is said of all."""
     both = [retold(first, day, name=f"series-{day}") for day in DAYS[:2]]
+    older = json.loads(retold(first, DAYS[2], name=f"series-{DAYS[0]}"))
+    older["account"] |= {"releases": older["account"]["releases"] - 1}  # as a night's, stored later
+    both.append(json.dumps(older).encode())
     said = words(build_history("ward", both, tmp_path))
     assert said.count("success of an attacker, at most") == 2
-    assert said.count("with all that this account paid for") == 1
+    assert said.count("with all that this account paid for, if all its noise was hardened") == 1
+    assert said.count("like this") - said.count("Lasts for") == 1
     told = said.index("with all that this account paid for")
     assert told < said.rindex("success of an attacker, at most")
+    assert told < said.index(f"latest {DAYS[1]}") < said.index(f"latest {DAYS[2]}")
 
 
 def test_names_are_no_markup(page: Path) -> None:

@@ -237,6 +237,8 @@ def test_the_stream_means_one_charge_for_ever(page: Path) -> None:
     said = words(page)
     assert "An attacker who knows all nights of this stream, for ever," in said
     assert "Paid for this night nothing more" in said
+    assert "paid for when the stream was opened, if all its noise was hardened" in said
+    assert "all else that this account had paid for when it was opened" in said
 
 
 @pytest.mark.parametrize(

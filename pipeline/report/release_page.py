@@ -14,8 +14,8 @@ import numpy as np
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.inference import NOTHING, is_usable, size_in_words, verdicts
-from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, repeat
-from pipeline.privacy.rounding import digits_up
+from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import read_stream
 from pipeline.publish.history import read_alone
 from pipeline.report.methods import methods, of_release
@@ -277,21 +277,23 @@ def regions(document: Document) -> dict[str, Any] | None:
 
 
 def costs(document: Document) -> dict[str, Any] | None:
-    """Return a row per draw: of what, how wide, and what is certified; and the sum of a class."""
+    """Return a row per draw: of what, how wide, and what is certified; and the sum of a class.
+
+    All are rounded to the private side: σ down, sensitivities and ρ up.
+    """
     lines = []
     for row in document.classes:
         for step in row.costs:
-            noise = [rounded(step.sensitivity, 6), rounded(step.sigma, 6)]
-            lines.append([row.class_name, step.step, *noise, rounded(step.rho, 6, "none")])
+            noise = [digits_up(step.sensitivity, 6), digits_down(step.sigma, 6)]
+            lines.append([row.class_name, step.step, *noise, certified(step.rho)])
         if len(row.costs) > 1:
-            total = rounded(row.rho, 6, "none")
-            lines.append([row.class_name, "all together", "", "", total])
+            lines.append([row.class_name, "all together", "", "", certified(row.rho)])
     return table(["Class", "Step", "Sensitivity", "Noise σ", "Certified ρ"], lines, text=2)
 
 
-def rounded(value: float | None, count: int, absent: str = "") -> str:
-    """Return a number in `count` digits, or what stands for none."""
-    return absent if value is None else f"{value:.{count}g}"
+def certified(rho: float | None) -> str:
+    """Return ρ in six digits, rounded up; "none" where nothing is certified."""
+    return "none" if rho is None else digits_up(rho, 6)
 
 
 def waiting(document: Document) -> list[str]:

@@ -13,7 +13,7 @@ from sample_documents import document_of
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
-from pipeline.privacy.rounding import digits_up
+from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import load_release, release_once
 from pipeline.report import build_release_report
 
@@ -149,21 +149,21 @@ def test_all_releases_together_are_told_for_the_fewest_images(ward: Path, first:
 def test_every_draw_is_one_line_of_the_table(ward: Path, lines: str) -> None:
     """Class, step, sensitivity, σ and ρ of each draw stand in a row; a class ends in its sum.
 
-    Where nothing is certified there is no ρ.
+    Where nothing is certified there is no ρ. All are rounded to the private side.
     """
     document = json.loads(released(ward, "smallest_class = 1\n" + lines)[0])
     text = words(document, ward)
     for row in document["classes"]:
         assert len(row["costs"]) > 2
         for step in row["costs"]:
-            figures = " ".join(f"{step[key]:.6g}" for key in ("sensitivity", "sigma"))
+            figures = f"{digits_up(step['sensitivity'], 6)} {digits_down(step['sigma'], 6)}"
             assert f"{row['name']} {step['step']} {figures} {certified(step)}" in text
         assert f"{row['name']} all together {certified(row)}" in text
 
 
 def certified(paid: dict[str, Any]) -> str:
     """Return ρ as the page writes it."""
-    return "none" if paid["rho"] is None else f"{paid['rho']:.6g}"
+    return "none" if paid["rho"] is None else digits_up(paid["rho"], 6)
 
 
 @pytest.mark.parametrize("least", [1, 2, 9])

@@ -272,7 +272,7 @@ def privacy_statement(
         image=image,
         public="".join(f"; {fact}" for fact in public),
         capital=record.capitalize(),
-        counts=total or ", ".join(f"{name}: {count}" for name, count in sizes.items()),
+        counts=", ".join(f"{name}: {n}" for name, n in sizes.items()) if total is None else total,
         not_covered="".join(f"; {gap}" for gap in not_covered),
     )
     if composition is not None:

@@ -320,6 +320,8 @@ def test_statement_follows_its_arguments():
         items = dict(privacy_statement(budget, n_by_class={"a": 9}).items())
         assert success(budget) in items["In plain words"]
         assert items["Definition"] != budget.name
+    none = privacy_statement(GDP(0.5), n_by_class={}, total=0, so_far=True)
+    assert none.texts["Images of all classes together (exact)"] == "0"
     large = privacy_statement(ZCDP(0.5), n_by_class={"a": 10**6, "b": 10**6})
     assert large.equivalent.delta == 1 / (2 * 10**7)
     assert privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9).equivalent.delta == 1e-9

@@ -55,6 +55,8 @@ class CombinedMean:
         Where the mean of all records is, and that of the population.
     statistic : float
         Cochran's Q.
+    line : float
+        The same along contrast, of k − 1 degrees of freedom; NaN where it is not tested.
     freedom : int
         d·(k − 1) of the k hospitals in it, its degrees of freedom where they are of one population;
         0 of fewer than two.
@@ -68,6 +70,7 @@ class CombinedMean:
     all: ConfidenceRegion
     common: ConfidenceRegion
     statistic: float
+    line: float
     freedom: int
     p_value: float
 
@@ -98,9 +101,10 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     spread, sizes = mean_covariance(hospitals), np.array([float(site.n) for site in hospitals])
     gains = pool([Part(site.n, site.unshrunk, site.predicted) for site in hospitals], spread).gains
     tested = [site for site in hospitals if site.single is not None and not site.wide]
-    statistic, p, freedom = 0.0, 1.0, manifold.dim * max(len(tested) - 1, 0)
+    statistics, p, freedom = [0.0], 1.0, manifold.dim * max(len(tested) - 1, 0)
     if freedom:
-        statistic, p, _ = one_population(manifold, base, tested)
+        statistics, p, _ = one_population(manifold, base, tested)
+    has_line = freedom and max(tested, key=lambda site: site.n).line is not None
     shares = (sizes / sizes.sum())[:, np.newaxis, np.newaxis] * np.eye(manifold.dim)
     space, law = chart_of(manifold), ErrorLaw(manifold.dim)
     offered = all(site.offered for site in hospitals)
@@ -117,7 +121,8 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         n_sd=math.hypot(*(site.n_sd for site in hospitals)),
         all=around(*_weighed(hospitals, shares, None)),
         common=around(*_weighed(hospitals, gains, spread)),
-        statistic=statistic,
+        statistic=statistics[0],
+        line=statistics[1] if has_line else math.nan,
         freedom=freedom,
         p_value=p,
     )

@@ -199,10 +199,11 @@ def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
 
 def one_population(
     manifold: Manifold, base: Point, releases: Sequence[ClassCoordinates]
-) -> tuple[float, float, FloatArray]:
+) -> tuple[list[float], float, FloatArray]:
     """Return Cochran's Q of releases with second moments, the p-value of all tests, and V.
 
-    `base` is the point that their coordinates are at.
+    Q is that of all directions, then that along each of `_directions`. `base` is the point that
+    their coordinates are at.
     """
     first = _largest(releases)
     others = [row for row in releases if row is not first]
@@ -211,8 +212,8 @@ def one_population(
     own = _diagonal([_error(row) + count * _clipping(manifold, first, row) for row in others])
     total = own + np.tile(_error(first), (count, count))
     directions = _directions(first.line, manifold, base)
-    statistic, p = _tests(delta, total, [_diagonal([along] * count) for along in directions])
-    return statistic, p, total
+    statistics, p = _tests(delta, total, [_diagonal([along] * count) for along in directions])
+    return statistics, p, total
 
 
 def _diagonal(parts: Sequence[FloatArray]) -> FloatArray:
@@ -238,14 +239,14 @@ def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> li
 
 def _tests(
     delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
-) -> tuple[float, float]:
-    """Return δᵀV⁻¹δ, and the p-value of it and of δ along some directions, of all together."""
+) -> tuple[list[float], float]:
+    """Return δᵀV⁻¹δ, of δ and of it along some directions, and the p-value of all together."""
     statistics, p_values = [], []
     along = [(rows @ delta, rows @ covariance @ rows.T) for rows in map(np.atleast_2d, directions)]
     for part, spread in ((delta, covariance), *along):
         statistics.append(float(part @ np.linalg.solve(spread, part)))
         p_values.append(float(chdtrc(len(part), statistics[-1])))
-    return statistics[0], bonferroni(p_values)
+    return statistics, bonferroni(p_values)
 
 
 def bonferroni(p_values: Sequence[float]) -> float:

@@ -493,10 +493,12 @@ def test_hospitals_in_noise_too_wide_do_not_seem_unlike() -> None:
     two, three = combine(sharp), combine([*sharp, noisy])
     assert (two.freedom, three.freedom) == (D, D)
     assert two.statistic > 20.0
+    assert two.line == pytest.approx(two_sample(*sharp).line ** 2)
     assert three.statistic == pytest.approx(two.statistic, rel=0.2)  # all say how records lie
     assert three.n == 700
     alone = combine([sharp[0], noisy])
     assert (alone.statistic, alone.freedom, alone.p_value) == (0.0, 0, 1.0)
+    assert np.isnan(alone.line)
 
 
 @pytest.mark.parametrize("far", [0.0, 0.6])

@@ -60,6 +60,7 @@ from pipeline.privacy import (
     certified,
     convert,
     gaussian_sigma,
+    protects,
     repeat_as_written,
     success,
 )
@@ -593,6 +594,7 @@ class _Ends:
             budget=config.budget,
             likely=True,
             first_mean=None if config.nights is None else config.nights.first_mean,
+            protects=protects(config.promise, config.hardened),
         )
 
     def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:

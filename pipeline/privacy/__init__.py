@@ -49,4 +49,5 @@ from pipeline.privacy.statement import advantage as advantage
 from pipeline.privacy.statement import best_test as best_test
 from pipeline.privacy.statement import certified as certified
 from pipeline.privacy.statement import privacy_statement as privacy_statement
+from pipeline.privacy.statement import protects as protects
 from pipeline.privacy.statement import success as success

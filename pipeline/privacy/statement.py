@@ -105,6 +105,15 @@ def best_test(budget: Budget, hardened: bool) -> str:
     return success(certified(budget) if hardened else budget)
 
 
+NOBODY = 0.98
+"""Advantage from which on a promise protects nobody: the best test is right in 99 of 100 cases."""
+
+
+def protects(budget: Budget, hardened: bool) -> bool:
+    """Tell whether a promise protects anybody; arguments as in `best_test`."""
+    return advantage(certified(budget) if hardened else budget) < NOBODY
+
+
 def plainly(
     budget: Budget,
     *,

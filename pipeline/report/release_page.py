@@ -126,6 +126,8 @@ def verdict(document: Document) -> Finding:
         definition=None if settings.stream else settings.definition,  # it has one budget for ever
         budget=settings.budget,
         first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
+        protects=protects(settings.promise, settings.is_safe),
+        is_safe=settings.is_safe,
     )
     bad = not settings.is_safe or any(row.use == NOTHING for row in judgements)
     return Finding(" ".join(lines), warning=bad)

@@ -81,6 +81,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     assert "Every number on this page" not in text
     assert "names and number of the classes, images of each class" in text
     assert "float" in lines or "on paper" not in text
+    assert ("Not safe to publish: the noise was drawn in doubles." in text) == ("float" in lines)
     if "float" in lines:
         assert "on paper, for noise of real numbers" in text
         assert "certified for, in zCDP" not in text
@@ -197,3 +198,4 @@ def test_a_release_of_any_budget_has_a_page(
     text = words(document, ward)
     assert "nan" not in text.lower().split()
     assert "inf" not in text.split()
+    assert ("At this budget nobody is protected" in text) == (mu > 3.0)

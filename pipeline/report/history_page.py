@@ -135,6 +135,7 @@ def _section(place: int, part: SeriesPart) -> Section:
         subject=part,
         classes=series.classes,
         spans=spans(series),
+        unit=series.settings.unit,
     )
 
 
@@ -222,7 +223,7 @@ def windows(series: Series, *, caption: str) -> Figure | None:
         along="nights",
         lines=lines,
         classes=series.classes,
-        caption=caption,
+        caption=caption.format(record=series.settings.unit),
     )
 
 

@@ -66,6 +66,8 @@ class Section:
         Of these a reader chooses the one that is drawn.
     about : str
         What its figures are of, in the caption of each.
+    unit : str
+        What one record is, as captions name it.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Section:
     classes: Sequence[str] = ()
     spans: Sequence[str] = ()
     about: str = ""
+    unit: str = "image"
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,8 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     for item in declared:
         content = _content(item, section.subject)
         if content and "template" in item:
-            texts = (item["name"], item["title"], item.get("caption", ""), item["template"])
+            caption = item.get("caption", "").replace("{record}", section.unit)
+            texts = (item["name"], item["title"], caption, item["template"])
             blocks.append(Block(*texts, content))
         else:
             blocks += content or []

@@ -70,6 +70,7 @@ def release_page(document: Document, texts: Declaration) -> PageFrame:
         key_numbers=key_numbers(document),
         headline=verdict(document),
         subject=document,
+        unit=settings.unit,
     )
     return frame_of_documents(
         {settings.name: document},
@@ -207,7 +208,8 @@ def exact(
     first, *others = {**pairs, **(secret if document.settings.secret else {})}.items()
     if any(isinstance(row, ClassPart) and row.observed for row in document.classes):
         first = first[0], first[1] + besides
-    return dict([first, *others])
+    unit = document.settings.unit
+    return {title: text.format(record=unit) for title, text in (first, *others)}
 
 
 def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:

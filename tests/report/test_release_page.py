@@ -103,6 +103,11 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
     assert text.count(f"at most {together} % success") >= 2
+    document["settings"] |= {"unit": "person", "images_per_person": None, "classes_per_person": 1}
+    text = words(document, ward)
+    assert "no more about one person than the release does" in text
+    assert "number of the classes, persons of each class" in text
+    assert "the mean of these very persons" in text or "Region of" not in text
 
 
 @pytest.mark.parametrize(("lines", "group"), [("", 1), ("images_per_person = 2\n", 2)])

@@ -26,7 +26,7 @@ from pipeline.publish.history import (
     window_means,
 )
 from pipeline.publish.readings import CLIPPED, Mean, axes_of
-from pipeline.report import build_history
+from pipeline.report import build_history, build_release_report
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -232,8 +232,13 @@ def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None
     np.testing.assert_allclose(found.mean.covariance, both.covariance + found.bias, rtol=1e-12)
 
 
-def test_the_stream_means_one_charge_for_ever(page: Path) -> None:
-    """What it means to one person, and the account, are those of a stream."""
+def test_the_stream_means_one_charge_for_ever(
+    page: Path, results: list[bytes], tmp_path: Path
+) -> None:
+    """What it means to one person, and the account, are those of a stream; a night has words."""
+    night = words(build_release_report(documents_of(results)[-1], tmp_path / "night.html"))
+    assert "paid for when the stream was opened, if all its noise was hardened" in night
+    assert "Contrast" in night.split("The same in words")[1].split("Region of the true mean")[0]
     said = words(page)
     assert "An attacker who knows all nights of this stream, for ever," in said
     assert "Paid for this night nothing more" in said

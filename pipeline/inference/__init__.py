@@ -43,6 +43,7 @@ from pipeline.inference.released import noise_excess as noise_excess
 from pipeline.inference.released import raw_covariance as raw_covariance
 from pipeline.inference.released import read_released as read_released
 from pipeline.inference.released import region_refusal as region_refusal
+from pipeline.inference.released import two_digits as two_digits
 from pipeline.inference.tests import ALPHA as ALPHA
 from pipeline.inference.tests import WindowTest as WindowTest
 from pipeline.inference.tests import bonferroni as bonferroni

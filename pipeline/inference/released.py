@@ -307,13 +307,13 @@ def region_refusal(observed: NoisyMoments) -> str:
     if not has_count(observed):
         return (
             f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
-            "be no images"
+            "be no records"
         )
     times = observed.sigma / NOISY
     if observed.moment is None and times > 1.0:
         return (
             "no second moment: the noise covers the whole region, n·μ is too small; it is "
-            f"{times:.2g} times too wide"
+            f"{two_digits(times)} times too wide"
         )
     if observed.moment is None:
         return (
@@ -321,8 +321,14 @@ def region_refusal(observed: NoisyMoments) -> str:
             "region; n·μ is not too small, and in rare releases noise alone is the cause"
         )
     if times > 1.0:
-        return f"the noise is {times:.2g} times too wide to bound the error of clipping"
+        return f"the noise is {two_digits(times)} times too wide to bound the error of clipping"
     return ""
+
+
+def two_digits(value: float) -> str:
+    """Return a number rounded up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
 
 def night_refusal(night: StreamEntry) -> str:
@@ -331,13 +337,13 @@ def night_refusal(night: StreamEntry) -> str:
     It is a first look until an opening has as little noise as a region needs, which is public.
     """
     if night.certainty is None:
-        return "it has not opened: nothing was released of it but how many images wait"
+        return "it has not opened: nothing was released of it but how many records wait"
     if night.certainty.offered:
         return ""
     parts = sorted((part.observed for part in night.certainty.parts), key=noise_excess)
     if (times := parts[0].sigma / NOISY) > 1.0:
         return (
-            f"it is a first look at {parts[0].n} images or persons: its noise is {times:.2g} times "
+            f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} times "
             "too wide to test anything, until the stream opens again with more"
         )
     return next(filter(None, map(region_refusal, parts)), "its document offers no region")

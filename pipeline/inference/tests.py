@@ -68,6 +68,7 @@ from pipeline.inference.released import (
     has_count,
     night_refusal,
     read_released,
+    two_digits,
 )
 from pipeline.mean import NoisyMoments
 from pipeline.mean.tuning import OVERSHOOT_SD
@@ -129,7 +130,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     distance = float(np.linalg.norm(delta))
     if any(row.single is None for row in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
-    statistic, p, total = one_population(manifold, base, both)
+    (statistic, *_), p, total = one_population(manifold, base, both)
     along, line, least = _largest(both).line, math.nan, math.nan
     if along is not None:
         deviation = math.sqrt(along @ total @ along)
@@ -174,13 +175,13 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     if few:
         reasons.append(
             f"the count of {' and '.join(few)} is less than {COUNT_SDS:g} standard deviations of "
-            "its noise, so there may be no images"
+            "its noise, so there may be no records"
         )
     if wide:
-        times = max(wide.values()) / NOISY
+        times = two_digits(max(wide.values()) / NOISY)
         reasons.append(
-            f"the noise of {' and '.join(wide)} is {times:.2g} times too wide to bound the error "
-            f"of clipping; about {times:.2g} times as many records, or as large a μ, are enough"
+            f"the noise of {' and '.join(wide)} is {times} times too wide to bound the error "
+            f"of clipping; about {times} times as many records, or as large a μ, are enough"
         )
     if none:
         reasons.append(

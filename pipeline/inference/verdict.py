@@ -162,4 +162,5 @@ def _verdict(row: ClassEntry) -> Verdict:
 
 def size_in_words(n: float, deviation: float) -> str:
     """Return a number of images or persons, with its standard deviation where it has one."""
-    return f"{n:,.0f} ± {deviation:.2g}" if deviation else f"{n:,.0f}"
+    noise = f"{deviation:.2g}" if deviation < 99.5 else f"{deviation:,.0f}"
+    return f"{n:,.0f} ± {noise}" if deviation else f"{n:,.0f}"

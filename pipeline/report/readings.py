@@ -20,6 +20,7 @@ from pipeline.inference import (
 from pipeline.publish.history import ClassRun, Series
 from pipeline.publish.readings import Reading
 from pipeline.report.page import table
+from pipeline.report.templates import percent, rough
 from pipeline.schema import ClassEntry, ClassPart, NightClassPart, WindowPart
 
 MOST_LOG_GAIN = 128.0
@@ -74,9 +75,9 @@ def clipping_notes(rows: Sequence[ClassEntry], unit: str) -> list[str]:
             notes.append(f"No region is available for {row.class_name}: {reason}.{bands}")
         elif is_usable(row) and (where := region(row, REGION_LEVEL)).clipping > 0.0:
             notes.append(
-                f"The mean of {row.class_name} may be off by up to {where.clipping:.2g} if a few "
-                f"{unit}s are very unlike the others: this is not in the 95 % of the bands, but "
-                "in the region."
+                f"The mean of {row.class_name} may be off by up to {rough(where.clipping)} if a "
+                f"few {unit}s are very unlike the others. This is not in the 95 % of the bands, "
+                "but in the region, which reaches farther than its radius along its longest axes."
             )
     return notes
 
@@ -162,13 +163,6 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
     return f"{name}: {percent(error / math.sqrt(squares[name]))}"
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, from twice on as a factor."""
-    if share >= 2.0:
-        return f"{share:.2g} times"
-    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.2g'}} %"
-
-
 def says_region(row: ClassEntry) -> bool:
     """Tell whether a class says what its region is made of."""
     return (row.certainty if isinstance(row, NightClassPart) else row.observed) is not None
@@ -235,7 +229,7 @@ def larger(gain: float) -> str:
     if math.isinf(gain):
         return "more than 10⁵⁵ times as large"
     if gain < 1.995:
-        return f"{100.0 * (gain - 1.0):.2g} % larger"
+        return f"{rough(100.0 * (gain - 1.0))} % larger"
     return f"{number(gain)} times as large"
 
 

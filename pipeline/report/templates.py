@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids
 from pipeline.files import resource
-from pipeline.inference import size_in_words
+from pipeline.inference import size_in_words, two_digits
 from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.privacy.statement import class_sentence, plainly
@@ -37,7 +37,7 @@ def templates() -> Any:
         lstrip_blocks=True,
     )
     filters = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
-    own = (_decimals, _link, _two_digits, _written, digits_down, digits_up)
+    own = (_decimals, _link, _written, digits_down, digits_up, percent, two_digits)
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {helper.__name__: helper for helper in promises}
@@ -98,10 +98,16 @@ def _decimals(value: float, count: int) -> str:
     return f"{value:.{count}f}" if math.isfinite(value) else "–"
 
 
-def _two_digits(value: float) -> str:
-    """Return a number rounded up to two digits."""
-    step = 10.0 ** (math.floor(math.log10(max(value, 1e-9))) - 1)
-    return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
+def percent(share: float) -> str:
+    """Return a share in percent, from twice on as a factor."""
+    if share >= 2.0:
+        return f"{rough(share)} times"
+    return f"{f'{100.0 * share:.0f}' if share >= 0.1 else rough(100.0 * share)} %"
+
+
+def rough(value: float) -> str:
+    """Return a number with two significant digits."""
+    return number(float(f"{value:.2g}"))
 
 
 def _link(text: str, kind: str) -> str:

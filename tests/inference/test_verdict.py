@@ -131,10 +131,10 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
     assert lines == (
         "Usable for comparisons and classifiers: ill.",
-        "With 1,000 images the noise is 10.0 % of a usual difference between classes.",
+        "With 1,000 images the noise is 10 % of a usual difference between classes.",
         "Not usable: normal.",
-        "With 30 images the noise is as large as a usual difference between classes.",
-        "For any use about 190 images a class, or μ = 3.2, are needed.",
+        "With 30 images the noise is 120 % of a usual difference between classes.",
+        "For any use of normal about 190 images a class, or μ = 3.2, are needed.",
         "No mean yet of rare.",
     )
     opening = say_each(
@@ -146,6 +146,22 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     )
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
+    several = [
+        verdict_of(name, 9, share, 1.0, offered=True) for name, share in (("a", 1), ("b", 0.6))
+    ]
+    assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5)[1:] == (
+        "With 9 images the noise is as large as a usual difference between classes, "
+        "at worst: in a.",
+        "For comparisons about 36 images a class, or μ = 2, are needed.",
+    )
+    wide = [verdict_of("a", 400, 177.3, 9.0, offered=False, n_sd=2944.0)]
+    risky = {"budget": 9.0, "protects": False, "is_safe": False}
+    assert say_each("usable", found=wide, unit="image", definition="gdp", **risky)[:4] == (
+        "Not safe to publish: the noise was drawn in doubles.",
+        "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases.",
+        "Not usable: a.",
+        "With 400 ± 2,944 images the noise is 180 times a usual difference between classes.",
+    )
     secret = verdict_of("a", 17, 0.4, 2.0, offered=False, n_sd=5.7)
     lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     assert lines == (
@@ -154,4 +170,4 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "The count of a may be of no images at all.",
     )
     both = say_each("usable", found=[secret, rows[0]], unit="image", definition="gdp", budget=0.5)
-    assert both[-1] == "For any use about 190 images a class, or μ = 3.2, are needed."
+    assert both[-1] == "For any use of normal about 190 images a class, or μ = 3.2, are needed."

@@ -184,7 +184,7 @@ def test_the_same_people_in_two_streams_are_warned_of(
         assert "compose, to 28.2843-GDP for one image" in text
 
 
-LOOK = "it is a first look at 1 images or persons: its noise is "
+LOOK = "it is a first look at 1 records: its noise is "
 
 
 @pytest.mark.parametrize("name", ["early", "whole"])

@@ -587,12 +587,8 @@ class ImageSource:
         names = SPLITS if split is None else (split,) if isinstance(split, str) else split
         where = f"{self.card.name}, split {'+'.join(names)}"
         if not counts.any():
-            sizes = ", ".join(
-                f"{part} {np.count_nonzero(self.split_of == SPLITS.index(part))}"
-                for part in SPLITS
-                if part in {SPLITS[code] for code in np.unique(self.split_of)}
-            )
-            raise EmptyError(f"{where}, has no image; choose another split ({sizes})")
+            others = ", ".join(SPLITS[code] for code in np.unique(self.split_of))
+            raise EmptyError(f"{where}, has no image; choose another split ({others})")
         if self.card.sparse:
             return
         for wanted in range(len(self.classes)) if label is None else (label,):

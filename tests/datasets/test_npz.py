@@ -84,7 +84,7 @@ def test_chunks_check_at_once(tmp_path: Path) -> None:
         "each once, found \\(\\)": {"split": ()},
         "label must be 0..1 in toy, found 2": {"label": 2},
         "label must be 0..1 in toy, found -1": {"label": -1},
-        "split val, has no image; choose another split \\(train 41, test 13": {"split": "val"},
+        "split val, has no image; choose another split \\(train, test\\)": {"split": "val"},
         "split test: class 0 'a' has no image": {"split": "test", "label": 0},
         "split val\\+test: class 0 'a' has no image": {"split": ("val", "test")},
         "at least 1 image, found size 0": {"size": 0},

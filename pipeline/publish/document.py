@@ -213,15 +213,13 @@ def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
     add up.
     """
     horizon = stream.plan.horizon
-    drawn = [step._replace(budget=stream.plan.budget) for step in stream.steps]
-    stated = [
-        Step(cost.step, stream.plan.budget, cost.sensitivity, cost.sigma)
-        for row in document.classes
-        if row.w is not None
-        for cost in row.costs
-    ]
     same = (document.horizon, document.coefficient_norm) == (horizon, column_norm(horizon))
-    other = "" if same and set(stated) <= set(drawn) else "noise"
+    for row in document.classes:
+        steps = steps_of(stream, read_night(document, row))
+        drawn = [(step.name, step.sensitivity, step.sigma) for step in steps]
+        stated = [(cost.step, cost.sensitivity, cost.sigma) for cost in row.costs]
+        same = same and stated == drawn
+    other = "" if same else "noise"
     for name, ours in stands_on(stream).items():
         value = getattr(document, name)
         if value.shape != ours.shape or not np.allclose(value, ours, rtol=0.0, atol=AXES_ROUNDING):
@@ -239,22 +237,21 @@ def stands_on(stream: StreamMechanism) -> dict[str, Any]:
     return {"axes": stream.frame.from_axes, "centre": stream.centre}
 
 
-def costs_of(stream: StreamMechanism, night: Night) -> list[CostPart]:
-    """Return what each draw of a night is for, its Δ, σ and ρ; none before the opening.
+def steps_of(stream: StreamMechanism, night: Night) -> Sequence[Step]:
+    """Return what each draw of a night is for, its Δ and σ; none before the opening.
 
     Where labels are secret there is the count before it.
     Those of the opening are spent once; those of later nights, and of the count until the opening,
     are of all nights together, what a privacy unit pays in them for life.
     """
     if night.w is not None:
-        return cost_rows(stream.steps, night.rhos)
+        return stream.steps
     if night.opened is None:
-        return cost_rows(stream.count_steps, night.rhos)
+        return stream.count_steps
     shares, dim = stream.opening.shares, stream.manifold.dim
     assert shares is not None
     units = night.n_so_far if stream.plan.secret else night.opened.observed.n
-    opening = stream.plan.opening_steps(units, dim, shares)
-    return cost_rows([*stream.count_steps, *opening], night.rhos)
+    return [*stream.count_steps, *stream.plan.opening_steps(units, dim, shares)]
 
 
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
@@ -281,7 +278,7 @@ def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
         "sigma": stream.steps[2].sigma,
         "n_tonight": None if secret else night.units,
         "n_so_far": None if secret else night.n_so_far,
-        "costs": costs_of(stream, night),
+        "costs": cost_rows(steps_of(stream, night), night.rhos),
         **({"count": night.count} if secret else {}),
     }
 

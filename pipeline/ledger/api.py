@@ -264,8 +264,8 @@ class Ledger:
         run_key : str
             Which run of the query, such as the scheduled date; a new key is a new release.
         contents : mapping of str to str
-            For each class the `digest` of its content. Classes are disjoint and their labels
-            public.
+            For each class, under what messages call it, the `digest` of its content. Classes are
+            disjoint and their labels public. All of them together may have a digest, too.
         cost : Budget
             What the release costs where neighbours differ in one record: `parallel` over its
             classes.
@@ -596,8 +596,8 @@ def check_contents(contents: Mapping[str, str]) -> None:
             )
         if digest in owners:
             raise LedgerError(
-                f"classes {owners[digest]!r} and {label!r} hold the same images, so they are not "
-                "disjoint; leave one out"
+                f"{owners[digest]!r} and {label!r} hold the same images, so they are not disjoint; "
+                "leave one out"
             )
         owners[digest] = label
 
@@ -627,6 +627,6 @@ def check_owner(state: State, population: str, contents: Mapping[str, str]) -> N
         owner = state.owners.get(digest, population)
         if owner != population:
             raise LedgerError(
-                f"the images of class {label!r} have been charged under population {owner!r} "
+                f"the images of {label!r} have been charged under population {owner!r} "
                 f"before, found {population!r}; people have one budget: use {owner!r}"
             )

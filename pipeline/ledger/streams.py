@@ -514,7 +514,7 @@ def _night_event(
     event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.events) + 1, new)
     if opened.unit == "image" and len(new) > 1:
         event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
-        check_owner(tx.state, opened.population, {"of this night": event["content"]})
+        check_owner(tx.state, opened.population, {"this night": event["content"]})
     return event
 
 

@@ -115,6 +115,7 @@ class Public:
         return read_settings(
             {
                 **self.config.model_dump(mode="json"),
+                "dataset": self.config.card.name,  # no path of this machine
                 "unit": self.config.unit,
                 "image_height": self.domain.height,
                 "image_width": self.domain.width,
@@ -341,21 +342,20 @@ def _read(
 
 
 def _contents(ledger: Ledger, stored: StoredImages, public: Public) -> dict[str, str]:
-    """Return digests of the records, in whatever order: of each class, or of all of them together.
+    """Return digests of the records, in whatever order: of all of them together, and of each class.
 
     With secret labels nothing that the ledger refuses may depend on them, such as two classes that
-    are equal: it knows the records without their classes, and all that a release is of.
+    are equal: it knows the records without their classes, and all that a release is of. Whatever
+    labels are, it knows all records together, so the same images have one budget either way.
     """
     of_class = {
-        f"{label} {name}": ledger.digest(stored.contents(label))
-        for label, name, _ in public.classes
+        f"class {name}": ledger.digest(stored.contents(label)) for label, name, _ in public.classes
     }
-    if public.total is None:
+    if public.total is None and len(of_class) == 1:  # which is all of them
         return of_class
-    return {
-        "all classes": ledger.digest(stored.contents(None)),
-        "each class": ledger.digest(digest.encode() for digest in of_class.values()),
-    }
+    if public.total is not None:
+        of_class = {"each class": ledger.digest(digest.encode() for digest in of_class.values())}
+    return {"all classes": ledger.digest(stored.contents(None)), **of_class}
 
 
 def described(source: ImageSource, config: ReleaseConfig, place: Place) -> StoredImages:

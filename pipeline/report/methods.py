@@ -365,7 +365,7 @@ def _numbers(table: Settings) -> str:
 
 def _dataset(name: str) -> str:
     """Return the name of a dataset, with what to cite for it."""
-    stem, cited = Path(name).stem, words()["dataset"]
+    stem, cited = Path(name).name.removesuffix(".toml"), words()["dataset"]
     ending = "medmnist" if stem.rstrip("3d").endswith("mnist") else ""
     key = cited.get(stem) or (cited[ending] if ending else "")
     return f"{stem} [@{key}]" if key else stem

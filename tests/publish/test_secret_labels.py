@@ -179,6 +179,20 @@ def test_the_ledger_knows_the_images_without_their_labels(tmp_path: Path) -> Non
             release_once(moved, book, tmp_path)
 
 
+@pytest.mark.parametrize(("first", "then"), [("secret", "public"), ("public", "secret")])
+def test_images_have_one_population_whether_labels_are_secret_or_not(
+    first: str, then: str, tmp_path: Path
+) -> None:
+    """The ledger knows all images together of a release with public labels, too."""
+    more = 'smallest_class = 1\nlabels = "{}"\n'
+    released(tmp_path, WARDS["to the empty class"], more=more.format(first))
+    book = init_ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("elsewhere", GDP(9.0))
+    config = load_release(write_ward(tmp_path, WARDS["to the empty class"], more.format(then)))
+    with pytest.raises(LedgerError, match="images of 'all classes' have been charged under"):
+        release_once(config.model_copy(update={"population": "elsewhere"}), book, tmp_path)
+
+
 def test_what_a_release_states_of_secret_labels(tmp_path: Path) -> None:
     """Neighbours of any class; the total and no size is exact; one more or fewer at μ/√2."""
     said = dict(json.loads(released(tmp_path, WARDS["one label"]))["statement"])

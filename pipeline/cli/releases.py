@@ -348,12 +348,15 @@ def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
     from pipeline.publish import count_waiting
 
     settings = job.settings
-    waiting = count_waiting(settings, job.ledger, job.root)
+    try:
+        waiting = count_waiting(settings, job.ledger, job.root)
+    except CovdpError:  # the night is the answer, whatever is there
+        return
     what = f"{'file' if settings.unit == 'image' else 'person'}{'s' * (waiting != 1)}"
     if waiting:
         output.show(
-            f" {waiting:,} new {what} in the folder, not in this night: the next night, of another "
-            "day, takes them up"
+            f" up to {waiting:,} new {what} in the folder, not in this night: the next night, of "
+            "another day, takes up what has not entered"
         )
 
 

@@ -41,6 +41,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish.arrivals import Arrivals, arrivals, find_unread, no_arrivals
+from pipeline.publish.arrivals import Arrivals, Unread, arrivals, find_unread, no_arrivals
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import (
     ClassHistory,
@@ -79,7 +80,7 @@ from pipeline.publish.document import (
     read_stream,
     stands_on,
 )
-from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
+from pipeline.publish.redact import PUBLIC, draw_error, redact_errors, redact_images, silence
 from pipeline.publish.release import Public, account_part, black_point, domain_for, temporary_store
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
@@ -131,6 +132,8 @@ class NightContext:
         What all classes stand on.
     source : ImageSource or None
         What is there; None where nothing does.
+    tonight : tuple or None
+        What `_read_tonight` gave, of the first night of a stream: it is read before it is paid.
     """
 
     ledger: Ledger
@@ -138,6 +141,7 @@ class NightContext:
     public: Public
     mechanism: StreamMechanism
     source: ImageSource | None
+    tonight: tuple[Unread, Arrivals] | None = None
 
 
 def release_night(
@@ -160,13 +164,14 @@ def release_night(
     path = config.fetch_images(root)
     with silence(), temporary_store(config.store_key(path), store) as place:
         while True:
-            night = _context(config, ledger, _open_images(config, ledger, path), status)
+            night = _context(config, ledger, _open_images(config, ledger, path), status, place)
             content = _resume(night) or _begin(night, place)
             if content is not None:
                 return content
             status = _read_status(config, ledger)
 
 
+@silence()
 def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> int:
     """Return how many privacy units are there that no night has taken up, as their files say.
 
@@ -180,27 +185,34 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
     if source.people is None:
         sums = last_sums(ledger, status, mechanism_of(status.stream.query))
         stamps = sums.stamps if sums else frozenset[bytes]()
-        return len(find_unread(source, config.splits, ledger, stamps).stamps)
+        unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, stamps)
+        return len(unread.stamps)
     rows = source.select(config.splits).rows
     persons = {bytes(person) for person in source.people[rows]}
     return entered_on(ledger, status.stream, tuple(persons)).count(None)
 
 
 def _context(
-    config: ReleaseConfig, ledger: Ledger, source: ImageSource | None, status: StreamStatus | None
+    config: ReleaseConfig,
+    ledger: Ledger,
+    source: ImageSource | None,
+    status: StreamStatus | None,
+    place: Place | None = None,
 ) -> NightContext:
     """Return what the steps share; a stream that is new is opened, and paid.
 
-    What can fail in public fails before that.
+    What can fail in public fails before that, and so does what an image may make fail.
     """
     assert config.stream is not None
     public = public_of(config, source, status)
     query = public.query()
-    mechanism = mechanism_of(query)
+    mechanism, tonight = mechanism_of(query), None
     if status is None:
         assert source is not None  # or `public_of` had raised
+        assert place is not None
         check_follows(query, ledger)
         _rehearse(source, config, mechanism)
+        tonight = _read_tonight(public, ledger, source, frozenset(), place)
     open_stream(
         ledger,
         config.population,
@@ -214,7 +226,7 @@ def _context(
         row=None if status is None else status.stream,
     )
     now = status or _read_status(config, ledger)
-    return NightContext(ledger, now, public, mechanism, source)
+    return NightContext(ledger, now, public, mechanism, source, tonight)
 
 
 def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
@@ -283,8 +295,9 @@ def _reserve(
     begun = status.unfinished.night if status.unfinished else None
     before = last_sums(ledger, status, night.mechanism)
     stamps = before.stamps if before else frozenset[bytes]()
-    unread = redact_images(config.dataset, find_unread, night.source, config.splits, ledger, stamps)
-    present = redact_images(config.dataset, _read_arrivals, night.public, unread.source, place)
+    unread, present = night.tonight or _read_tonight(
+        night.public, ledger, night.source, stamps, place
+    )
     present = present.sealed(ledger) if config.secret or config.unit == "person" else present
     entered = entered_on(ledger, status.stream, present.units)
     new = present.only([number == begun for number in entered])
@@ -292,7 +305,8 @@ def _reserve(
         enough = new.together if config.secret else new.enough
         new = enough(config.smallest_class)
     late = {unit for unit, number in zip(present.units, entered, strict=True) if number is None}
-    sums = redact_images(config.dataset, _add_tonight, night, before, present, entered, new)
+    add = partial(_add_tonight, night, before, present, entered, new)
+    sums = redact_errors(add, draw_error(), public=PUBLIC)
     sums = replace(sums, stamps=unread.stamps_without(present.images, late.difference(new.units)))
     reservation = reserve_night(
         ledger,
@@ -304,6 +318,19 @@ def _reserve(
         prepare=lambda reservation: write_sums(ledger, status, reservation.total, sums),
     )
     return sums, reservation
+
+
+def _read_tonight(
+    public: Public,
+    ledger: Ledger,
+    source: ImageSource | None,
+    stamps: frozenset[bytes],
+    place: Place,
+) -> tuple[Unread, Arrivals]:
+    """Return which files are not known by these stamps, and what is in them."""
+    config = public.config
+    unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, stamps)
+    return unread, redact_images(config.dataset, _read_arrivals, public, unread.source, place)
 
 
 def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:

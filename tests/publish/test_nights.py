@@ -32,7 +32,14 @@ from pipeline.datasets import open_dataset
 from pipeline.datasets.listing import packed
 from pipeline.datasets.source import FilesReader
 from pipeline.descriptors import domain
-from pipeline.errors import BudgetError, ConfigError, LedgerError, MismatchError, OutputError
+from pipeline.errors import (
+    BudgetError,
+    ConfigError,
+    DatasetError,
+    LedgerError,
+    MismatchError,
+    OutputError,
+)
 from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, check_opening, least_opening
 from pipeline.jobs import ReleaseJob
@@ -149,6 +156,9 @@ def test_documents_of_other_nights_or_other_noise_are_refused() -> None:
         read_histories(documents_of([documents[0], *documents[2:]]))
     documents[3]["classes"][0]["costs"][2]["sigma"] *= 0.5
     with pytest.raises(OutputError, match=r"night 4 .* other noise"):
+        read_histories(documents_of(documents))
+    documents[1]["classes"][0]["costs"][0]["sigma"] *= 0.5  # of the opening, which has no sums yet
+    with pytest.raises(OutputError, match=r"night 2 .* other noise"):
         read_histories(documents_of(documents))
 
 
@@ -676,7 +686,7 @@ def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.Mon
 def test_what_fails_for_black_images_is_not_paid_for(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a stream is opened its first nights are drawn of black images, and a later one too."""
+    """Before a stream is opened its first nights are drawn of black images; its own are read."""
     ward.put(well=5, ill=5)
     for night in (1, 2):
         drawn = iter([*[settling.draw_night] * (night - 1), None])
@@ -685,6 +695,12 @@ def test_what_fails_for_black_images_is_not_paid_for(
             with pytest.raises(TypeError, match="'NoneType' object is not callable"):
                 ward.settle(1)
         assert ward.ledger.show("ward-7")[0].spent is None
+    junk = ward.folder / "ward" / "ill" / "junk.png"
+    junk.write_bytes(b"\x89PNG\r\n\x1a\n" + b"\xff" * 90)  # the images are read before, too
+    with pytest.raises(DatasetError, match="Nothing was charged"):
+        ward.settle(1)
+    assert ward.ledger.show("ward-7")[0].spent is None
+    junk.unlink()
     assert tonight(ward.night(1)) == [5, 5]
 
 
@@ -784,6 +800,32 @@ def test_what_a_killed_process_left_of_sums_goes(
     assert left.exists()
     ward.settle(4)
     assert sorted(path.name.partition("-")[0] for path in place.iterdir()) == ["3", "4"]
+
+
+def test_a_stored_night_is_the_answer_whatever_is_there(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Asked for again it says how many files are new, at most, and nothing of what goes wrong."""
+    ward.put(well=5, ill=5)
+    given = ward.settle(1)
+    ward.put(well=2)
+    ledger, root = ("--ledger", str(ward.folder / "ledger.sqlite")), str(ward.folder)
+    asked = ["release", "--config", str(ward.folder / "night.toml"), "--run-key", "2026-03-01"]
+    asked += [*ledger, "--data-root", root, "--out", str(ward.folder / "out")]
+    assert main(asked) == 0
+    assert "up to 2 new files in the folder" in " ".join(capfd.readouterr().out.split())
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "find_unread", lambda *_: Path("miller-7.png").stat())
+        assert main(asked) == 0
+    (ward.folder / "ward").rename(ward.folder / "away")
+    assert main(asked) == 0
+    said = capfd.readouterr()
+    assert said.err == ""
+    assert "new file" not in said.out
+    assert "already released" in said.out
+    (document,) = (ward.folder / "out" / "release").glob("*.json")
+    assert [document.read_bytes()] == given
+    assert str(ward.folder) not in document.read_text(encoding="utf-8")
 
 
 # --- killed, started twice --------------------------------------------------------------------

@@ -8,8 +8,9 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ import numpy as np
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import (
     Faults,
+    above_classes,
     fill,
     find_files,
     open_regular,
@@ -126,14 +128,14 @@ Looks: TypeAlias = dict[str, FileSummary]
 """Path of a file to what it is."""
 
 
-def summarise_files(kind: str, folder: Path, names: Sequence[str]) -> tuple[Looks, list[str]]:
+def summarise_files(kind: str, folder: Path, names: Sequence[str]) -> tuple[Looks, dict[str, str]]:
     """Return what some files are, evenly chosen, and what is wrong with those that say nothing."""
-    looks, faults = Looks(), []
+    looks, faults = Looks(), dict[str, str]()
     for name in names[:: max(1, len(names) // SAMPLE)]:
         try:
             looks[name] = SUMMARIES[kind](folder / name)
         except ImageError as error:
-            faults.append(str(error))
+            faults[name] = str(error)
     return looks, faults
 
 
@@ -346,8 +348,8 @@ class Sketch:
         Of its images.
     looks : dict
         Some of its files.
-    faults : list of str
-        What is wrong with those that say nothing.
+    faults : dict
+        What is wrong with those that say nothing, by their paths.
     keys : dict
         Its keys; those that are None are left out.
     open : list of str
@@ -362,7 +364,7 @@ class Sketch:
 
     kind: str
     looks: Looks
-    faults: list[str]
+    faults: Mapping[str, str]
     keys: dict[str, object]
     open: list[str]
     labels: Mapping[str, str]
@@ -455,11 +457,12 @@ def _count_classes(sketch: Sketch) -> tuple[DraftedClass, ...]:
     if persons is None:
         persons = {name: look.person for name, look in sketch.looks.items() if look.person}
     people = defaultdict[str, set[str]](set)
-    for name in persons.keys() & sketch.labels.keys():
-        people[sketch.labels[name]].add(persons[name])
+    labels = {name: label for name, label in sketch.labels.items() if name not in sketch.faults}
+    for name in persons.keys() & labels.keys():
+        people[labels[name]].add(persons[name])
     return tuple(
         DraftedClass(name, n, len(people[name]) if people else None)
-        for name, n in sorted(Counter(sketch.labels.values()).items())
+        for name, n in sorted(Counter(labels.values()).items())
     )
 
 
@@ -479,7 +482,7 @@ def _add_size(sketch: Sketch) -> list[str]:
 
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
-    looks, faults = sketch.looks.values(), sketch.faults
+    looks, faults = sketch.looks.values(), list(sketch.faults.values())
     if not looks:
         raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
     keys, doubts = sketch.keys, sketch.open
@@ -638,11 +641,25 @@ def _of_folder(
             "narrower pattern, or name them by masks if they are masks"
         )
     sketch.open.extend(layout.open)
+    sketch.open.extend(_empty_folders(path, layout, chain.from_iterable(scanned.values())))
     if kind == "nifti":
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
     if kind != "folder" and looks:
         _add_depths(sketch)
     return _write_draft(path, sketch)
+
+
+def _empty_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list[str]:
+    """Return the warning on folders beside those of classes in which none of some files is."""
+    above = [] if layout.from_above else above_classes(folder, layout.pattern) or []
+    full = {f"{name.rpartition('/')[0]}/" for name in names}
+    empty = [
+        printable(place.name, lines=False)
+        for place in sorted(chain.from_iterable(map(Path.iterdir, above)))
+        if place.is_dir() and not _is_hidden([place.name])
+        if not any(name.startswith(f"{place.relative_to(folder).as_posix()}/") for name in full)
+    ]
+    return [f"no image is in {', '.join(empty)}; add it to classes if it is one"] if empty else []
 
 
 def _without_patients(layout: PathLayout, folder: str, looks: Looks) -> PathLayout:

@@ -56,6 +56,15 @@ class Whose(NamedTuple):
     day: date | None = None
 
 
+def above_classes(folder: Path, pattern: str) -> list[Path] | None:
+    """Return the folders in which a pattern has one for each class; None where it has none."""
+    above, has_class, _ = f"/{pattern}".partition("/{class}/")
+    if not has_class:
+        return None
+    above = re.sub(r"\{[a-z]+\}", "*", above).strip("/")
+    return [place for place in folder.glob(above) if place.is_dir()] if above else [folder]
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One pattern with its classes and splits filled in.

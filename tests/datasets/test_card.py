@@ -365,9 +365,12 @@ def test_what_lies_beside_is_told(tmp_path: Path) -> None:
         save(tmp_path / f"ward/a/{number}.png")
         save(tmp_path / f"ward/b/{number}.png")
     (tmp_path / "ward/b/3.png").write_bytes(b"no image")
+    (tmp_path / "ward/c").mkdir()
     draft = draft_card(tmp_path / "ward")
     assert "2 NIfTI file(s) beside 7 picture(s) are not of this card" in draft.open[0]
-    assert "1 cannot be read; the first: " in draft.open[1]
+    assert draft.open[1] == "no image is in c; add it to classes if it is one"
+    assert "1 cannot be read; the first: " in draft.open[2]
+    assert [(count.name, count.images) for count in draft.counts] == [("a", 3), ("b", 3)]
 
 
 def test_a_hidden_folder_is_left_out_whatever_it_holds(tmp_path: Path) -> None:

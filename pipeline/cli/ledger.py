@@ -19,7 +19,7 @@ from pipeline.ledger import (
     open_ledger,
     streams_of,
 )
-from pipeline.privacy import Budget, budget_from, letter, main_parameter, second_parameter
+from pipeline.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address
 
@@ -217,15 +217,14 @@ def _pace(row: Account, cost: Budget | None, digits: int) -> str:
     if cost is None:
         return f"{paid}; --budget X says for how many releases at X it lasts"
     count = row.lasts(cost)
-    each = f"{letter(row.budget.name)} = {digits_up(main_parameter(cost), digits)}"
-    return f"{paid}; lasts {count:,} more release{'s' * (count != 1)} at {each}"
+    more = f"{count:,} more release{'s' * (count != 1)}"
+    return f"{paid}; lasts {more} at {equation(cost, digits)}"
 
 
 def charge_line(charge: Charge, output: Printing) -> str:
     """Return what a release has cost, in words; budgets as in `show_account`."""
     digits, row = 17 if output.verbose else 6, charge.account
-    symbol = letter(row.budget.name)
-    cost = f"{symbol} = {digits_up(main_parameter(charge.cost), digits)}"
+    cost = equation(charge.cost, digits)
     if not charge.committed:
         return "already released, nothing charged"
     if charge.charged:
@@ -284,10 +283,8 @@ def _what(entry: HistoryLine, digits: int) -> str:
     """Return an entry of the history in words."""
     if entry.cost is None or entry.kind != "charge":
         return entry.text
-    symbol = letter(entry.cost.name)
-    paid = (
-        f"paid {symbol} = {digits_up(main_parameter(entry.cost), digits)} for run {entry.run_key!r}"
-    )
+    release = f"{entry.name}, " if entry.name else ""
+    paid = f"paid {equation(entry.cost, digits)} for {release}run {entry.run_key!r}"
     paid += ", for whole persons" * (entry.group is None)
     if entry.committed is None:
         return f"{paid}, which has no result yet"

@@ -130,6 +130,7 @@ def _account(
     A ledger that is not there is no fault, unless it was named.
     """
     from pipeline.ledger import open_ledger
+    from pipeline.privacy import equation
     from pipeline.publish import ledger_address
 
     try:
@@ -139,11 +140,12 @@ def _account(
         if address is not None:
             raise
         return None, f"how many releases the account pays for is not known: {fault}"
+    left = equation(row.left, 6, left=True) if row.left else "nothing"
     return (
         row.lasts,
         ("nights: those that one charge to" if config.nights else "releases: how many")
-        + f" the account of {config.population} pays for, with {row.left or 'nothing'} of "
-        f"{row.budget} left",
+        + f" the account of {config.population} pays for, with {left} of "
+        f"{equation(row.budget, 6)} left",
     )
 
 

@@ -21,6 +21,7 @@ from pipeline.errors import ConfigError, CovdpError, LedgerError
 
 if TYPE_CHECKING:
     from pipeline.ledger import Account, Ledger
+    from pipeline.privacy import Budget
     from pipeline.publish import ReleaseConfig
 
 Value = TypeVar("Value")
@@ -98,6 +99,8 @@ def start(
     _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)
     try:
         made = load_release(config)
+        if row is None and total is not None:
+            _check_total(made.charge, budget_from("gdp", total))
         book = init_ledger(address)
         if row is None and total is not None:
             book.set_budget(name, budget_from("gdp", total))
@@ -105,6 +108,17 @@ def start(
         config.unlink()
         raise
     _say_made(config, made, book, ledger, output)
+
+
+def _check_total(charge: "Budget", total: "Budget") -> None:
+    """Raise `ConfigError` where an account of this total could not pay for one release."""
+    from pipeline.privacy import equation, fits
+
+    if not fits(charge, total):
+        raise ConfigError(
+            f"a release would cost {equation(charge)}, and the account have {equation(total)} in "
+            "all, so it could never pay; give a larger --total, or a smaller --budget"
+        )
 
 
 def _write_config(
@@ -135,6 +149,8 @@ def _say_made(
     config: Path, made: "ReleaseConfig", book: "Ledger", ledger: str | None, output: Printing
 ) -> None:
     """Print what was made, how many images or persons a stream begins with, and what is next."""
+    from pipeline.privacy import equation
+
     (row,) = book.show(made.population)
     place = book.database.place.removeprefix("ledger ")
     if output.json:
@@ -143,10 +159,11 @@ def _say_made(
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
     commands = [shlex.join(["covdp", x, "--config", str(config), *more]) for x in NEXT]
+    left = equation(row.left, 6, left=True) if row.left else "nothing"
     opening = "stream   a class has its first mean at {:,} {}s"
     for line in (
         f"ledger   {place}",
-        f"account  {made.population}: {row.left or 'nothing'} left of {row.budget}",
+        f"account  {made.population}: {left} left of {equation(row.budget, 6)}",
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
         *(f"next     {command}" for command in commands),
     ):

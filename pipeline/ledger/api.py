@@ -63,7 +63,7 @@ from pipeline.ledger.records import (
 )
 from pipeline.ledger.state import Paid, State, budget_event, copied, extend, replay
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
-from pipeline.privacy.definitions import ApproxDP, Budget
+from pipeline.privacy.definitions import ApproxDP, Budget, equation
 from pipeline.privacy.profiles import epsilon_of
 
 _KNOWN: dict[tuple[Database, bytes], tuple[Journal, State]] = {}
@@ -225,7 +225,7 @@ class Ledger:
             old = tx.state.accounts.get(population)
             level = (old.delta if old else DELTA) if delta is None else delta
             epsilon_of(budget, level)  # refuses what certifies nothing
-            line = f"{budget!r}, shown at δ = {level:g}"
+            line = f"{equation(budget)}, shown at δ = {level:g}"
             if old is None:
                 check_unlike(population, tx.state.accounts)
                 line = f"opened with {line}"
@@ -233,7 +233,8 @@ class Ledger:
                 check_change(old, budget)
                 if (budget, level) == (old.budget, old.delta):
                     return
-                line = f"changed from {old.budget!r}, shown at δ = {old.delta:g}, to {line}"
+                before = f"{equation(old.budget)}, shown at δ = {old.delta:g}"
+                line = f"changed from {before}, to {line}"
             tx.write(budget_event(population, budget, level, line))
 
     def reserve(
@@ -610,8 +611,8 @@ def _check_not_paid(
     if any(release.population == population and replaces(release.query) for release in paid):
         raise LedgerError(
             f"run {run_key} of {population} was paid before, with other images or settings, and "
-            f"nothing was charged now; --again pays {cost} once more for a second release, and the "
-            "next day has a release of its own"
+            f"nothing was charged now; --again pays {equation(cost)} once more for a second "
+            "release, and the next day has a release of its own"
         )
 
 

@@ -10,9 +10,11 @@ Cyrillic а among Latin letters are refused. Blanks around a name are dropped, a
 composed (NFC).
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,7 +22,7 @@ from typing import Any, Literal
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
 from pipeline.privacy.composition import compose, fits, fits_as_written, remaining, times_left
-from pipeline.privacy.definitions import DEFINITIONS, RDP, Budget
+from pipeline.privacy.definitions import DEFINITIONS, RDP, Budget, equation
 from pipeline.privacy.profiles import epsilon_of
 
 
@@ -132,10 +134,10 @@ def check_affordable(account: Account, cost: Budget) -> None:
     except PrivacyError:  # a sum that is no budget, such as δ of 1 or more
         affordable = False
     if not affordable:
-        left = repr(account.left) if account.left else "nothing"  # every digit: it can be spent
+        left = equation(account.left) if account.left else "nothing"  # every digit: to be spent
         raise BudgetError(
-            f"population {account.population!r} has {left} left of {account.budget!r}, and this "
-            f"release costs {cost!r}; ask for less, or raise the total with "
+            f"population {account.population!r} has {left} left of {equation(account.budget)}, and "
+            f"this release costs {equation(cost)}; ask for less, or raise the total with "
             "`covdp ledger set-budget` if its people have agreed to less protection"
         )
 
@@ -145,8 +147,8 @@ def check_change(account: Account, budget: Budget) -> None:
     _check_kind(account, budget)
     if account.spent and not fits(account.spent, budget):
         raise LedgerError(
-            f"population {account.population!r} has spent {account.spent!r} already, more than "
-            f"{budget!r}; set at least that"
+            f"population {account.population!r} has spent {equation(account.spent)} already, more "
+            f"than {equation(budget)}; set at least that"
         )
 
 
@@ -156,8 +158,9 @@ def _check_kind(account: Account, budget: Budget) -> None:
     same_order = not isinstance(own, RDP) or own.alpha == getattr(budget, "alpha", None)
     if type(budget) is not type(own) or not same_order:
         raise LedgerError(
-            f"population {account.population!r} is accounted in the definition of {own!r}, found "
-            f"{budget!r}; state it in that definition, which an account keeps for ever"
+            f"population {account.population!r} is accounted in the definition of {own.title}, "
+            f"with {equation(own)}, found {budget.title}, {equation(budget)}; state it in that "
+            "definition, which an account keeps for ever"
         )
 
 
@@ -232,6 +235,8 @@ class HistoryLine:
         What was paid, of a charge or a stream.
     run_key : str or None
         Which run paid, of a charge; the planned date of a night.
+    name : str or None
+        Of the release that paid, where its query says one.
     committed : datetime or None
         When the result of a charge was stored, UTC; None while there is none.
     group : int or None
@@ -244,6 +249,7 @@ class HistoryLine:
     text: str
     cost: Budget | None = None
     run_key: str | None = None
+    name: str | None = None
     committed: datetime | None = None
     group: int | None = 1
 
@@ -491,6 +497,14 @@ def read_budget(fields: Mapping[str, Any]) -> Budget:
         return DEFINITIONS[rest.pop("definition")](**rest)
     except (ValueError, KeyError, TypeError, OverflowError):
         raise damaged("a budget cannot be read") from None
+
+
+def name_in(query: str) -> str | None:
+    """Return the name that a query of ours says; None of other programs', which are any text."""
+    with suppress(ValueError, TypeError, KeyError):
+        name = json.loads(query)["name"]
+        return name if isinstance(name, str) else None
+    return None
 
 
 def unit_fields(group: int | None, classes: int) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from pipeline.ledger.records import (
     StreamAccount,
     budget_fields,
     damaged,
+    name_in,
     now,
     read_budget,
     read_time,
 )
-from pipeline.privacy.definitions import Budget
+from pipeline.privacy.definitions import Budget, equation
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,10 @@ def _charge(state: State, event: Event, number: int) -> None:
     _pay(state, name, cost, group, unfinished=1)
     state.releases[identity] = Paid(identity, number, name, event["query"], key, cost, at)
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
-    line = f"charged {cost!r} for run {key!r}" + ", for whole persons" * (group is None)
-    state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, group=group)
+    release = name_in(event["query"])
+    line = f"charged {equation(cost)} for {f'{release}, ' if release else ''}run {key!r}"
+    line += ", for whole persons" * (group is None)
+    state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, release, group=group)
 
 
 def _result(state: State, event: Event, number: int) -> None:
@@ -142,6 +145,7 @@ def _result(state: State, event: Event, number: int) -> None:
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
     state.entries[number] = HistoryLine(read_time(event["at"]), name, "note", event["text"])
+    state.accounts[name] = replace(state.accounts[name], unfinished=0)
     for identity, stream in state.streams.items():
         if stream.population == name:
             rows = tuple(night for night in stream.rows if night.committed)
@@ -155,7 +159,7 @@ def _restored(state: State, event: Event, number: int) -> None:
 def _stream(state: State, event: Event, number: int) -> None:
     settings, name, at = event["settings"], event["population"], read_time(event["at"])
     cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
-    identity, paid = event["identity"], f"charged {cost!r} for"
+    identity, paid = event["identity"], f"charged {equation(cost)} for"
     if scope == number:
         _pay(state, name, cost, group, unfinished=0)
     else:  # paid by the stream that it follows

@@ -70,6 +70,7 @@ from datetime import date
 from itertools import accumulate, chain
 from operator import attrgetter
 from random import Random
+from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
@@ -92,7 +93,7 @@ from pipeline.ledger.records import (
     unit_fields,
 )
 from pipeline.privacy.composition import fits
-from pipeline.privacy.definitions import Budget, check_count
+from pipeline.privacy.definitions import Budget, check_count, equation
 
 UNIT_BYTES = 16
 """Of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""
@@ -251,11 +252,32 @@ def _opened_with(settings: Event, opened: StreamAccount) -> StreamAccount:
     """Return a stream that is open, or raise `LedgerError` unless it was opened with `settings`."""
     check_going(opened)
     if opened.settings != settings:
+        key, old, new = _first_difference(opened.settings, settings)
         raise LedgerError(
-            f"the stream {opened.name!r} of {opened.population!r} was opened with other settings; "
-            "set them back, or give another name: that is another stream, and is charged"
+            f"the stream {opened.name!r} of {opened.population!r} was opened with other settings: "
+            f"{key} = {old}, found {new}; set it back, or give another name: that is another "
+            "stream, and is charged"
         )
     return opened
+
+
+def _first_difference(then: Event, now: Event) -> tuple[str, str, str]:
+    """Return the first setting that differs, with both values; those of the query come first."""
+    pairs = [(_query_of(then), _query_of(now)), (then, now)]
+    return next(
+        (key, *(json.dumps(part.get(key), ensure_ascii=False) for part in (one, other)))
+        for one, other in pairs
+        for key in {**one, **other}
+        if one.get(key) != other.get(key)
+    )
+
+
+def _query_of(settings: Event) -> dict[str, Any]:
+    """Return the settings in a query of ours; none of another program's, which is any text."""
+    with suppress(ValueError, TypeError):
+        query = dict(json.loads(settings["query"]))
+        return {**(query.pop("stream", None) or {}), **query}
+    return {}
 
 
 def stream_named(ledger: Ledger, population: str, name: str) -> StreamAccount | None:
@@ -311,8 +333,9 @@ def _followed(
         )
     if type(charged) is not type(before.cost) or not fits(charged, before.cost):
         raise LedgerError(
-            f"the stream {name!r} was charged {before.cost!r}, which pays for one that follows at "
-            f"no more than that, found {charged!r}; ask for less, or open one that follows none"
+            f"the stream {name!r} was charged {equation(before.cost)}, which pays for one that "
+            f"follows at no more than that, found {equation(charged)}; ask for less, or open "
+            "one that follows none"
         )
     return before.scope
 

@@ -38,6 +38,7 @@ from pipeline.privacy.definitions import Budget as Budget
 from pipeline.privacy.definitions import PureDP as PureDP
 from pipeline.privacy.definitions import RaoDP as RaoDP
 from pipeline.privacy.definitions import budget_from as budget_from
+from pipeline.privacy.definitions import equation as equation
 from pipeline.privacy.definitions import letter as letter
 from pipeline.privacy.definitions import main_parameter as main_parameter
 from pipeline.privacy.definitions import second_parameter as second_parameter

@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from pipeline.errors import PrivacyError
+from pipeline.privacy.rounding import digits_down, digits_up
 
 
 def check_positive(value: Any, what: str) -> float:
@@ -178,8 +179,10 @@ DEFINITIONS: dict[str, type[Budget]] = {kind.name: kind for kind in get_args(Bud
 """Name of a definition → its class."""
 SECOND = {"approx": "delta", "rdp": "alpha", "mcdp": "tau"}
 """Name of a definition of two parameters → the one that is not its main one."""
-GREEK = {"epsilon": "ε", "mu": "μ", "rho": "ρ", "theta": "θ", "alpha": "α"}
-"""Name of a main parameter → its letter."""
+GREEK = dict(
+    zip(("epsilon", "mu", "rho", "theta", "alpha", "delta", "tau"), "εμρθαδτ", strict=True)
+)
+"""Name of a parameter → its letter."""
 
 
 def check_delta(delta: Any) -> float:
@@ -239,6 +242,16 @@ def main_parameter(budget: Budget) -> float:
 def letter(definition: str) -> str:
     """Return the letter of the main parameter in `definition`; "budget" where it is not known."""
     return GREEK[_main(definition)] if definition in DEFINITIONS else "budget"
+
+
+def equation(budget: Budget, digits: int = 17, *, left: bool = False) -> str:
+    """Return a budget as people write it, μ = 0.5 or ε = 1, δ = 1e-05; all digits from 17 on.
+
+    What is spent is rounded up; what is `left` is rounded down, so that it can be spent.
+    """
+    shown = digits_down if left else digits_up
+    values = {name: shown(value, digits).removesuffix(".0") for name, value in vars(budget).items()}
+    return ", ".join(f"{GREEK[name]} = {value}" for name, value in values.items())
 
 
 def _main(definition: str) -> str:

@@ -314,6 +314,14 @@ class ReleaseConfig(Record):
     def check_new_stream(self) -> None:
         """Refuse what a stream is not to begin with, though one that did goes on."""
         if self.nights is not None:
+            plan = self.nights
+            records = max((plan.opening, *plan.again)) / plan.mu
+            if records > MOST_OPENING:
+                raise ConfigError(
+                    f"budget = {self.budget:g} is too small for a stream: a class would open with "
+                    f"{records:,.0f} {self.unit}s, and may with {MOST_OPENING:,}; give a larger "
+                    "budget, or a smaller opening"
+                )
             check_opening(self.nights, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
 
     def check_unit(self, source: ImageSource) -> None:
@@ -342,6 +350,9 @@ class ReleaseConfig(Record):
         text = json.dumps([str(images.resolve()), *settings])
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
+
+MOST_OPENING = 1 << 20
+"""Records of an opening: as many are drawn of, to see that it can be, before a stream is paid."""
 
 NO_KEYS = {
     "classes_per_person": "classes_per_person belongs to the card, beside `unit`; leave it out",

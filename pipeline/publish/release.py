@@ -24,8 +24,14 @@ from typing import Any
 import numpy as np
 
 from pipeline import __version__
-from pipeline.arrays import FloatArray
-from pipeline.datasets import ImageSource, may_be_empty, open_fetched, rendering_settings
+from pipeline.arrays import LARGEST, FloatArray
+from pipeline.datasets import (
+    ImageSource,
+    check_class_folders,
+    may_be_empty,
+    open_fetched,
+    rendering_settings,
+)
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
@@ -35,7 +41,7 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import Account, Ledger, Reservation, Stored, stream_status
+from pipeline.ledger import Account, Ledger, Reservation, Stored, name_in, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
@@ -182,7 +188,7 @@ def _charged(reservation: Reservation, public: Public) -> str:
 
 def account_part(account: Account, charged: Budget) -> AccountPart:
     """Return the account right after a charge, in the parameter of its definition."""
-    spent, left = account.spent, account.left
+    spent, left, more = account.spent, account.left, account.releases_left
     return AccountPart.model_construct(
         definition=account.budget.name,
         charged=main_parameter(charged),
@@ -190,7 +196,7 @@ def account_part(account: Account, charged: Budget) -> AccountPart:
         spent=main_parameter(spent) if spent else 0.0,
         left=main_parameter(left) if left else 0.0,
         releases=account.releases,
-        releases_left=account.releases_left,
+        releases_left=None if more is None else int(min(more, LARGEST)),
         delta=account.delta,
         images_per_person=account.group,
         epsilon_total=account.epsilon_budget,
@@ -320,10 +326,8 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
 
 
 def _is_named(name: str | None, query: str) -> bool:
-    """Return whether a query is ours and has this name; those of other programs are any text."""
-    with suppress(ValueError, TypeError, KeyError):
-        return bool(json.loads(query)["name"] == name)
-    return False
+    """Return whether a query is ours and has this name."""
+    return name is not None and name_in(query) == name
 
 
 def _read(
@@ -331,7 +335,9 @@ def _read(
 ) -> tuple[StoredImages, Public, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = config.card, ledger.person_key()
-    card = may_be_empty(card) if config.secret else card
+    if config.secret:
+        check_class_folders(card, path)
+        card = may_be_empty(card)
     source = redact_images(config.dataset, open_fetched, card, path, key)
     config.check_unit(source)
     source.labels(config.splits)  # raises where a class is empty and class sizes are public

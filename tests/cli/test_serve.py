@@ -110,7 +110,7 @@ def test_an_exhausted_account_is_said_before_images_are_read(
     assert main([*command, *tokens]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert str(ward / "nightly.toml") in line
-    assert "GDP(mu=0.33" in line  # what is left of 0.6 after 0.5
+    assert "μ = 0.33" in line  # what is left of 0.6 after 0.5
 
 
 def test_a_night_that_fails_is_one_line_and_an_exhausted_account_ends_serving(

@@ -57,7 +57,7 @@ def test_start_makes_all_that_a_release_needs(
     """
     assert start(*ANSWERS) == 0
     said = capsys.readouterr().out
-    assert "ward-7: 2-GDP left of 2-GDP" in said
+    assert "ward-7: μ = 2 left of μ = 2" in said
     assert "covdp release --config ward-7.toml" in said
     config = tomllib.loads(Path("ward-7.toml").read_text())
     assert list(config) == ["population", "dataset", "data_root", "budget"]
@@ -107,6 +107,11 @@ def test_start_leaves_what_is_there(ward: Path, capsys: pytest.CaptureFixture[st
     assert "third.toml: key 'budget'" in capsys.readouterr().err
     assert not Path("third.toml").exists()
     assert start(*ANSWERS, "--out", "no/third.toml") == 2
+    capsys.readouterr()
+    assert start("--population", "new", "--total", "1", "--budget", "2") == 2
+    assert "could never pay; give a larger --total" in capsys.readouterr().err
+    assert not Path("new.toml").exists()
+    assert [row.population for row in open_ledger("ledger.sqlite").show()] == ["ward-7"]
 
 
 @pytest.mark.parametrize(

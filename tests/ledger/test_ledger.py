@@ -125,7 +125,7 @@ def test_any_difference_is_a_new_release(lite: Ledger, change: str) -> None:
 def test_stored_results_outlive_the_budget(ledger: Ledger) -> None:
     """When nothing is left, new releases are refused and settled ones still come back."""
     stored = pay(ledger, "monday", GDP(1.0))
-    with pytest.raises(LedgerError, match="has nothing left of GDP"):
+    with pytest.raises(LedgerError, match="has nothing left of μ = 1,"):
         ask(ledger, "tuesday", GDP(1e-6))
     assert ask(ledger, "monday", GDP(1.0)) == stored
     (row,) = ledger.show()
@@ -140,7 +140,7 @@ def test_refusal_says_what_is_left_and_left_can_be_spent(ledger: Ledger) -> None
     assert left is not None
     with pytest.raises(LedgerError) as refusal:
         ask(ledger, "tuesday", GDP(0.8))
-    for figure in (repr(left), "GDP(mu=1.0)", "GDP(mu=0.8)", "'chest'"):
+    for figure in (f"μ = {left.mu!r} left", "of μ = 1,", "costs μ = 0.8;", "'chest'"):  # type: ignore[union-attr]
         assert figure in str(refusal.value)
     assert ledger.show()[0].releases == 1
     pay(ledger, "tuesday", left)
@@ -272,7 +272,7 @@ def test_a_group_is_charged_for_a_person(ledger: Ledger) -> None:
     again = reserve("monday", 1)
     assert again == replace(found, resumed=True)
     assert ledger.commit(found, b"x").cost == GDP(0.8)
-    with pytest.raises(BudgetError, match=r"costs GDP\(mu=0.8\)"):
+    with pytest.raises(BudgetError, match=r"costs μ = 0\.8"):
         reserve("tuesday", 4)
     with pytest.raises(PrivacyError, match="a group"):
         reserve("tuesday", 0)
@@ -305,8 +305,10 @@ def test_history_tells_everything_in_order(ledger: Ledger) -> None:
         ("charge", GDP(0.25), "tuesday"),
     ]
     assert [one.committed is not None for one in lines] == [False, True, False, False]
-    assert lines[1].text == "charged GDP(mu=0.5) for run 'monday'"
-    assert [one.population for one in ledger.history()] == ["chest", "chest", "other"] + 2 * [
+    assert lines[1].text == "charged μ = 0.5 for run 'monday'"
+    ask(ledger, "wednesday", query='{"name": "ward2"}')
+    assert ledger.history()[-1].text == "charged μ = 0.1 for ward2, run 'wednesday'"
+    assert [one.population for one in ledger.history()[:-1]] == ["chest", "chest", "other"] + 2 * [
         "chest"
     ]
 
@@ -433,9 +435,9 @@ def test_totals_change_only_as_allowed_and_leave_a_line(ledger: Ledger) -> None:
     assert (row.budget, row.left, row.delta) == (GDP(0.6), None, 1e-6)
     changes = [line for line in ledger.history("chest") if line.kind == "budget"]
     assert [line.text for line in changes] == [
-        "opened with GDP(mu=1.0), shown at δ = 1e-05",
-        "changed from GDP(mu=1.0), shown at δ = 1e-05, to GDP(mu=2.0), shown at δ = 1e-06",
-        "changed from GDP(mu=2.0), shown at δ = 1e-06, to GDP(mu=0.6), shown at δ = 1e-06",
+        "opened with μ = 1, shown at δ = 1e-05",
+        "changed from μ = 1, shown at δ = 1e-05, to μ = 2, shown at δ = 1e-06",
+        "changed from μ = 2, shown at δ = 1e-06, to μ = 0.6, shown at δ = 1e-06",
     ]
     assert ledger.history("other") == ()
 

@@ -132,7 +132,7 @@ def test_a_stream_is_charged_once(ledger: Ledger) -> None:
     lines = [(one.kind, one.text) for one in ledger.history("ward")[1:]]
     assert lines[0] == (
         "stream",
-        "charged GDP(mu=0.5) for the stream 'nightly' of at most 50 nights",
+        "charged μ = 0.5 for the stream 'nightly' of at most 50 nights",
     )
     assert lines[3][0] == "night"
     assert "night 3 of the stream 'nightly', 2026-01-03: 1 images entered" in lines[3][1]
@@ -144,14 +144,14 @@ def test_a_stream_is_charged_once(ledger: Ledger) -> None:
 def test_one_name_is_one_stream(lite: Ledger) -> None:
     """What it was opened with, changed by mistake, is refused and opens no second account."""
     start(lite)
-    changed: list[dict[str, object]] = [
-        {"horizon": 51},
-        {"cost": GDP(0.4)},
-        {"persons": True},
-        {"follows": "nightly"},
-    ]
-    for told in changed:
-        with pytest.raises(LedgerError, match="was opened with other settings"):
+    changed: dict[str, dict[str, object]] = {
+        "horizon = 50, found 51": {"horizon": 51},
+        "cost = {.*0.5}, found {.*0.4}": {"cost": GDP(0.4)},
+        "group = 1, found null": {"persons": True},
+        'follows = null, found "nightly"': {"follows": "nightly"},
+    }
+    for words, told in changed.items():
+        with pytest.raises(LedgerError, match=f"was opened with other settings: {words}; set it"):
             start(lite, **told)  # type: ignore[arg-type]
     assert lite.show()[0].spent == GDP(0.5)
     with pytest.raises(LedgerError, match="in the definition of GDP"):

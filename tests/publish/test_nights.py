@@ -511,6 +511,7 @@ def test_nothing_of_any_kind_is_a_night(ward: Ward, kind: str) -> None:
         ("", "[stream]\nopening = 80.0\n", "'stream.horizon' is missing"),
         ("", '[stream]\nhorizon = 3\nfollows = "nightly"\n', "its own name"),
         ("", "[stream]\nhorizon = 3\nnights = 2\n", "'stream.nights' is not known"),
+        ("", "[stream]\nhorizon = 3\nopening = 1e8\n", "would open with 5,000,000 images, and may"),
     ],
 )
 def test_what_no_stream_can_be_told_is_one_line(
@@ -628,7 +629,7 @@ def test_another_setting_is_another_stream(ward: Ward) -> None:
     ward.night(1)
     ward.put(well=1)
     ward.write(stream=STREAM.replace("40", "41"))
-    with pytest.raises(LedgerError, match="opened with other settings"):
+    with pytest.raises(LedgerError, match="other settings: horizon = 40, found 41; set it back"):
         ward.settle(2)
     ward.write(config=CONFIG + 'title = "Ward 7"\n')
     assert tonight(ward.night(2)) == [1, 0]

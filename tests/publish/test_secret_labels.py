@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
-from pipeline.errors import ConfigError, CovdpError, LedgerError
+from pipeline.errors import ConfigError, CovdpError, LedgerError, MismatchError
 from pipeline.inference import combine, region, two_sample
 from pipeline.ledger import init_ledger
 from pipeline.mechanisms import Noised, noise
@@ -217,8 +218,6 @@ def test_persons_may_have_images_in_several_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of persons is public; in which classes each is changes nothing but noise."""
-    from PIL import Image
-
     found = []
     for moved in ((), (0,), (0, 1, 2)):
         folder = tmp_path / "ward"
@@ -242,3 +241,26 @@ def test_persons_may_have_images_in_several_classes(
     document: Any = json.loads(found[0])
     assert document["settings"]["total"] == 8
     assert document["account"]["charged"] == pytest.approx(0.5 * 2**0.5)
+
+
+@pytest.mark.parametrize("pattern", ["{class}/*", "{split}/deep [[]1]/{class}/*/*"])
+def test_a_class_has_a_folder_which_may_be_empty(pattern: str, tmp_path: Path) -> None:
+    """One that is not there is refused unpaid, whatever labels are; in an empty one is nobody."""
+    above = (
+        tmp_path / "ward" / pattern.split("{class}")[0].format(split="train").replace("[[]", "[")
+    )
+    for number in range(8):
+        place = above / "well" / "x" if pattern.endswith("/*/*") else above / "well"
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 256, (8, 8), np.uint8)
+        Image.fromarray(pixels).save(place / f"{number}.png")
+    card = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
+    (tmp_path / "ward.toml").write_text(f'{card}pattern = "{pattern}"\n')
+    (tmp_path / "release.toml").write_text(CONFIG)
+    config, book = load_release(tmp_path / "release.toml"), init_ledger(tmp_path / "ledger.sqlite")
+    book.set_budget("ward", GDP(9.0))
+    with pytest.raises(MismatchError, match="class 'ill' of ward has no folder at"):
+        release_once(config, book, tmp_path)
+    assert book.show("ward")[0].releases == 0
+    (above / "ill").mkdir()
+    release_once(config, book, tmp_path)

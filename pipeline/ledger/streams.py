@@ -255,17 +255,17 @@ def _opened_with(settings: Event, opened: StreamAccount) -> StreamAccount:
         key, old, new = _first_difference(opened.settings, settings)
         raise LedgerError(
             f"the stream {opened.name!r} of {opened.population!r} was opened with other settings: "
-            f"{key} = {old}, found {new}; set it back, or give another name: that is another "
-            "stream, and is charged"
+            f"{key} = {json.dumps(old)}, found {json.dumps(new)}; set it back, or give another "
+            "name: that is another stream, and is charged"
         )
     return opened
 
 
-def _first_difference(then: Event, now: Event) -> tuple[str, str, str]:
+def _first_difference(then: Event, now: Event) -> tuple[str, Any, Any]:
     """Return the first setting that differs, with both values; those of the query come first."""
     pairs = [(_query_of(then), _query_of(now)), (then, now)]
     return next(
-        (key, *(json.dumps(part.get(key), ensure_ascii=False) for part in (one, other)))
+        (key, one.get(key), other.get(key))
         for one, other in pairs
         for key in {**one, **other}
         if one.get(key) != other.get(key)

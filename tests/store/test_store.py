@@ -161,7 +161,7 @@ def test_contents_depend_on_no_order(
 ) -> None:
     """Units in another order, and images of one, are the same; of other units they are others."""
     monkeypatch.setattr(plan, "SHARD_IMAGES", most)
-    monkeypatch.setattr(sys.modules["pipeline.store.stored"], "BATCH", 5)
+    monkeypatch.setattr(sys.modules["pipeline.store.stored"], "DIGESTS_AT_ONCE", 5)
     card = find_card("tiles").model_copy(update={"classes": ("all",)})
     zeros = np.zeros(12, np.int64)
     images, whose = pictures(12), np.array([b"a", b"b", b"a", b"c", *[b"d"] * 8])

@@ -510,7 +510,8 @@ def first_fault(error: ValidationError) -> str:
     """Return where a model does not fit first, and why."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"])) or "it"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+    reason = "it is missing" if first["type"] == "missing" else first["msg"]
+    return f"{place}: {reason.removeprefix('Value error, ')}"
 
 
 def _faults(document: Document) -> Iterator[str]:

@@ -8,6 +8,7 @@ misspelt budget can never fall back to a default.
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -38,6 +39,22 @@ WAYS = {
 """Where each kind of file belongs."""
 
 
+MUST = {
+    "bool_type": "be true or false, without quotes",
+    "float_parsing": "be a valid number without quotes",
+    "float_type": "be a valid number without quotes",
+    "int_type": "be a valid integer without quotes",
+    "model_type": "be a table: its name in square brackets, and its keys in the lines below",
+    "path_type": "be text in quotes",
+    "string_type": "be text in quotes",
+    "too_long": "have fewer values",
+    "too_short": "have more values",
+    "tuple_type": "be a list in square brackets",
+    r"^[a-z0-9][a-z0-9-]*$": "have small letters, digits and hyphens only, the first no hyphen",
+}
+"""What a value must be in the words of TOML, by the kind of a fault, or by its pattern."""
+
+
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
     try:
@@ -56,6 +73,8 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         position = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
         place = f"at {position[1]}" if position else "see https://toml.io"
+        if str(error).startswith(("Cannot ", "Duplicate ")):
+            place = f"a key or table is given twice, {place}; leave one out"
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
         place = "no settings are as long or as deep"
     else:
@@ -85,16 +104,28 @@ def parse(
     except ValidationError as error:
         errors = error.errors(include_url=False)
     first = min(errors, key=lambda item: item["type"] != "extra_forbidden")  # it may mask another
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
+    kind, way = first["type"], [str(x) for x in first["loc"] if not str(x).startswith("tuple[")]
+    if kind == "missing" and way[-1].isdecimal():  # a value of a list
+        kind, way = "too_short", way[:-1]
+    place = ".".join(way)
+    if kind == "missing":
         raise fault(f"{source}: key {place!r} is missing")
-    if first["type"] == "extra_forbidden":
-        *way, key = map(str, first["loc"])
-        others = [name for name in _keys(model, way) if way or name not in fields]
-        raise fault(f"{source}: {unknown_key(place, key, others)}")
-    reason = first["msg"].removeprefix("Value error, ")
-    value = f"key {place!r}: {reason}, found {first['input']!r}" if place else reason
-    raise fault(f"{source}: {value}")
+    if kind == "extra_forbidden":
+        others = [name for name in _keys(model, way[:-1]) if way[:-1] or name not in fields]
+        raise fault(f"{source}: {unknown_key(place, way[-1], others)}")
+    value = first["input"]
+    shown = value if isinstance(value, date | time) else repr(value)
+    where, found = (f"key {place!r}: ", f", found {shown}") if place else ("", "")
+    rule = _rule(kind, first["msg"], first.get("ctx", {}).get("pattern"))
+    raise fault(f"{source}: {where}{rule}{found}")
+
+
+def _rule(kind: str, message: str, pattern: str | None) -> str:
+    """Return what a value must be, or what was raised of it."""
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
+    rule = MUST.get(kind) or MUST.get(str(pattern)) or message.partition(" should ")[2]
+    return f"must {rule}" if rule else message
 
 
 def unknown_key(place: str, key: str, others: Iterable[str]) -> str:

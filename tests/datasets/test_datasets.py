@@ -85,6 +85,12 @@ def test_medmnist_cards_are_those_of_the_package(
         ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nvolumes = true", "flat"),
         ("kind = 'npz'\nclasses = ['a']\nchannels = 3\nlocal = true\nvolumes = true", "1 channel"),
         ("kind = 'npz'\nfindings = ['x']\nclasses = ['a']\nchannels = 1\nlocal = true", "two"),
+        (
+            "kind = 'npz'\nchannels = 1\nclasses = []",
+            "'classes': must have more values, found \\[\\]",
+        ),
+        ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nwindow = [5]", "'window': must have mo"),
+        ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nwindow = 5", "'window': must be a li"),
         ("kind = ", "not valid TOML"),
     ],
 )

@@ -183,6 +183,12 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ("budget = 0.5", "budget = 0.5\nimages_per_person = true", "valid integer"),
         ("budget = 0.5", "budget = 0.5\nsmallest_class = true", "valid integer"),
         ("budget = 0.5", "budget = 0.5\nsize = 0", "greater than or equal to 1"),
+        ("budget = 0.5", 'budget = "0.5"', "'budget': must be a valid number without quotes, f"),
+        ("budget = 0.5", 'budget = 0.5\nsplits = "test"', "must be a list in square brackets"),
+        ("budget = 0.5", "budget = 0.5\nstream = 5", "must be a table: its name in square br"),
+        ('population = "ward-7"', "population = 2026-11-20", "in quotes, found 2026-11-20"),
+        ('name = "nightly"', 'name = "x/y"', "small letters, digits and hyphens only"),
+        ("budget = 0.5", "budget = 0.5\nbudget = 0.4", "a key or table is given twice, at line"),
     ],
 )
 def test_unsafe_configs_are_refused(ward: Path, old: str, new: str, words: str) -> None:

@@ -125,11 +125,9 @@ def find_card(name: str | Path) -> Card:
 
 
 def beside(dataset: str, file: Path) -> str:
-    """Return a dataset as a `file` names it: a card that is not here is searched beside it."""
+    """Return a dataset as a `file` names it: a card is searched beside the file, then here."""
     card = file.parent / dataset
-    if not dataset.endswith(".toml") or _is_there(Path(dataset)) or not _is_there(card):
-        return dataset
-    return str(card)
+    return str(card) if dataset.endswith(".toml") and _is_there(card) else dataset
 
 
 def _is_there(path: Path) -> bool:

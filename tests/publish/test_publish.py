@@ -456,8 +456,11 @@ def test_the_date_of_a_scheduled_run_is_that_of_its_plan(ward: Path) -> None:
     assert told(ward, at=planned).run_key == "monday"
 
 
-def test_a_card_is_found_beside_the_config(ward: Path) -> None:
-    """A card named without a folder is looked for where the config lies."""
+def test_a_card_is_found_beside_the_config(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card named without a folder is looked for where the config lies, whatever is here."""
+    (ward / "here").mkdir()
+    (ward / "here" / "ward.toml").write_text("none")
+    monkeypatch.chdir(ward / "here")
     config = told(ward, str(ward / "ward.toml"), "ward.toml")
     assert Path(config.dataset) == ward / "ward.toml"
 

@@ -95,7 +95,7 @@ def _check_kind(path: Path, fields: Mapping[str, Any], fault: type[CovdpError], 
 def parse(
     model: type[Model],
     fields: Mapping[str, Any],
-    source: Path,
+    source: Path | str,
     fault: type[CovdpError] = ConfigError,
 ) -> Model:
     """Validate `fields` as `model`; the first fault becomes one `fault` that names `source`."""

@@ -237,9 +237,8 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
     """
     names = [*MECHANISMS, *PLANS]
     if mechanism is not None and mechanism not in names:
-        raise ConfigError(
-            f"a mechanism must be one of {', '.join(names)}; found {mechanism!r}; choose one"
-        )
+        known = ", ".join(map(repr, names))
+        raise ConfigError(f"a mechanism must be one of {known}; found {mechanism!r}; choose one")
     cases = []
     for name in MECHANISMS if mechanism is None else {mechanism} & set(MECHANISMS):
         family = MECHANISMS[name]

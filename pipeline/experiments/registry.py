@@ -110,16 +110,18 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
     fields = read_toml(path, ConfigError, "experiment")
     own = bool({"source", "composition", "scale"} & fields.keys())
     changes = {key: value for key, value in asked.items() if not own or key != "descriptor"}
-    words += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    options = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     spec = DESCRIPTORS.get(str(changes.get("descriptor")))
     if spec is not None and spec.manifold is not None:
         changes["manifold"] = spec.manifold
     configs = [
-        parse(ExperimentConfig, {**fields, **target, **changes}, path)
+        parse(ExperimentConfig, {**fields, **target, **changes}, " ".join([str(path), *options]))
         for target in _targets(fields, path, own)
     ]
     return [
-        config.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(*words)
+        config.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
+            *words, *options
+        )
         for config in configs
     ]
 

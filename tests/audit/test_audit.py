@@ -639,7 +639,7 @@ def test_the_table_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_bad_input_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
     """Unknown mechanism, too few trials, negative seed, a file in place of the folder."""
     for arguments, message in (
-        ({"mechanism": "laplace"}, "must be one of ewl"),
+        ({"mechanism": "laplace"}, "must be one of 'ewl', 'ewg', "),
         ({"trials": 10}, "at least 1000 trials"),
         ({"seed": -1}, "seed of 0 or more"),
     ):

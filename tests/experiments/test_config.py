@@ -36,6 +36,8 @@ def test_options_replace_what_the_file_says() -> None:
     """A dataset and a seed given on the command line win over the file."""
     (config,) = load_experiments(MAIN, dataset="breastmnist", seed=3)
     assert (config.dataset, config.seed, config.run_name) == ("breastmnist", 3, "main-breastmnist")
+    with pytest.raises(CovdpError, match=r"main\.toml --repetitions 0: key 'repetitions': must be"):
+        load_experiments(MAIN, repetitions=0)
 
 
 @pytest.mark.parametrize(

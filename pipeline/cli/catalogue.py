@@ -238,9 +238,9 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
     cells = ((printable(fault.file, lines=False), one_line(fault.reason)) for fault in faults)
     rows = ([Text(text) for text in line] for line in cells)
     table = new_table("file", "reason", rows=rows, title="Cannot be used")
-    summary = f"{len(faults)} of the files cannot be used"
+    unusable = f"{len(faults)} of the files cannot be used"
     value = {"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)}
-    output.answer(value, *([table] * bool(faults)), summary)
+    output.answer(value, *([table] * bool(faults)), unusable if faults else "all files can be used")
     if not output.json:
         print_line(place.join(EXCLUDED))
     if result.error is not None:

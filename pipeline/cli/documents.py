@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.markup import escape
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing
 from pipeline.cli.output import page_table, print_json
 from pipeline.errors import ConfigError, one_line, printable
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.report import Together
 
 
+PageOut = Annotated[Path | None, Parameter("--out", help="Folder of a page [none is written].")]
 MapsFile = Annotated[Path, Parameter("--out", help="The file of maps, such as maps.json.")]
 
 
@@ -85,7 +86,7 @@ def compare(
     /,
     *,
     window: int | None = None,
-    out: Out = None,
+    out: PageOut = None,
     output: Printing = PLAIN,
 ) -> None:
     """Test, class by class, whether two releases, or nights of streams, are of one population.
@@ -131,7 +132,7 @@ def compare(
 
 
 def combine(
-    *documents: Path, window: int | None = None, out: Out = None, output: Printing = PLAIN
+    *documents: Path, window: int | None = None, out: PageOut = None, output: Printing = PLAIN
 ) -> None:
     """Put the releases of several hospitals together, class by class, without moving an image.
 
@@ -214,12 +215,13 @@ def match(
     dataset: str,
     data_root: DataRoot = None,
     window: int | None = None,
-    out: Out = None,
+    out: PageOut = None,
     output: Printing = PLAIN,
 ) -> None:
     """Match local images, in the clear, with a release or a night of a stream.
 
-    Are they of one population, and which of them are unlike it? It costs no budget and writes
+    Are they of one population, and which of them are unlike it? A class of the release needs
+    n·μ of 500 or more, its images times its budget in GDP. It costs no budget and writes
     nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image.
     What it prints and writes is as private as the images. Exit code 3 says that they differ, so a
     pipeline can use it as a gate. It holds for releases of other people; classes are matched by

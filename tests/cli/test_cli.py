@@ -48,7 +48,8 @@ def test_help_comes_at_once(command: str) -> None:
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` of the program and of each command exits 0 and prints usage.
 
-    The hint to `covdp run` ends the help of the program, and of none of its commands.
+    The hint to `covdp run` ends the help of the program, and of none of its commands. Commands that
+    write nothing without `--out` say so.
     """
     commands = [[name] for name in app if not name.startswith("-")]
     commands += [["ledger", name] for name in app["ledger"] if not name.startswith("-")]
@@ -57,6 +58,8 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         said = capsys.readouterr().out
         assert "Usage" in said
         assert ("Start with" in said) == (not tokens), tokens
+        pages = [["compare"], ["combine"], ["match"]]
+        assert ("[none is written]" in said) == (tokens in pages), tokens
 
 
 @pytest.mark.parametrize(

@@ -187,4 +187,4 @@ def test_checking_turns_as_well(ward: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = on_terminal(monkeypatch, "describe", *arguments, "--check")
     assert found.code == 0, found.text
     assert "checking" in found.text
-    assert "0 of the files cannot be used" in found.text
+    assert "all files can be used" in found.text

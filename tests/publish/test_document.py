@@ -174,6 +174,8 @@ def test_a_script_in_a_name_is_text_on_a_page(
         document = json.loads(json.dumps(released["auto"]))
         document["settings"] |= {"run_key": f"run {number}", "population": "<script>x()</script>"}
         document["classes"][0]["name"] = "<script>alert(1)</script>"
+        for row in document["classes"]:  # else they were one release
+            row["predicted_error"] = 0.1 + number
         path.write_text(json.dumps(document))
     assert main(["compare", *map(str, paths), "--out", str(tmp_path / "out"), "-q"]) == 0
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ from pipeline.privacy import GDP
 from pipeline.results import read_rows
 from tests.publish.test_local_images import document, put
 from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
-from tests.publish.test_secret_nights import COUNTS, SECRET, STREAM, fixed_noise, move
+from tests.publish.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
 
 settling = sys.modules["pipeline.publish.night"]
 pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
@@ -342,7 +342,7 @@ def test_a_match_fails_its_state_with_one_line(prefect_server: None, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", ["", STREAM], ids=["release", "night"])
+@pytest.mark.parametrize("stream", ["", FIVE], ids=["release", "night"])
 def test_a_label_changes_nothing_that_prefect_keeps(
     prefect_server: None,
     tmp_path: Path,

@@ -34,7 +34,8 @@ from tests.publish.test_nights import documents_of
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 SECRET = CONFIG.replace('labels = "public"\n', "")
-HORIZON = STREAM.replace("80.0", "300.0")
+HORIZON, FIVE = STREAM.replace("80.0", "300.0"), STREAM.replace("80.0", "100.0")
+"""Streams that open with 15 images of a class, and with five."""
 
 
 COUNTS = np.array([40.0, 40.0, *[0.0] * 20])
@@ -104,7 +105,7 @@ def test_folders_that_differ_in_labels_differ_in_noise_alone(
     assert [row["point"] is None for row in last["classes"]] == [False, True]
 
 
-@pytest.mark.parametrize("stream", ["", STREAM], ids=["releases", "nights"])
+@pytest.mark.parametrize("stream", ["", FIVE], ids=["releases", "nights"])
 def test_what_is_printed_and_written_tells_no_class(
     stream: str,
     tmp_path: Path,
@@ -122,7 +123,7 @@ def test_what_is_printed_and_written_tells_no_class(
         fixed_noise(monkeypatch, COUNTS)
         monkeypatch.chdir(ward.folder)
         for day in (1, 2):
-            (first, *_) = ward.put(well=3, ill=1)
+            (first, *_) = ward.put(well=4, ill=1)
             if moved:
                 move(ward, first)
             asked = ["release", "--config", "night.toml", "--ledger", "ledger.sqlite"]

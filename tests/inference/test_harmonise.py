@@ -275,7 +275,7 @@ def forged(kind: str, values: dict[str, Any]) -> str:
         ("manifold", "found the manifold 'sphere'"),
         ("twice", "two sites have one name"),
         ("matrix", "is not 15 × 15"),
-        ("gone", "base"),
+        ("gone", "base: it is missing"),
         ("fine", "no site 'east' in the maps; give --site one of 'north', 'south', 'west'"),
         ("other", "descriptor = 'oct5', found 'grid9' here"),
     ],

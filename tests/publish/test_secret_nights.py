@@ -21,7 +21,7 @@ from sample_nights import CONFIG, PERSONS, STREAM, Ward
 
 from pipeline.arrays import FloatArray
 from pipeline.cli import main
-from pipeline.errors import LedgerError
+from pipeline.errors import LedgerError, OutputError
 from pipeline.inference import region
 from pipeline.ledger import entered_on, stored_nights
 from pipeline.mechanisms import Noised, noise
@@ -182,6 +182,12 @@ def test_counts_and_means_lie_near_the_truth(ward: Ward) -> None:
     assert said["Images of this night (exact)"] == "18, of all classes together"
     content = [night.result for night in stored_nights(ward.ledger, ward.stream)]
     found = read_histories(documents_of(content))
+    other = json.loads(content[0])
+    count = other["classes"][0]["costs"][0]
+    assert count["step"] == "count"
+    count["sigma"] *= 0.5
+    with pytest.raises(OutputError, match=r"night 1 .* other noise"):
+        read_histories(documents_of([json.dumps(other).encode()]))
     for history, row in zip(found, last["classes"], strict=True):
         estimate = cumulative_mean(history.stream, history.nights)
         assert estimate is not None

@@ -76,7 +76,7 @@ def release_page(document: Document, texts: Declaration) -> PageFrame:
         {settings.name: document},
         section,
         texts,
-        title=f"{settings.population}, {settings.run_key}",
+        title=f"{settings.name}, {settings.run_key}",
         more=word("analysis", "release") if any(map(has_region, document.classes)) else "",
         version=settings.version,
     )

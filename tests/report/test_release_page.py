@@ -78,6 +78,7 @@ def test_the_page_says_what_one_person_risks(ward: Path, lines: str, cost: Budge
     text = words(document, ward)
     leading = best_test(cost, "float" not in lines)
     assert text.count(f"at most {leading} % success") >= 2
+    assert text.startswith("nightly, ")  # of several releases of a population each has its name
     assert "Every number on this page" not in text
     assert "names and number of the classes, images of each class" in text
     assert "float" in lines or "on paper" not in text

@@ -120,6 +120,7 @@ def frame_of_documents(
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
     settings, judgements = document.settings, verdicts(document.classes)
+    safe, protecting = settings.is_safe, protects(settings.promise, settings.is_safe)
     lines = say_each(
         "usable",
         found=judgements,
@@ -127,10 +128,10 @@ def verdict(document: Document) -> Finding:
         definition=None if settings.stream else settings.definition,  # it has one budget for ever
         budget=settings.budget,
         first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
-        protects=protects(settings.promise, settings.is_safe),
-        is_safe=settings.is_safe,
+        protects=protecting,
+        is_safe=safe,
     )
-    bad = not settings.is_safe or any(row.use == NOTHING for row in judgements)
+    bad = not (safe and protecting) or any(row.use == NOTHING for row in judgements)
     return Finding(" ".join(lines), warning=bad)
 
 
@@ -146,6 +147,10 @@ def attack_numbers(document: Document) -> list[tuple[str, str]]:
     is_night = isinstance(document, NightDocument)
     paid = "had paid for when the stream was opened" if is_night else "paid for"
     noise = ", if all its noise was hardened" if is_safe else on_paper
+    count = document.account.images_per_person
+    if count != (None if document.settings.unit == "person" else 1):
+        many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
+        noise = f", of {many} of one person{noise}"
     return [
         (shown["here"], f"success of an attacker, at most{on_paper}; guessing has 50 %"),
         (shown["together"], f"with all that this account {paid}{noise}"),

@@ -104,8 +104,14 @@ def test_a_person_with_several_images_is_told_their_own_figure(ward: Path) -> No
     assert together != success(GDP(0.5))
     assert "the images of one particular person, at most 3, were used" in text
     assert text.count(f"at most {together} % success") >= 2
+    assert f"of 3 images of one person, if all its noise was hardened {together} %" in text
+    one = f"which of the two was used {best_test(GDP(0.5), True)} % no more than for all images of"
+    assert one in text
+    assert f"all images of one patient {together} % {together} %" in text
     document["settings"] |= {"unit": "person", "images_per_person": None, "classes_per_person": 1}
     text = words(document, ward)
+    assert "of 3 images of one person, if" in text
+    assert "see the next section" in text
     assert "no more about one person than the release does" in text
     assert "number of the classes, persons of each class" in text
     assert "the mean of these very persons" in text or "Region of" not in text

@@ -760,7 +760,12 @@ def _statement(
         ("Horizon", f"night {reservation.night} of {horizon}; {left} left"),
         (
             "Charged to the account",
-            f"{account.cost}, once, when the stream was opened; this night cost nothing more"
-            + (f", nor did the stream, as it follows {follows!r}" if follows else ""),
+            f"{account.cost}, once, "
+            + (
+                f"by {follows!r}, which this stream follows"
+                if follows
+                else "when the stream was opened"
+            )
+            + "; this night cost nothing more",
         ),
     ]

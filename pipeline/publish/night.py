@@ -732,6 +732,7 @@ def _statement(
     last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - reservation.night
     follows = None if config.stream is None else config.stream.follows
+    paid = f"by {follows!r}, which this stream follows" if follows else "when the stream was opened"
     statement = privacy_statement(
         config.promise,
         n_by_class={} if config.secret else {name: night.n_so_far for name, night in last.items()},
@@ -760,12 +761,6 @@ def _statement(
         ("Horizon", f"night {reservation.night} of {horizon}; {left} left"),
         (
             "Charged to the account",
-            f"{account.cost}, once, "
-            + (
-                f"by {follows!r}, which this stream follows"
-                if follows
-                else "when the stream was opened"
-            )
-            + "; this night cost nothing more",
+            f"{account.cost}, once, {paid}; this night cost nothing more",
         ),
     ]

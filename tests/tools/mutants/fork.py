@@ -1,4 +1,4 @@
-"""Tests of a changed copy, run in a fork of a process that has imported what is not ours.
+"""Tests of a broken copy, run in a fork of a process that has imported what is not ours.
 
 Half the time of a short test goes by until Prefect, SciPy and their like are imported.
 """
@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 from multiprocessing import get_context, parent_process
-from multiprocessing.context import ForkContext, ForkServerContext
 from pathlib import Path
 
 OURS = {"pipeline", "flows", "tests"}
@@ -26,18 +25,11 @@ def prepare(home: Path) -> None:
 
 
 def run_forked(
-    options: list[str],
-    root: Path,
-    told: dict[str, str],
-    limit: float,
-    context: ForkContext | ForkServerContext = FORKS,
+    options: list[str], root: Path, told: dict[str, str], limit: float
 ) -> tuple[int, str]:
-    """Run pytest in the folder `root`; return its exit code, -1 for too late, and its words.
-
-    With another `context` than that of `prepare` it is this process that is forked.
-    """
+    """Run pytest in the folder `root`; return its exit code, -1 for too late, and its words."""
     with tempfile.TemporaryDirectory() as place:
-        job = context.Process(target=_pytest, args=(options, root, told, place))
+        job = FORKS.Process(target=_pytest, args=(options, root, told, place))
         job.start()
         job.join(limit)
         if job.is_alive():
@@ -58,16 +50,13 @@ def _pytest(options: list[str], root: Path, told: dict[str, str], place: str) ->
     words = os.open(Path(place, "words"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(words, 1)
     os.dup2(words, 2)
-    sys.stdout = sys.stderr = os.fdopen(words, "w", encoding="utf-8")
     os.chdir(root)
     os.environ |= told
     sys.argv, sys.dont_write_bytecode = ["pytest", *options], False
-    here, tests = (str(Path(__file__).parents[up]) for up in (3, 2))
-    others = [path for path in sys.path if path not in ("", here) and not path.startswith(tests)]
-    sys.path = [str(root), *others]
-    for name, module in list(sys.modules.items()):
-        file = str(getattr(module, "__file__", ""))
-        if name.partition(".")[0] in OURS or file.startswith(tests):
+    here = str(Path(__file__).parents[3])
+    sys.path = [str(root), *(path for path in sys.path if path not in ("", here))]
+    for name in list(sys.modules):
+        if name.partition(".")[0] in OURS:
             del sys.modules[name]
     if "numba" in sys.modules:
         sys.modules["numba"].config.reload_config()  # where machine code is kept

@@ -110,19 +110,6 @@ def pictures_once(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]
     return PICTURES
 
 
-@pytest.fixture
-def forked_workers() -> Iterator[None]:
-    """Have Dask fork its workers, with all that is imported here; else each begins anew.
-
-    What begins anew finds its way too: of that `test_terminals.py` describes by Dask.
-    """
-    import dask
-    import distributed  # noqa: F401  (its settings come first)
-
-    with dask.config.set({"distributed.worker.multiprocessing-method": "fork"}):
-        yield
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return a folder with the official PneumoniaMNIST and BreastMNIST."""

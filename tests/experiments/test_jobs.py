@@ -129,7 +129,6 @@ def test_a_cluster_of_ours_takes_work_from_nobody_else(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
 def test_dask_gives_the_same_numbers_as_threads(
     tmp_path: Path, tiles_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

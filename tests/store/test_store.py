@@ -679,7 +679,6 @@ def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
 def test_a_killed_worker_costs_its_shard_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -611,7 +611,7 @@ class _Ends:
             share = math.sqrt(estimate.low * estimate.high) / usual
         opened = self.streamed is not None and estimate is not None
         offered = sigma is not None and (opened or sigma <= NOISY)
-        return verdict_of(name, n, share, sigma / NOISY if sigma else None, offered=offered)
+        return verdict_of(name, n, share, sigma, offered=offered)
 
     def needed(self, error: float | None, units: ClassArrivals, night: int) -> float | None:
         if error is None:

@@ -39,7 +39,6 @@ from pipeline.inference.released import NOISY as NOISY
 from pipeline.inference.released import clipping_bound as clipping_bound
 from pipeline.inference.released import covariance as covariance
 from pipeline.inference.released import night_refusal as night_refusal
-from pipeline.inference.released import noise_excess as noise_excess
 from pipeline.inference.released import raw_covariance as raw_covariance
 from pipeline.inference.released import read_released as read_released
 from pipeline.inference.released import region_refusal as region_refusal

@@ -71,7 +71,8 @@ class ClassCoordinates(NamedTuple):
     single : array, shape (d, d), or None
         Covariance of single records; None without a second moment.
     wide : bool
-        Whether noise is too wide to say what clipping did, so that nothing can be tested.
+        Whether noise is too wide to say what clipping did, or the count may be of no records, so
+        that nothing can be tested.
     offered : bool
         Whether a region is.
     clipping : float
@@ -193,7 +194,7 @@ def _class_coordinates(
         bias=there(moments.as_covariance(*moments.bounds)),
         predicted=there(moments.predicted),
         single=None if moments.moment is None else there(covariance(moments)),
-        wide=noise_excess(moments) > 1.0,
+        wide=moments.sigma > NOISY or not has_count(moments),
         offered=is_offered(moments),
         clipping=clipping_bound(moments),
         parts=[(1.0, moments)],
@@ -287,11 +288,6 @@ def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def noise_excess(observed: NoisyMoments) -> float:
-    """Return how many times wider noise is than a region allows: 1 at most where one is."""
-    return float(max(observed.sigma / NOISY, COUNT_SDS * observed.n_sd / observed.n))
-
-
 def has_count(observed: NoisyMoments) -> bool:
     """Return whether a class has records for certain: its count is well above its noise."""
     return bool(observed.n >= COUNT_SDS * observed.n_sd)
@@ -340,7 +336,7 @@ def night_refusal(night: StreamEntry) -> str:
         return "it has not opened: nothing was released of it but how many records wait"
     if night.certainty.offered:
         return ""
-    parts = sorted((part.observed for part in night.certainty.parts), key=noise_excess)
+    parts = sorted((part.observed for part in night.certainty.parts), key=lambda part: part.sigma)
     if (times := parts[0].sigma / NOISY) > 1.0:
         return (
             f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} times "

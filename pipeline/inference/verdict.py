@@ -39,7 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.geometry import Manifold
-from pipeline.inference.released import COUNT_SDS, is_offered, noise_excess
+from pipeline.inference.released import COUNT_SDS, NOISY, is_offered
 from pipeline.schema import ClassEntry, NightClassPart
 
 USUAL_GAIN = 1.25
@@ -104,7 +104,7 @@ def verdict_of(
     name: str,
     n: float,
     share: float | None,
-    excess: float | None,
+    sigma: float | None,
     *,
     offered: bool,
     n_sd: float = 0.0,
@@ -117,9 +117,8 @@ def verdict_of(
         As in `Verdict`.
     share : float or None
         Error as a share of `usual_difference`; None where there is no mean.
-    excess : float or None
-        How many times wider the noise of the last round is than a region allows; None of a mean of
-        one draw.
+    sigma : float or None
+        Noise of the vectors of the last round; None of a mean of one draw.
     offered : bool
         Whether a region is.
     """
@@ -131,8 +130,8 @@ def verdict_of(
     factor = 1.0
     if use != SMALL:
         factor = share / SHARES[use + 1]
-        if excess is not None and not offered:
-            factor = ROOM * excess
+        if sigma is not None and not offered:
+            factor = ROOM * sigma / NOISY
     return Verdict(name, n, n_sd, use, share, max(factor, 1.0))
 
 
@@ -147,17 +146,17 @@ def is_usable(row: ClassEntry) -> bool:
 
 
 def _verdict(row: ClassEntry) -> Verdict:
-    share = excess = None
+    share = sigma = None
     offered = False
     if row.point is not None and row.predicted_error is not None:
         share = row.predicted_error / usual_difference(row.manifold, len(row.point))
     if isinstance(row, NightClassPart):
         if row.certainty is not None:
             offered = row.certainty.offered
-            excess = min(noise_excess(part.observed) for part in row.certainty.parts)
+            sigma = min(part.observed.sigma for part in row.certainty.parts)
     elif row.observed is not None:
-        offered, excess = is_offered(row.observed), noise_excess(row.observed)
-    return verdict_of(row.class_name, row.n, share, excess, offered=offered, n_sd=row.n_sd)
+        offered, sigma = is_offered(row.observed), row.observed.sigma
+    return verdict_of(row.class_name, row.n, share, sigma, offered=offered, n_sd=row.n_sd)
 
 
 def size_in_words(n: float, deviation: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 from pipeline import GDP, describe, domain, open_dataset
 from pipeline.arrays import ImageArray
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import Verdict, noise_excess, usual_difference, verdict_of
+from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
 from pipeline.inference.released import is_offered
 from pipeline.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
 from pipeline.mean import AdaptivePlan, admit, draw_each, prepare
@@ -52,7 +52,7 @@ def releases_of(
         assert release.predicted_error is not None
         moments = release.noisy_moments
         share, offered = float(release.predicted_error[0]) / USUAL, is_offered(moments)
-        verdict = verdict_of("class", n, share, noise_excess(moments), offered=offered)
+        verdict = verdict_of("class", n, share, moments.sigma, offered=offered)
         yield verdict, float(release.space.dist(own.frechet.point, release.outputs)[0]) / USUAL
 
 
@@ -112,20 +112,20 @@ def test_what_is_needed_is_enough() -> None:
 def test_less_noise_is_never_less_useful(offered: bool) -> None:
     """The use grows as the error falls; without a region it is large differences at most."""
     uses = [
-        verdict_of("a", 100, share, 0.5, offered=offered).use
+        verdict_of("a", 100, share, 0.01, offered=offered).use
         for share in (3.0, 0.9, 0.4, 0.2, 0.01)
     ]
     assert uses == sorted(uses)
     assert uses[-1] == (SMALL if offered else LARGE)
     assert uses[0] == NOTHING
-    assert verdict_of("a", 28, 0.01, 0.5, offered=offered, n_sd=5.7).use == NOTHING
+    assert verdict_of("a", 28, 0.01, 0.01, offered=offered, n_sd=5.7).use == NOTHING
 
 
 def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     """Both figures are those of the factor, rounded up; a mean that is not there is said to be."""
     rows = [
-        verdict_of("normal", 30, 1.2, 5.0, offered=False),
-        verdict_of("ill", 1000, 0.1, 0.5, offered=True),
+        verdict_of("normal", 30, 1.2, 5.0 * NOISY, offered=False),
+        verdict_of("ill", 1000, 0.1, 0.5 * NOISY, offered=True),
         verdict_of("rare", 2, None, None, offered=False),
     ]
     lines = say_each("usable", found=rows, unit="image", definition="gdp", budget=0.5)
@@ -147,14 +147,14 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
     assert likely[0] == "Likely not usable: normal."
     assert likely[-1] == "For any use about 190 persons a class are needed."
     several = [
-        verdict_of(name, 9, share, 1.0, offered=True) for name, share in (("a", 1), ("b", 0.6))
+        verdict_of(name, 9, share, NOISY, offered=True) for name, share in (("a", 1), ("b", 0.6))
     ]
     assert say_each("usable", found=several, unit="image", definition="gdp", budget=0.5)[1:] == (
         "With 9 images the noise is as large as a usual difference between classes, "
         "at worst: in a.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
-    wide = [verdict_of("a", 400, 177.3, 9.0, offered=False, n_sd=2944.0)]
+    wide = [verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False, n_sd=2944.0)]
     risky = {"budget": 9.0, "protects": False, "is_safe": False}
     assert say_each("usable", found=wide, unit="image", definition="gdp", **risky)[:4] == (
         "Not safe to publish: the noise was drawn in doubles.",
@@ -162,7 +162,7 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "Not usable: a.",
         "With 400 ± 2,944 images the noise is 180 times a usual difference between classes.",
     )
-    secret = verdict_of("a", 17, 0.4, 2.0, offered=False, n_sd=5.7)
+    secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
     lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     assert lines == (
         "Not usable: a.",

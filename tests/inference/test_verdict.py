@@ -154,20 +154,26 @@ def test_words_name_the_classes_the_noise_and_what_is_needed() -> None:
         "at worst: in a.",
         "For comparisons about 36 images a class, or μ = 2, are needed.",
     )
-    wide = [verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False, n_sd=2944.0)]
+    far = verdict_of("a", 400, 177.3, 9.0 * NOISY, offered=False)
+    assert say_each("usable", found=[far], unit="image", definition="gdp", budget=9.0)[1] == (
+        "With 400 images the noise is 180 times a usual difference between classes."
+    )
+    wide = [
+        verdict_of(name, n, 177.3, 9.0 * NOISY, offered=False, n_sd=2944.0)
+        for name, n in (("a", 0), ("b", 400))
+    ]
     risky = {"budget": 9.0, "protects": False, "is_safe": False}
-    assert say_each("usable", found=wide, unit="image", definition="gdp", **risky)[:4] == (
+    assert say_each("usable", found=wide, unit="image", definition="gdp", **risky) == (
         "Not safe to publish: the noise was drawn in doubles.",
         "At this budget nobody is protected: the best attack may succeed in 99 of 100 cases.",
-        "Not usable: a.",
-        "With 400 ± 2,944 images the noise is 180 times a usual difference between classes.",
+        "Not usable: a and b.",
+        "The count of a and b, at most 400 ± 2,944, may be of no images at all.",
     )
     secret = verdict_of("a", 17, 0.4, 2.0 * NOISY, offered=False, n_sd=5.7)
     lines = say_each("usable", found=[secret], unit="image", definition="zcdp", budget=0.125)
     assert lines == (
         "Not usable: a.",
-        "With 17 ± 5.7 images the noise is 40 % of a usual difference between classes.",
-        "The count of a may be of no images at all.",
+        "The count of a, 17 ± 5.7, may be of no images at all.",
     )
     both = say_each("usable", found=[secret, rows[0]], unit="image", definition="gdp", budget=0.5)
     assert both[-1] == "For any use of normal about 190 images a class, or μ = 3.2, are needed."

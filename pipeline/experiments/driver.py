@@ -278,8 +278,8 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
         "expected_error": (release.expected_error if exact else None) or np.nan,
-        "acceptance": release.acceptance,
         "seconds": release.seconds,
+        **release.diagnostics._asdict(),
     }
 
 

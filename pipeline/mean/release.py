@@ -74,6 +74,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import NORM, PER_UNIT
+from pipeline.mechanisms import Diagnostics
 from pipeline.privacy import Budget, compose
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
@@ -236,12 +237,12 @@ class Release(NamedTuple):
     predicted_error : array, shape (size,), or None
         Root mean square error predicted from public and released values, where it can be: an
         estimate.
-    acceptance : float
-        Share of proposals the sampler accepted.
     seconds : float
         Wall time of one draw.
     moments : tuple of NoisyMoments
         What the last round of each draw of an adaptive plan released; empty for a single one.
+    diagnostics : Diagnostics
+        How the sampler made the draws.
     class_size : ReleasedCount or None
         The number of records, with noise, where labels are secret.
     """
@@ -253,9 +254,9 @@ class Release(NamedTuple):
     rhos: FloatArray
     expected_error: float | None
     predicted_error: FloatArray | None
-    acceptance: float
     seconds: float
     moments: tuple[NoisyMoments, ...] = ()
+    diagnostics: Diagnostics = Diagnostics()
     class_size: ReleasedCount | None = None
 
     @property

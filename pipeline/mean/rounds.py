@@ -213,7 +213,6 @@ def draw_rounds(
         rhos=np.concatenate([np.stack(own.rhos, axis=-1) for _, own in draws]),
         expected_error=None,
         predicted_error=np.concatenate([own.predicted for _, own in draws]),
-        acceptance=1.0,
         seconds=(time.perf_counter() - started) / size,
         moments=tuple(
             replace(moments, survey=survey, shells=shells, belief=belief)

@@ -149,8 +149,8 @@ def draw_single(
         rhos=rhos,
         expected_error=mechanism.expected_error(),
         predicted_error=np.full(size, error) if has_law else None,
-        acceptance=drawn.diagnostics.acceptance,
         seconds=(time.perf_counter() - started) / size,
+        diagnostics=drawn.diagnostics,
     )
     return release, distance
 

@@ -69,6 +69,20 @@ def test_rl_is_undefined_exactly_where_its_density_does_not_exist(tmp_path: Path
     assert set(rows["status"][wrapped]) == {"ok"}
 
 
+def test_rows_say_how_well_chains_mixed(tmp_path: Path) -> None:
+    """Rows of a chain have acceptance, R-hat and effective size; exact draws are never rejected."""
+    config = load_experiments("tg-synthetic", quick=True)[0]
+    assert config.source is not None
+    small = config.source.model_copy(update={"dimensions": (3,)})
+    pair = tuple(item for item in config.mechanisms if item.series in ("RL chain", "RL exact"))
+    rows = run(config.model_copy(update={"source": small, "mechanisms": pair}), tmp_path)
+    chain = rows["sampler"] == "chain"
+    assert 0 < chain.sum() < len(chain)
+    assert ((0.9 < rows["r_hat"]) == chain).all()
+    assert ((rows["effective_size"] > 1.0) == chain).all()
+    assert ((rows["acceptance"] < 1.0) == chain).all()
+
+
 @pytest.mark.parametrize("mechanism", ["ewl", "ewg"])
 @pytest.mark.parametrize("k", [2, 5])
 def test_normal_chart_is_the_affine_invariant_manifold(mechanism: str, k: int) -> None:
@@ -175,7 +189,7 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
         prepared = prepare_series(records, data, setting, cell.series)
         drawn = draw_cell(prepared, cell, setting, rng=rng)[0]
-        assert 0 < drawn.acceptance <= 1
+        assert 0 < drawn.diagnostics.acceptance <= 1
         if setting.manifold.curvature[1] > 0:
             reach = setting.manifold.dist(setting.domain.center, drawn.points)
             assert (reach <= setting.domain.radius * (1 + 1e-9)).all()

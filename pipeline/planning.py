@@ -598,7 +598,7 @@ class _Ends:
         )
 
     def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:
-        """Return what a mean is likely usable for: its error is taken amid the range."""
+        """Return what a mean is likely usable for: its error is the upper end of the range."""
         estimate, n = self.at(self.config.budget, units, night), units.until(night)
         spec, plan = DESCRIPTORS[self.config.descriptor], self.curve.plan
         manifold, sigma = MANIFOLDS[self.config.manifold](k=spec.k), None
@@ -607,8 +607,7 @@ class _Ends:
             sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
         share = None
         if estimate is not None:
-            usual = usual_difference(manifold, spec.k)
-            share = math.sqrt(estimate.low * estimate.high) / usual
+            share = estimate.high / usual_difference(manifold, spec.k)
         opened = self.streamed is not None and estimate is not None
         offered = sigma is not None and (opened or sigma <= NOISY)
         return verdict_of(name, n, share, sigma, offered=offered)

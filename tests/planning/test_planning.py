@@ -22,6 +22,7 @@ from pipeline.cli.releases import sizes_of
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, FlatChart
+from pipeline.inference import usual_difference
 from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
@@ -39,6 +40,7 @@ from pipeline.planning import (
     stream_curves,
 )
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
+from pipeline.report.templates import percent
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
@@ -332,6 +334,16 @@ def test_the_least_budget_suffices_and_no_smaller_one(
             curve().ends(n * needed[name]).high <= 0.1 < curve().ends(0.99 * n * needed[name]).high
         )
     assert found["needed"] == needed["well"] > needed["ill"]
+
+
+def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The noise is that of the upper end of the range, as a share of a usual difference."""
+    found = planned(ward, capsys, "--n", "well=300", "--n", "ill=300")["forecast"]
+    high = found["classes"][0]["by_budget"][2]["high"]  # at the budget of the config
+    share = high / usual_difference(MANIFOLDS["spd-log-euclidean"](k=5), 5)
+    assert f"the noise is {percent(share)} of a usual difference" in " ".join(found["verdict"])
 
 
 def test_budgets_that_jump_or_never_suffice() -> None:

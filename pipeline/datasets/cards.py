@@ -57,6 +57,10 @@ class Images(Record):
 AnyCard = TypeVar("AnyCard", bound="Card")
 
 
+RENDERING_KEYS = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
+"""Keys that say what becomes of the pixels of a file, but for the size of what comes of them."""
+
+
 class Card(Record):
     """One dataset, as its TOML card describes it: the keys that every kind has.
 
@@ -138,6 +142,16 @@ class Card(Record):
     def masked(self) -> bool:
         """Whether each image comes with a mask."""
         return getattr(self, "masks", None) is not None
+
+    @property
+    def person_from(self) -> str | None:
+        """What says whose an image is, in the card's own words; None where nothing does."""
+        return None
+
+    @property
+    def rendering(self) -> dict[str, Any]:
+        """What it says of how files become images, and whose, as JSON values; defaults left out."""
+        return self.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
     def require_classes(self, counts: Sequence[int], fault: Callable[[str], str]) -> None:
         """Raise unless each class has an image, or some class has where the card is sparse.
@@ -301,6 +315,12 @@ class LocalFilesCard(Card):
         """Whether several images may have their masks in one file."""
         return False
 
+    @property
+    def rendering(self) -> dict[str, Any]:
+        """What it says of how files become images, and of persons also whose they are."""
+        named = self.unit == "person" and self.person_from is not None
+        return super().rendering | ({"person": self.person_from} if named else {})
+
     def check_depth(self, count: int, where: str) -> None:
         """Raise unless a volume has as many slices as the card says; `where` names it."""
         fewest, most = self.slices or (count, count)
@@ -339,15 +359,6 @@ class LocalFilesCard(Card):
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self
-
-
-RENDERING_KEYS = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
-"""Keys that say what becomes of the pixels of a file, but for the size of what comes of them."""
-
-
-def rendering_settings(card: Card) -> dict[str, Any]:
-    """Return what a card says of how files become images, as JSON values; defaults left out."""
-    return card.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
 
 def pixel_rules(card: Card) -> dict[str, Any]:

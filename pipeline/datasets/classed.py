@@ -57,6 +57,11 @@ class PatternCard(LocalFilesCard):
         """Where masks are that are found by the names of images."""
         return self.masks
 
+    @property
+    def person_from(self) -> str | None:
+        """The pattern, where it names persons."""
+        return self.pattern if "{person}" in self.pattern else None
+
     @check(mode="after")
     def _pattern_fits(self) -> Self:
         listing.check_pattern(self.pattern)

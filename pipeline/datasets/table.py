@@ -221,6 +221,16 @@ class TableCard(PictureCard):
         """Whether the table names masks."""
         return "mask" in self.columns
 
+    @property
+    def person_from(self) -> str | None:
+        """The column of the person; without one the header of DICOM."""
+        return self.columns.get("person") or ("PatientID" if self.other == "DICOM" else None)
+
+    @property
+    def rendering(self) -> dict[str, Any]:
+        """What any card says, and the column of the mask."""
+        return super().rendering | ({"mask": self.columns["mask"]} if self.masked else {})
+
     @check(mode="after")
     def _columns_fit(self) -> Self:
         if missing := [name for name in ("path", "class") if name not in self.columns]:

@@ -1,9 +1,9 @@
 """What is in the folder tonight: privacy units, their classes and records; as private as they.
 
 An image is known by its pixels, wherever it is and whatever its name, a person by the digest of
-who it is. Of equal images the first counts, in the card's order of classes, and no other: which of
-them that is changes no record. The label of a person has a digest of their images too, as the
-record is made of these: nothing is drawn again with another record of somebody who entered.
+who it is. Of equal images the first counts, in the card's order of classes, and no other. The label
+of a person has a digest of their images too, and that of an image a digest of its mask, as records
+are made of these: nothing is drawn again with another record of what entered.
 
 **Files known from a night before** need not be read again: their images entered, or were left out.
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
@@ -27,7 +27,7 @@ from pipeline.datasets.source import Rows
 from pipeline.geometry import Point
 from pipeline.ledger import Ledger
 from pipeline.publish.sums import STAMP
-from pipeline.store import Form, Plan, StoredImages, digests_of_units
+from pipeline.store import DIGEST, Form, Plan, StoredImages, digests_of_units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +39,8 @@ class Arrivals:
     units : tuple of bytes
         What each is known by.
     labels : tuple of str
-        Its class, or classes; of a person with a digest of their images in each.
+        Its class, or classes; of a person with a digest of their images in each, of an image with
+        one of its mask if it has one.
     points : tuple of array
         For each class the records in it: of images (m, k, k), of persons in the chart, (m, d).
     owners : tuple of (m,) int64
@@ -120,7 +121,8 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
             parts.append(chunk.records(form))
             made_of += [row.tobytes() for row in digests_of_units(chunk)]
         if source.people is None:
-            units = records = made_of
+            units = records = [digests[:DIGEST] for digests in made_of]
+            made_of = [digests[DIGEST:] for digests in made_of]  # of masks
         else:
             units = [bytes(person) for person in source.people[rows]]
             records = list(dict.fromkeys(units))  # the images of one follow each other
@@ -130,7 +132,7 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
         for record, (unit, digest) in enumerate(zip(records, made_of, strict=True)):
             if source.people is not None or unit not in classes:
                 first.append(record)
-                own = f"{label} {name}" + f" {digest.hex()}" * (source.people is not None)
+                own = f"{label} {name}" + f" {digest.hex()}" * bool(digest)
                 classes.setdefault(unit, []).append(own)
         points.append(np.concatenate(parts or [np.empty((0, stored.k, stored.k))])[first])
         owners.append([records[record] for record in first])

@@ -37,7 +37,14 @@ from pipeline.mean import Plan, release_plan
 from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
-from pipeline.privacy import Budget, budget_from, for_group_as_written, repeat, repeat_as_written
+from pipeline.privacy import (
+    Budget,
+    budget_from,
+    for_group_as_written,
+    gaussian_sigma,
+    repeat,
+    repeat_as_written,
+)
 from pipeline.publish.redact import images_error
 from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
@@ -172,9 +179,15 @@ class ReleaseConfig(Record):
         Raises
         ------
         ConfigError
-            When both say what a person is.
+            When both say what a person is, or a stream cannot know persons again.
         """
         classes = classes_per_person(card)
+        if classes is not None and self.stream is not None and card.person_from is None:
+            raise ConfigError(
+                f"{card.name} takes each file for another person, who would enter a stream again "
+                "where the file is moved or renamed; name {person} in pattern, or the table's "
+                "column of the person"
+            )
         if classes is not None and self.images_per_person is not None:
             raise ConfigError(
                 f"images_per_person = {self.images_per_person} is for images whose persons are "
@@ -243,6 +256,11 @@ class ReleaseConfig(Record):
                 f"{self.mechanism} draws its noise once around a mean, for which the size of the "
                 f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
                 'say that labels and class sizes are public with labels = "public"'
+            )
+        if gaussian_sigma(self.cost, 1.0) > WIDEST_NOISE:
+            raise ConfigError(
+                f"budget = {self.budget:g} makes noise a million times as wide as any two images "
+                "are apart; give at least μ = 1e-6, or ρ = 5e-13"
             )
         for name in self.plan.mechanisms:
             self._check_mechanism(name)
@@ -351,6 +369,10 @@ class ReleaseConfig(Record):
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
+WIDEST_NOISE = 2e6
+"""Largest σ of noise on a move of 1. With secret labels, variances of a mean that was divided by a
+noisy count are σ² apart, times the square of a normal number: from 1e16 on doubles have no
+solution, and whether there is one would depend on the noise. It takes 50 standard deviations."""
 MOST_OPENING = 1 << 20
 """Records of an opening: as many are drawn of, to see that it can be, before a stream is paid."""
 

@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, may_be_empty, open_fetched, rendering_settings
+from pipeline.datasets import ImageSource, may_be_empty, open_fetched
 from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
@@ -431,8 +431,8 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
 
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
-    """Raise unless the card makes images of files as it did when the stream was opened."""
-    now = rendering_settings(config.card)
+    """Raise unless the card makes images of files, and tells persons, as when it was opened."""
+    now = config.card.rendering
     for key in sorted(now.keys() | then.keys()):
         if now.get(key) != then.get(key):
             settings = [
@@ -537,8 +537,8 @@ def read_past(
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
             f"{sums_folder(ledger, status.stream)}, and images of earlier nights are not there to "
-            "make them again, or persons have others now; put that folder or those images back, or "
-            "open a stream of another name, which is charged"
+            "make them again, or have other masks, or persons have others now; put that folder, or "
+            "those images and masks, back, or open a stream of another name, which is charged"
         )
     return histories, tuple(
         _made_again(history, points, np.array([entered[i] or 0 for i in owner]))

@@ -30,7 +30,6 @@ from pipeline.datasets import (
     check_class_folders,
     may_be_empty,
     open_fetched,
-    rendering_settings,
 )
 from pipeline.descriptors import (
     DESCRIPTORS,
@@ -90,7 +89,7 @@ class Public:
         if self.config.stream is not None:  # the same every night, whatever comes on it
             named |= {"run_key": None, "version": None}
             named["classes"] = [[label, name] for label, name, _ in self.classes]
-            if rendering := rendering_settings(self.config.card):
+            if rendering := self.config.card.rendering:
                 named["shown"] = rendering
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 

@@ -20,6 +20,7 @@ from pipeline.store.place import lease as lease
 from pipeline.store.place import private_stores as private_stores
 from pipeline.store.plan import Plan as Plan
 from pipeline.store.plan import make_plan as make_plan
+from pipeline.store.stored import DIGEST as DIGEST
 from pipeline.store.stored import FileFault as FileFault
 from pipeline.store.stored import Form as Form
 from pipeline.store.stored import StoredImages as StoredImages

@@ -67,7 +67,8 @@ def _write(part: Plan, place: Place, shard: int, chunk: Chunk) -> None:
 def _shards(part: Plan, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[int, Chunk]]:
     """Yield the images of each shard, as they are described."""
     described = _described(part, submit)
-    points, digests = np.empty((0, k, k)), np.empty((0, DIGEST), np.uint8)
+    width = DIGEST if part.source.masks is None else 2 * DIGEST
+    points, digests = np.empty((0, k, k)), np.empty((0, width), np.uint8)
     for shard in range(len(part.keys)):
         span, blocks = part.span(shard), [(points, digests)]
         size, last = span.stop - span.start, shard == len(part.keys) - 1
@@ -110,15 +111,17 @@ def _work(
     points = describe(images, part.descriptor, part.eta, **regions)
     if part.scale is not None:
         points = part.scale(points)
-    pixels = np.ascontiguousarray(images).data.cast("B")
-    size = len(pixels) // len(images)
-    starts = range(0, len(pixels), size)
-    digests = [hashlib.sha256(pixels[at : at + size]) for at in starts]  # in hardware mostly
-    if masks is not None:
-        for digest, mask in zip(digests, masks, strict=True):
-            digest.update(mask.tobytes())
-    rows = np.frombuffer(b"".join([digest.digest() for digest in digests]), np.uint8)
-    return points, rows.reshape(len(images), -1)[:, :DIGEST]
+    digests = [_digests(array) for array in (images, masks) if array is not None]
+    return points, np.hstack(digests)
+
+
+def _digests(arrays: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a digest of each of some images or masks, (m, 16)."""
+    pixels = np.ascontiguousarray(arrays).data.cast("B")
+    size = len(pixels) // len(arrays)
+    each = (pixels[start : start + size] for start in range(0, len(pixels), size))
+    digests = b"".join(hashlib.sha256(one).digest()[:DIGEST] for one in each)  # in hardware mostly
+    return np.frombuffer(digests, np.uint8).reshape(len(arrays), DIGEST)
 
 
 class PassReport(NamedTuple):

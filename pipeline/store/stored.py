@@ -2,8 +2,8 @@
 
 **A shard** is a Parquet file with a group of rows for each class and its digest in its name. It
 holds, for each image, the lower triangle of its descriptor in doubles, exact, its privacy
-unit, and a digest of its pixels. These are d = k(k + 1)/2 numbers, as many as coordinates in a
-chart, and good for every manifold: a logarithm is taken when it is read.
+unit, and digests of its pixels and its mask. The former are d = k(k + 1)/2 numbers, as many as
+coordinates in a chart, and good for every manifold: a logarithm is taken when it is read.
 
 **Faults.** `check` reads every file and lists those that cannot be used, and why. It names files on
 the terminal of whoever keeps the images, so a release never calls it.
@@ -42,8 +42,8 @@ class Chunk(NamedTuple):
         Their descriptors.
     units : (m,) int64
         Which privacy unit of the class each belongs to.
-    digests : (m, 16) uint8
-        Of their pixels, and of their masks if there are any.
+    digests : (m, 16) or (m, 32) uint8
+        Of their pixels, and after them of their masks if there are any.
     """
 
     points: FloatArray
@@ -73,7 +73,8 @@ def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
     lower = chunk.points[:, *np.tril_indices(k)]
     order = np.argsort(labels, kind="stable")
     schema = pa.schema(
-        [("label", pa.int32()), ("unit", pa.int64()), ("digest", pa.binary(DIGEST))]
+        [("label", pa.int32()), ("unit", pa.int64())]
+        + [("digest", pa.binary(chunk.digests.shape[1]))]
         + [(name, pa.float64()) for name in columns_of(k)]
     )
     sink = io.BytesIO()
@@ -114,7 +115,8 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
     points = np.empty((table.num_rows, k, k))
     for name, a, b in zip(columns_of(k), *np.tril_indices(k), strict=True):
         points[:, a, b] = points[:, b, a] = _column(table, name, np.float64)
-    digests = _column(table, "digest", np.uint8, DIGEST).reshape(-1, DIGEST)
+    width = table.schema.field("digest").type.byte_width
+    digests = _column(table, "digest", np.uint8, width).reshape(-1, width)
     return Chunk(points, _column(table, "unit", np.int64), digests)
 
 
@@ -201,15 +203,13 @@ class StoredImages:
         """Yield what images or persons of classes are known by, ascending, some at a time.
 
         Joined, it depends neither on the order of these, nor on that of the images of one, nor
-        on where shards are cut; of all, not on their classes. They are held, 16 bytes each.
+        on where shards are cut; of all, not on their classes. They are held, 32 bytes each.
         """
         labels = range(len(self.units)) if label is None else [label]
-        digests, at = np.empty((sum(self.units[own] for own in labels), DIGEST), np.uint8), 0
-        for chunk in itertools.chain.from_iterable(map(self.chunks, labels)):
-            units = digests_of_units(chunk)
-            digests[at : at + len(units)] = units
-            at += len(units)
-        digests.view(f"S{DIGEST}").sort(axis=0)  # in place
+        chunks = itertools.chain.from_iterable(map(self.chunks, labels))
+        units = [digests_of_units(chunk) for chunk in chunks]
+        digests = np.concatenate(units or [np.empty((0, DIGEST), np.uint8)])
+        digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place
         for start in range(0, len(digests), DIGESTS_AT_ONCE):
             yield digests[start : start + DIGESTS_AT_ONCE].tobytes()
 
@@ -225,7 +225,7 @@ class StoredImages:
 
 
 def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
-    """Return what each image or person is known by, (u, 16), in their order.
+    """Return what each image or person is known by, (u, width), in their order.
 
     A privacy unit of one image is known by that image's digest, one of several by a digest of
     theirs, ascending.
@@ -234,11 +234,11 @@ def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
     if len(starts) == len(chunk.units):
         return chunk.digests
     ascending = chunk.digests[np.lexsort((*_halves(chunk.digests), chunk.units))]
-    digests = ascending[starts]
+    digests, person = ascending[starts], b"covdp unit"
     ends = np.append(starts[1:], len(chunk.units))
     for unit in np.flatnonzero(ends - starts > 1):
         images = ascending[starts[unit] : ends[unit]].tobytes()
-        digest = hashlib.blake2b(images, digest_size=DIGEST, person=b"covdp unit").digest()
+        digest = hashlib.blake2b(images, digest_size=digests.shape[1], person=person).digest()
         digests[unit] = np.frombuffer(digest, np.uint8)
     return digests
 

@@ -41,6 +41,7 @@ from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.sums import NORM
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP, compose
+from pipeline.publish.config import WIDEST_NOISE
 from tests.mean.test_adaptive import (
     SCRIPTS,
     STEPS,
@@ -277,3 +278,19 @@ def test_what_cannot_be_secret_is_refused() -> None:
     assert math.isnan(
         private_mean(points[:0], GDP(1.0), **where, rng=rng, labels="secret", total=3)[1].error
     )
+
+
+def test_no_draw_fails_by_its_noise_at_the_least_budget_of_a_release() -> None:
+    """The widest noise that a config may ask for, and one record of one: 300 draws, seeded.
+
+    A release refuses less, as from N·μ of 1e-7 on one draw in six has no solution in doubles.
+    """
+    points = MANIFOLDS["spd-log-euclidean"](k=5).exp(np.eye(5), np.zeros((1, 15)))
+    known = domain("oct5", height=28, width=28)
+    records = admit(
+        points, domain=known, manifold=MANIFOLDS["spd-log-euclidean"](k=5), labels=Labels(1)
+    )
+    prepared = prepare(records, AdaptivePlan(), rng=None)
+    noise = FloatNoise(np.random.default_rng(0))
+    drawn, _ = draw(prepared, GDP(1.0 / WIDEST_NOISE), noise=noise, size=300)
+    assert np.isfinite(drawn.outputs).all()

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
+from PIL import Image
 from pydantic import ValidationError
 from sample_documents import (
     ACCOUNT,
@@ -31,6 +33,7 @@ from pipeline.cli import main
 from pipeline.datasets import open_dataset
 from pipeline.datasets.listing import packed
 from pipeline.datasets.source import FilesReader
+from pipeline.datasets.table import TableCard
 from pipeline.descriptors import domain
 from pipeline.errors import (
     BudgetError,
@@ -669,6 +672,60 @@ def test_a_card_that_makes_other_images_of_files_is_refused(
         ward.settle(2)
     ward.write(CARD.replace('"ward"', '"elsewhere"') + "window = [0, 250]\n")
     assert tonight(ward.night(2)) == [1, 0]
+
+
+def test_a_card_that_tells_persons_otherwise_is_refused(ward: Ward) -> None:
+    """They would all enter again: a pattern or a column that says who a person is stays."""
+    ward.write(PERSONS)
+    ward.put(well=4, ill=4)
+    ward.night(1)
+    other = PERSONS.replace("{person}-*.png", "{person}.png")  # each image another person
+    ward.write(other)
+    with pytest.raises(MismatchError, match=r"had person = .*\{person\}-\*.*found person = "):
+        ward.settle(2)
+    table = 'kind = "table"\nclasses = ["a"]\nchannels = 1\nunit = "person"\nname = "t"\n'
+    cards = [
+        TableCard.model_validate(tomllib.loads(table + f"columns = {{{pairs}}}"))
+        for pairs in (
+            'path = "f", class = "c", person = "patient"',
+            'path = "f", class = "c", person = "mrn"',
+            'path = "f", class = "c", person = "mrn", mask = "lesion"',
+            'path = "f", class = "c", person = "mrn", mask = "organ"',
+        )
+    ]
+    assert len({json.dumps(card.rendering) for card in cards}) == len(cards)
+
+
+def test_a_file_that_is_the_person_enters_no_stream(ward: Ward) -> None:
+    """Who is known by a file's place alone would enter again where the file is moved."""
+    nifti = 'kind = "nifti"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
+    nifti += 'axis = 2\nwindow = [0, 255]\nunit = "person"\n'
+    for pattern in ("", 'pattern = "{class}/*"\n'):
+        ward.write(nifti + pattern)
+        with pytest.raises(ConfigError, match=r"each file for another person.*name \{person\}"):
+            ward.settle(1)
+    ward.write(nifti + 'pattern = "{class}/{person}.nii"\n')
+    assert load_release(ward.folder / "night.toml").classes_per_person == 1
+    ward.write(nifti, stream="")
+    assert load_release(ward.folder / "night.toml").classes_per_person == 1
+
+
+def test_an_image_whose_mask_is_corrected_does_not_enter_again(ward: Ward) -> None:
+    """An image is known by its pixels; lost sums are not made again with another mask."""
+    ward.write(CARD + 'masks = "masks/{class}/*.png"\n')
+    images = ward.put(well=5, ill=5)
+    masks = [ward.folder / "ward/masks" / path.parent.name / path.name for path in images]
+    for mask in masks:
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), 255).save(mask)
+    assert tonight(ward.night(1)) == [5, 5]
+    corrected = Image.new("L", (8, 8), 255)
+    corrected.putpixel((3, 3), 0)
+    corrected.save(masks[0])
+    assert tonight(ward.night(2)) == [0, 0]
+    shutil.rmtree(sums_folder(ward.ledger, ward.stream))
+    with pytest.raises(LedgerError, match="have other masks"):
+        ward.settle(3)
 
 
 def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,6 +175,8 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ('"auto"', '"adaptive"', "unknown mechanism 'adaptive'"),
         ('"auto"', '"extrinsic-gaussian"', "need not be covariances"),
         ("budget = 0.5", "budget = -0.5", "greater than 0"),
+        ("budget = 0.5", "budget = 1e-7", "a million times as wide"),
+        ("budget = 0.5", 'budget = 1e-14\ndefinition = "zcdp"', "a million times as wide"),
         ("budget = 0.5", "budget = 0.5\nshares = [0.2, 0.1, 0.6]", "sum to 1"),
         ('"auto"', '"ewg"\nshares = [0.2, 0.1, 0.7]', "auto"),
         ("budget = 0.5", 'budget = 0.5\ndefinition = "pure"', "gdp"),
@@ -351,7 +353,7 @@ def test_a_release_does_not_fail_for_some_images(mechanism: str) -> None:
     ("change", "words"),
     [
         (("channels = 1", "channels = 3"), "3 channel"),
-        (("budget = 0.5", "budget = 1e-300"), "usual size"),
+        (("budget = 0.5", "budget = 1e-300"), "a million times as wide"),
         (('"auto"', '"auto"\neta = 1e-12'), "eta"),
         (('"auto"', '"auto"\ndescriptor = "grid11"'), "colour"),
     ],

@@ -92,6 +92,11 @@ class DicomCard(PatternCard):
         """Where segmentation objects are."""
         return None if self.beside else self.masks
 
+    @property
+    def person_from(self) -> str | None:
+        """The pattern, where it names persons; else the header."""
+        return super().person_from or "PatientID"
+
     @check(mode="after")
     def _dicom_keys_fit(self) -> Self:
         masks = self.objects

@@ -149,7 +149,7 @@ class Card(Record):
         return None
 
     @property
-    def rendering(self) -> dict[str, Any]:
+    def rendering_settings(self) -> dict[str, Any]:
         """What it says of how files become images, and whose, as JSON values; defaults left out."""
         return self.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
@@ -316,10 +316,10 @@ class LocalFilesCard(Card):
         return False
 
     @property
-    def rendering(self) -> dict[str, Any]:
+    def rendering_settings(self) -> dict[str, Any]:
         """What it says of how files become images, and of persons also whose they are."""
         named = self.unit == "person" and self.person_from is not None
-        return super().rendering | ({"person": self.person_from} if named else {})
+        return super().rendering_settings | ({"person": self.person_from} if named else {})
 
     def check_depth(self, count: int, where: str) -> None:
         """Raise unless a volume has as many slices as the card says; `where` names it."""

@@ -227,9 +227,9 @@ class TableCard(PictureCard):
         return self.columns.get("person") or ("PatientID" if self.other == "DICOM" else None)
 
     @property
-    def rendering(self) -> dict[str, Any]:
+    def rendering_settings(self) -> dict[str, Any]:
         """What any card says, and the column of the mask."""
-        return super().rendering | ({"mask": self.columns["mask"]} if self.masked else {})
+        return super().rendering_settings | ({"mask": self.columns["mask"]} if self.masked else {})
 
     @check(mode="after")
     def _columns_fit(self) -> Self:

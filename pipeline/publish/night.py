@@ -432,7 +432,7 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
 
 def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
     """Raise unless the card makes images of files, and tells persons, as when it was opened."""
-    now = config.card.rendering
+    now = config.card.rendering_settings
     for key in sorted(now.keys() | then.keys()):
         if now.get(key) != then.get(key):
             settings = [

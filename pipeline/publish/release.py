@@ -89,7 +89,7 @@ class Public:
         if self.config.stream is not None:  # the same every night, whatever comes on it
             named |= {"run_key": None, "version": None}
             named["classes"] = [[label, name] for label, name, _ in self.classes]
-            if rendering := self.config.card.rendering:
+            if rendering := self.config.card.rendering_settings:
                 named["shown"] = rendering
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 

@@ -693,7 +693,7 @@ def test_a_card_that_tells_persons_otherwise_is_refused(ward: Ward) -> None:
             'path = "f", class = "c", person = "mrn", mask = "organ"',
         )
     ]
-    assert len({json.dumps(card.rendering) for card in cards}) == len(cards)
+    assert len({json.dumps(card.rendering_settings) for card in cards}) == len(cards)
 
 
 def test_a_file_that_is_the_person_enters_no_stream(ward: Ward) -> None:

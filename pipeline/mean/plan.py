@@ -119,9 +119,9 @@ class Shares:
         Unless all are positive, sum to 1 within 1e-9, and each round has both.
     """
 
-    survey: float = 0.12
-    shells: tuple[float, ...] = (0.02, 0.02, 0.02)
-    means: tuple[float, ...] = (0.02, 0.25, 0.55)
+    survey: float
+    shells: tuple[float, ...]
+    means: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if len(self.shells) != len(self.means) or not self.means:

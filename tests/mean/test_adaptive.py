@@ -51,7 +51,7 @@ from pipeline.mean.sums import (
     clipped_mean,
     sizes,
 )
-from pipeline.mean.tuning import SHARES_WITHOUT_LINE
+from pipeline.mean.tuning import SHARES_WITH_LINE, SHARES_WITHOUT_LINE
 from pipeline.mechanisms import LATTICE, FloatNoise, Noised
 from pipeline.privacy import (
     GDP,
@@ -536,7 +536,7 @@ def ratio_squared(budget: Budget) -> Fraction:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("n", [1, 3, 1000, 10**7])
-@pytest.mark.parametrize("shares", [Shares(), Shares(0.03, (0.03, 0.04), (0.15, 0.75))])
+@pytest.mark.parametrize("shares", [SHARES_WITH_LINE, Shares(0.03, (0.03, 0.04), (0.15, 0.75))])
 def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Shares) -> None:
     """The shares compose to ≤ the budget, and each σ is at least what its share asks for."""
     costs = step_costs(budget, n, shares, dim=15)
@@ -564,12 +564,12 @@ def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Share
 def test_budgets_out_of_all_proportion_are_refused(mu: float) -> None:
     """A σ whose square leaves the range of doubles ends in one line, not in infinite noise."""
     with pytest.raises(PrivacyError, match="usual size"):
-        step_costs(GDP(mu), 10, Shares(), dim=15)
+        step_costs(GDP(mu), 10, SHARES_WITH_LINE, dim=15)
 
 
 def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
     """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
-    costs = step_costs(ApproxDP(1.0, 1e-6), 10, Shares(), dim=15)
+    costs = step_costs(ApproxDP(1.0, 1e-6), 10, SHARES_WITH_LINE, dim=15)
     total = math.fsum((cost.sensitivity / cost.sigma) ** 2 for cost in costs)
     assert math.sqrt(total) * gaussian_sigma(ApproxDP(1.0, 1e-6), 1.0) == pytest.approx(1.0, 1e-9)
 

@@ -26,7 +26,6 @@ from pipeline.mean import (
     Labels,
     Prepared,
     Release,
-    Shares,
     SinglePlan,
     admit,
     draw,
@@ -39,6 +38,7 @@ from pipeline.mean import (
 )
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.sums import NORM
+from pipeline.mean.tuning import SHARES_WITH_LINE
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP, compose
 from pipeline.publish.config import WIDEST_NOISE
@@ -189,7 +189,7 @@ def test_means_of_unlike_sizes_are_drawn_together() -> None:
 def test_sums_of_all_classes_cost_the_budget_once() -> None:
     """Δ is 1 and its margin, whatever n; the steps compose to the budget."""
     for n, total in itertools.product((0, 1, 5000), (1, 10**4)):
-        steps = step_costs(GDP(0.7), n, Shares(), dim=15, labels=Labels(total))
+        steps = step_costs(GDP(0.7), n, SHARES_WITH_LINE, dim=15, labels=Labels(total))
         assert {step.sensitivity for step in steps} == {steps[0].sensitivity}
         assert 1.0 < steps[0].sensitivity < 1.0 + 1e-9
         assert compose(step.budget for step in steps).mu == pytest.approx(0.7, rel=1e-9)  # type: ignore[union-attr]

@@ -295,6 +295,18 @@ class CertaintyPart(BaseModel):
     population: Triangle | None = Field(description="null where no second moment was released")
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
 
+    @property
+    def bias(self) -> FloatArray:
+        """What of `sample` is for clipping, a covariance, (d, d)."""
+        return pooled_clipping(
+            [part.observed for part in self.parts], [part.share for part in self.parts]
+        )
+
+    @property
+    def noise(self) -> FloatArray:
+        """What of `sample` is not, (d, d)."""
+        return np.asarray(self.sample - self.bias)
+
 
 class WindowPart(BaseModel):
     """The mean of the records of the last nights; `variances` of its noise, along the axes."""
@@ -570,10 +582,9 @@ def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Itera
         for fault in _misfits_observed(epoch.observed, epoch.observed.n, d)
     ]
     yield from faults
-    if certainty.parts and not faults and len(certainty.sample) == d:
-        moments, shares = zip(*((p.observed, p.share) for p in certainty.parts), strict=True)
-        if np.linalg.eigvalsh(certainty.sample - pooled_clipping(moments, shares))[0] <= 0.0:
-            yield "certainty.sample is no more than what clipping may do, and holds no noise"
+    sound = certainty.parts and not faults and len(certainty.sample) == d
+    if sound and np.linalg.eigvalsh(certainty.noise)[0] <= 0.0:
+        yield "certainty.sample is no more than what clipping may do, and holds no noise"
     for part in row.windows:
         yield from _misfits_window(part, d)
 

@@ -27,7 +27,6 @@ from pipeline.inference.confidence import check_opening as check_opening
 from pipeline.inference.confidence import least_opening as least_opening
 from pipeline.inference.confidence import mean_certainty as mean_certainty
 from pipeline.inference.confidence import region as region
-from pipeline.inference.confidence import stream_error as stream_error
 from pipeline.inference.geodesics import principal_geodesics as principal_geodesics
 from pipeline.inference.harmonise import Harmonisation as Harmonisation
 from pipeline.inference.harmonise import harmonise as harmonise

@@ -78,7 +78,7 @@ rare images, which the noise may mask, are among them: an allowance, wider than 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
@@ -377,15 +377,8 @@ class StreamError(NamedTuple):
     units: FloatArray | None
 
 
-def stream_error(
-    stream: StreamMechanism,
-    past: EpochHistory,
-    bias: Callable[[Sequence[NoisyMoments], Sequence[float]], FloatArray],
-) -> StreamError | None:
-    """Return the error of the mean of all records so far; None before the opening.
-
-    `bias` is what clipping may do to a mean of parts with some shares, as a covariance.
-    """
+def _stream_error(stream: StreamMechanism, past: EpochHistory) -> StreamError | None:
+    """Return the error of the mean of all records so far; None before the opening."""
     pooled = mean_parts(stream, past)
     if pooled is None:
         return None
@@ -398,7 +391,7 @@ def stream_error(
         weights = [epoch.n for epoch in wide]
         single = np.average([covariance(epoch) for epoch in wide], axis=0, weights=weights)
     shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
-    sample = bias(moments, shares)
+    sample = pooled_clipping(moments, shares)
     for gain, epoch in zip(gains, moments, strict=True):
         rest = gain - epoch.n / n * np.eye(len(gain))
         sample = sample + gain @ epoch.noise @ gain.T + rest @ single @ rest.T / epoch.n
@@ -412,7 +405,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     where the last opening alone would have one.
     """
     past = split_epochs(stream, nights)
-    error = stream_error(stream, past, pooled_clipping)
+    error = _stream_error(stream, past)
     if error is None:
         return None
     opened = [part.night for part in past.openings]

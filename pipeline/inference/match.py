@@ -61,7 +61,7 @@ from pipeline.inference.released import (
 )
 from pipeline.inference.tests import bonferroni, brightness_direction
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import noise_edge, noisy_covariance, pooled_clipping
+from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
 from pipeline.mean.sums import FACTOR, PER_UNIT, Clipping, clipped_halves, joined
 from pipeline.schema import StreamEntry
 
@@ -265,10 +265,9 @@ def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
     moments = entry.noisy_moments
     if isinstance(entry, StreamEntry) and _is_window(entry):
         assert entry.certainty is not None
-        (part,), back = entry.certainty.parts, np.linalg.inv(moments.axes)
-        noise = entry.certainty.sample - pooled_clipping([part.observed], [part.share])
+        back = np.linalg.inv(moments.axes)
         vector = _vectors(moments, entry.space.log(moments.base, entry.place))
-        return entry.n, vector, back.T @ noise @ back
+        return entry.n, vector, back.T @ entry.certainty.noise @ back
     vector, relative = moments.vector, (moments.n_sd / moments.n) ** 2
     error = moments.sigma**2 * np.eye(len(vector)) + relative * np.outer(vector, vector)
     return moments.n, vector, error

@@ -18,7 +18,6 @@ from pipeline.mean.noisy_moments import (
     noise_edge,
     noisy_covariance,
     pooled_bounds,
-    pooled_clipping,
 )
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
@@ -212,9 +211,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     assert certainty is not None
     population = certainty.population
     parts = [(part.share, part.observed) for part in certainty.parts]
-    shares, moments = zip(*parts, strict=True)
-    bias, first = pooled_clipping(moments, shares), moments[0]
-    noise = certainty.sample - bias
+    noise, first = certainty.noise, parts[0][1]
     along = sum(share * part.bias_line for share, part in parts) / first.length
     off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
     return ClassCoordinates(
@@ -223,7 +220,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
         mean=place,
         unshrunk=place,
         noise=noise,
-        bias=bias,
+        bias=certainty.bias,
         predicted=noise + first.as_covariance(along, off),
         single=None if population is None else night.n * (population - certainty.sample),
         wide=not certainty.offered,

@@ -3,10 +3,8 @@
 Everything here is post-processing of committed bytes: no image, store or account is read.
 
 The mean of all privacy units so far, night by night, and of the last nights, from a stream's
-documents.
-
-What each night's document leaves to its predecessors, the covariance of the error, is computed from
-all of them.
+documents. A night's document states the error of both. Whether the last nights differ from those
+before them, and what clipping may do to them, is computed from all documents.
 """
 
 import hashlib
@@ -23,20 +21,10 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import LedgerError, OutputError
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.inference import WindowTest, is_usable, stream_error, window_test
-from pipeline.mean import NoisyMoments
+from pipeline.inference import WindowTest, is_usable, window_test
 from pipeline.mean.axes import Frame
-from pipeline.publish.document import ClassHistory, read_committed, read_estimate, read_histories
-from pipeline.publish.readings import (
-    CLIPPED,
-    Mean,
-    Reading,
-    axes_of,
-    mean_of,
-    of_bias,
-    read_terms,
-    stated_bias,
-)
+from pipeline.publish.document import ClassHistory, read_committed, read_histories
+from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
 from pipeline.schema import (
     SAME_MEANS,
     ClassEntry,
@@ -47,7 +35,7 @@ from pipeline.schema import (
     WindowPart,
 )
 from pipeline.stream import WINDOWS, StreamMechanism
-from pipeline.stream.history import EpochHistory, _cumulative_mean, split_epochs
+from pipeline.stream.history import EpochHistory, split_epochs
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
@@ -257,23 +245,21 @@ def _class_run(
 ) -> ClassRun:
     """Return what a document says of a class, and of its last nights."""
     usable, windows = is_usable(row), tuple[tuple[WindowPart, Mean], ...]()
-    if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
-        usable = usable or row.joined is not None
-        windows = window_means(document, row, mean.bias, mean.mean.point) if usable else ()
+    if usable and isinstance(row, NightClassPart) and isinstance(document, NightDocument):
+        windows = window_means(document, row, mean.bias, mean.mean.point)
     readings = tuple((part, read(estimate, widest=NARROWER)) for part, estimate in windows)
     terms = read(mean.mean if usable else NONE)
-    name, n_sd = row.class_name, row.n_sd
-    return ClassRun(name, mean.n, n_sd, usable, mean.mean, terms, readings, mean.changes)
+    sizes = row.class_name, row.n, row.n_sd
+    return ClassRun(*sizes, usable, mean.mean, terms, readings, mean.changes)
 
 
 class NightMean(NamedTuple):
-    """The mean of all records of a class up to a night, their number, and what clipping may do.
+    """The mean of all records of a class up to a night, and what clipping may do to its windows.
 
-    `bias` is a covariance, (d, d), and part of that of the mean. `changes` are of the last night
-    alone: its windows against the nights before them.
+    `bias` is a covariance, (d, d). `changes` are of the last night alone: its windows against the
+    nights before them.
     """
 
-    n: int
     mean: Mean
     bias: FloatArray
     changes: tuple[WindowTest, ...] = ()
@@ -294,8 +280,7 @@ def night_means(
     nights : iterable of int
         Which of them are wanted.
     axes : Frame
-        Of an error of which only the size is known: where the documents cannot be read back, as of
-        a version that drew other noise, and of releases.
+        Of an error of which only the size is known.
     manifold : Manifold
     """
     with suppress(OutputError):
@@ -310,7 +295,7 @@ def night_means(
         }
     return {
         night: tuple(
-            NightMean(row.n, mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
+            NightMean(mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
             for row in documents[night - 1].classes
         )
         for night in nights
@@ -332,28 +317,12 @@ def window_means(
 
 
 def class_mean(history: ClassHistory, night: int, row: NightClassPart) -> NightMean:
-    """Return the mean of a class up to a night, that of the streams before it included.
-
-    `row` is what the night's document says of it.
-    """
+    """Return the mean of a class up to a night; `row` is what the night's document says of it."""
     stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
     last = WINDOWS if night == len(history.nights) else ()
     changes = tuple(window_test(stream, history.nights, past, nights) for nights in last)
-    bias, joined = _bias(stream, past), row.joined
-    estimate = read_estimate(joined, stream) if joined else _cumulative_mean(stream, past)
-    if estimate is None:
-        return NightMean(row.n, NONE, bias, changes)
-    mean = Mean(estimate.offset, estimate.covariance + bias)
-    if not joined and (error := stream_error(stream, past, stated_biases)) is not None:
-        hidden = any(moments.clipped > CLIPPED for moments in error.moments)
-        mean = Mean(estimate.offset, None if hidden else error.sample)
-    return NightMean(estimate.n, mean, bias, changes)
-
-
-def stated_biases(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
-    """Return what clipping is predicted to do to a mean of parts, each by itself."""
-    both = [share**2 * stated_bias(part) for part, share in zip(parts, shares, strict=True)]
-    return np.asarray(np.sum(both, axis=0))
+    mean = mean_of(row, stream.frame, stream.manifold)
+    return NightMean(mean, _bias(stream, past), changes)
 
 
 def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:

@@ -134,8 +134,9 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     """Return the mean of a class that a release's document states, as far as its error is known.
 
     Of an adaptive mean the document states the noise of its last round, exactly, and the bias that
-    clipping is predicted to have: see `_stated`. Of one draw, and of a night, it states how large
-    the error is predicted to be, all directions together: see `_predicted`.
+    clipping is predicted to have: see `_stated`. Of a night it states both of the mean of all so
+    far, before anything was shrunk. Of one draw it states how large the error is predicted to be,
+    all directions together: see `_predicted`.
 
     Parameters
     ----------
@@ -148,16 +149,25 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
     point = point_at(manifold, row.coordinates)
-    if isinstance(row, NightClassPart) or row.observed is None:
+    if isinstance(row, NightClassPart):
+        if row.certainty is None:
+            return Mean(point, _predicted(row, axes))
+        parts = [(part.share, part.observed) for part in row.certainty.parts]
+        return Mean(point, _stated(row.certainty.noise, parts))
+    if row.observed is None:
         return Mean(point, _predicted(row, axes))
-    return Mean(point, _stated(row.observed), row.noisy_moments.base)
+    stated = _stated(row.observed.noise, [(1.0, row.observed)])
+    return Mean(point, stated, row.noisy_moments.base)
 
 
-def _stated(moments: NoisyMoments) -> FloatArray | None:
-    """Return the covariance of noise and bias; None where too many records are clipped."""
-    if moments.clipped > CLIPPED:
+def _stated(noise: FloatArray, parts: Sequence[tuple[float, NoisyMoments]]) -> FloatArray | None:
+    """Return the covariance of noise and of the bias of each part, by its share in the mean.
+
+    None where too many records of one are clipped.
+    """
+    if any(moments.clipped > CLIPPED for _, moments in parts):
         return None
-    return np.asarray(moments.noise + stated_bias(moments))
+    return np.asarray(noise + sum(share**2 * stated_bias(moments) for share, moments in parts))
 
 
 def stated_bias(moments: NoisyMoments) -> FloatArray:

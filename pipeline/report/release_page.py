@@ -13,7 +13,14 @@ import numpy as np
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
-from pipeline.inference import NOTHING, is_usable, size_in_words, verdicts
+from pipeline.inference import (
+    NOTHING,
+    is_usable,
+    size_in_words,
+    usual_difference,
+    verdict_of,
+    verdicts,
+)
 from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import read_stream
@@ -45,6 +52,7 @@ from pipeline.schema import (
     NightDocument,
     SettingsPart,
     as_json,
+    manifold_named,
 )
 
 
@@ -312,8 +320,14 @@ def waiting(document: Document) -> list[str]:
 
 
 def joined(document: NightDocument) -> Figure | None:
-    """Return the mean of this stream and of those that it follows."""
-    points = [(row.class_name, row.joined.point) for row in document.classes if row.joined]
+    """Return the mean of this stream and of those that it follows, where it is usable."""
+    points = []
+    for name, mean in ((row.class_name, row.joined) for row in document.classes if row.joined):
+        manifold = manifold_named(document.settings.manifold, len(mean.coordinates))
+        usual = usual_difference(manifold, len(mean.point))
+        share = math.sqrt(mean.covariance.trace()) / usual
+        if verdict_of(name, mean.n, share, None, offered=False).use != NOTHING:
+            points.append((name, mean.point))
     return _squares(points, document.settings)
 
 

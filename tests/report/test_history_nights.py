@@ -1,17 +1,20 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_documents import documents_of, night_class_of
+from sample_documents import document_of, documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 
+from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
 from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import stream_error
+from pipeline.inference import covariance, mean_certainty
+from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import pool
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, read_histories, read_terms
@@ -21,12 +24,13 @@ from pipeline.publish.history import (
     Series,
     class_mean,
     night_means,
+    read_alone,
     read_history,
-    stated_biases,
     window_means,
 )
-from pipeline.publish.readings import CLIPPED, Mean, axes_of
+from pipeline.publish.readings import CLIPPED, Mean, axes_of, stated_bias
 from pipeline.report import build_history, build_release_report
+from pipeline.report.release_page import joined
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -34,11 +38,12 @@ from pipeline.stream import (
     covariance_of,
     cumulative_mean,
     empty_state,
-    join_streams,
+    later_openings,
     release_night,
     split_epochs,
     window_mean,
 )
+from pipeline.stream.history import mean_parts, part_moments
 from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
@@ -87,16 +92,40 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
             if expected is not None:
                 assert one.n == expected.n == 3 * number
                 np.testing.assert_array_equal(one.mean.point, expected.offset)
-                error = stream_error(
-                    found.stream, split_epochs(found.stream, found.nights[:number]), stated_biases
-                )
-                assert error is not None
-                if any(part.clipped > CLIPPED for part in error.moments):
+                parts, error = error_of_parts(found.stream, found.nights[:number])
+                if any(part.clipped > CLIPPED for part in parts):
                     assert one.mean.covariance is None
                 else:
-                    np.testing.assert_array_equal(one.mean.covariance, error.sample)
+                    np.testing.assert_allclose(one.mean.covariance, error, rtol=1e-9, atol=1e-12)
                 assert (np.linalg.eigvalsh(seen.bias).min() > 0.0) == (number > OPENING)
                 assert len(seen.changes) == (4 if number == len(DAYS) else 0)
+
+
+def error_of_parts(
+    stream: StreamMechanism, nights: Sequence[Night]
+) -> tuple[Sequence[NoisyMoments], FloatArray]:
+    """Return the parts of a mean of all so far, and its error with what clipping does to each."""
+    past = split_epochs(stream, nights)
+    pooled, moments = mean_parts(stream, past), part_moments(stream, past)
+    assert pooled is not None
+    wide = [part for part in moments if part.moment is not None]
+    single = np.average([covariance(p) for p in wide], axis=0, weights=[p.n for p in wide])
+    error, n = np.zeros_like(single), sum(part.n for part in moments)
+    for gain, part in zip(pool(*pooled).gains, moments, strict=True):
+        rest = gain - part.n / n * np.eye(len(gain))
+        error += gain @ part.noise @ gain.T + rest @ single @ rest.T / part.n
+        error += (np.trace(gain) / len(gain)) ** 2 * stated_bias(part)
+    return moments, error
+
+
+def test_a_night_and_the_history_state_the_same_bands(results: list[bytes], series: Series) -> None:
+    """The page of the last night reads its document alone, and says what the history says of it."""
+    last = series.runs[-1]
+    assert any(one.low is not None for row in last.classes for one in row.readings)
+    alone = read_alone(documents_of(results)[-1]).runs[-1]
+    for one, other in zip(alone.classes, last.classes, strict=True):
+        assert (one.n, one.usable) == (other.n, other.usable)
+        assert [read[1:] for read in one.readings] == [read[1:] for read in other.readings]
 
 
 def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
@@ -120,19 +149,19 @@ def test_windows_have_their_exact_noise(results: list[bytes]) -> None:
 
 
 def test_documents_that_cannot_be_read_back_have_the_error_they_state(
-    results: list[bytes],
+    results: list[bytes], series: Series
 ) -> None:
-    """Where a version drew other noise, the size of the error is spread over the directions."""
+    """Where a version drew other noise, the bands are those of its documents all the same."""
     documents = documents_of(results)
     settings = documents[0].settings
     manifold = read_histories(documents)[0].stream.manifold
     axes = axes_of(settings, manifold)
     documents[4].coefficient_norm *= 2
     found = night_means(documents, [8], axes, manifold)[8]
-    for one, row in zip(found, documents[-1].classes, strict=True):
-        assert one.mean.covariance is not None
-        size = np.trace(one.mean.covariance)
-        assert size == pytest.approx(1.25 * row.predicted_error**2)
+    assert not any(one.changes for one in found)
+    for one, row in zip(found, series.runs[-1].classes, strict=True):
+        assert row.mean is not None
+        np.testing.assert_array_equal(one.mean.covariance, row.mean.covariance)
 
 
 def test_of_many_nights_some_are_read(
@@ -218,18 +247,28 @@ def test_before_the_opening_nothing_is_read(results: list[bytes], tmp_path: Path
     assert "no mean yet: the 6 so far are held back until there are 8" in words(page)
 
 
-def test_a_stream_that_follows_shows_both_together(results: list[bytes]) -> None:
-    """Where a document states the mean joined with that of streams before it, it is that one."""
-    documents = documents_of(results)
-    (known, _), row = read_histories(documents), documents[-1].classes[0]
-    alone = cumulative_mean(known.stream, known.nights)
-    assert alone is not None
-    both = join_streams(known.stream, alone, replace(alone, n=100))
-    found = class_mean(known, 8, row.model_copy(update={"joined": estimate_part(both)}))
-    assert found.n == 124
-    assert found.mean.point is not None
-    np.testing.assert_allclose(found.mean.point, both.offset, rtol=1e-9)
-    np.testing.assert_allclose(found.mean.covariance, both.covariance + found.bias, rtol=1e-12)
+def test_a_stream_that_follows_is_read_by_itself(results: list[bytes]) -> None:
+    """Before it opens it has no mean and no term, whatever the streams before it have.
+
+    Their mean is a square of the night's page where it is usable: of a first look there is none.
+    """
+    document, known = document_of(results[0]), read_histories(documents_of(results))[0]
+    plan = StreamPlan(GDP(0.5), 40, 10.0, again=later_openings(10.0))
+    first = StreamMechanism(plan, known.stream.domain, known.stream.manifold)
+    images, noise = next(iter(open_dataset("tiles").chunks(label=0))), np.random.default_rng(1)
+    night, _ = release_night(
+        first, [], empty_state(15), describe(images[:20]), noise=FloatNoise(noise)
+    )
+    for stream, nights, shown in ((first, (night,), False), (known.stream, known.nights, True)):
+        before = cumulative_mean(stream, nights)
+        assert before is not None
+        for row in document.classes:
+            row.joined = estimate_part(before)
+        assert (joined(document) is not None) == shown
+        (run,) = read_alone(document).runs
+        for row, one in zip(document.classes, run.classes, strict=True):
+            assert (one.n, one.usable) == (row.n, False)
+            assert all(reading.value is None for reading in one.readings)
 
 
 def test_the_stream_means_one_charge_for_ever(
@@ -277,11 +316,12 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
                 stream, nights, sums, records[units], noise=FloatNoise(rng)
             )
             nights.append(released)
-        found = class_mean(
-            ClassHistory(0, "tissue", stream, tuple(nights)),
-            len(nights),
-            night_class_of({"n": count}),
+        mean, certainty = cumulative_mean(stream, nights), mean_certainty(stream, nights)
+        assert mean is not None
+        row = night_class_of({"n": count}).model_copy(
+            update={"coordinates": mean.offset, "certainty": certainty}
         )
+        found = class_mean(ClassHistory(0, "tissue", stream, tuple(nights)), len(nights), row)
         without = space.exp(space.origin, places[order.ravel()].mean(axis=0))
         for place, one in enumerate(read_terms(terms, found.mean, space)):
             assert one.low is not None

@@ -16,7 +16,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
@@ -290,6 +290,14 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
     return tuple(openings)
 
 
+def in_mean(plan: StreamPlan, units: ClassArrivals, night: int) -> int:
+    """Return of how many records the mean of a night is: not of those that are held back again."""
+    openings = [opened for opened in opening_nights(plan, units) if opened <= night]
+    if openings and plan.next_opening(units.until(openings[-1])) is not None:
+        night = openings[-1]
+    return units.until(night)
+
+
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
     """Return the nights that are shown of so many."""
     chosen = {*SHOWN_NIGHTS, last, *(night for night in more if night)}
@@ -320,8 +328,7 @@ class StreamCurves:
         n = units.until(night)
         opening = units.until(opened) - (units.until(before[-1]) if before else 0)
         first = self.opening.ends(opening * plan.opening_mu(self.opening.domain.dimension))
-        holds = plan.next_opening(units.until(opened)) is not None
-        if n == units.until(opened) or holds:
+        if in_mean(plan, units, night) == units.until(opened):
             return first
         squares = np.cumsum(coefficients(plan.horizon) ** 2)
         norm = math.sqrt(squares[-1] * squares[night - opened - 1])
@@ -599,7 +606,8 @@ class _Ends:
 
     def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:
         """Return what a mean is likely usable for: its error is the upper end of the range."""
-        estimate, n = self.at(self.config.budget, units, night), units.until(night)
+        estimate, nights = self.at(self.config.budget, units, night), self.config.nights
+        n = units.until(night) if nights is None else in_mean(nights, units, night)
         spec, plan = DESCRIPTORS[self.config.descriptor], self.curve.plan
         manifold, sigma = MANIFOLDS[self.config.manifold](k=spec.k), None
         if isinstance(plan, AdaptivePlan):
@@ -608,9 +616,11 @@ class _Ends:
         share = None
         if estimate is not None:
             share = estimate.high / usual_difference(manifold, spec.k)
-        opened = self.streamed is not None and estimate is not None
+        opened = nights is not None and estimate is not None and nights.next_opening(n) is None
         offered = sigma is not None and (opened or sigma <= NOISY)
-        return verdict_of(name, n, share, sigma, offered=offered)
+        found = verdict_of(name, n, share, sigma, offered=offered, plan=nights)
+        arrived = units.until(night)
+        return replace(found, n=arrived, factor=found.needed / arrived)
 
     def needed(self, error: float | None, units: ClassArrivals, night: int) -> float | None:
         if error is None:

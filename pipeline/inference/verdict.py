@@ -30,7 +30,7 @@ a quarter.
 μ·σ are public constants of a release. A region is available where σ ≤ `NOISY`, and a secret
 count is well above its noise; `ROOM` times as many records, or as large a μ, suffice in 19 of 20
 releases for `LARGE` at least. Where a region is available already, the error falls as 1/(n·μ) or
-faster.
+faster. After a first look a stream holds its records back: as many are needed as an opening has.
 """
 
 from collections.abc import Sequence
@@ -41,6 +41,7 @@ import numpy as np
 from pipeline.geometry import Manifold
 from pipeline.inference.released import COUNT_SDS, NOISY, is_offered
 from pipeline.schema import ClassEntry, NightClassPart
+from pipeline.stream import StreamPlan
 
 USUAL_GAIN = 1.25
 """Gain of gray levels that moves a descriptor as much as usual classes differ."""
@@ -108,6 +109,7 @@ def verdict_of(
     *,
     offered: bool,
     n_sd: float = 0.0,
+    plan: StreamPlan | None = None,
 ) -> Verdict:
     """Return what a mean is usable for.
 
@@ -121,6 +123,8 @@ def verdict_of(
         Noise of the vectors of the last round; None of a mean of one draw.
     offered : bool
         Whether a region is.
+    plan : StreamPlan, optional
+        Of a stream.
     """
     nothing = Verdict(name, n, n_sd, NOTHING, share, 1.0)
     if share is None or nothing.uncounted:  # no budget makes a mean of no images
@@ -132,12 +136,14 @@ def verdict_of(
         factor = share / SHARES[use + 1]
         if sigma is not None and not offered:
             factor = ROOM * sigma / NOISY
+    if plan is not None and factor > 1.0:
+        factor = plan.enough(n * factor, n) / n
     return Verdict(name, n, n_sd, use, share, max(factor, 1.0))
 
 
-def verdicts(rows: Sequence[ClassEntry]) -> list[Verdict]:
-    """Return what the mean of each class of a release or a night is usable for."""
-    return [_verdict(row) for row in rows]
+def verdicts(rows: Sequence[ClassEntry], plan: StreamPlan | None = None) -> list[Verdict]:
+    """Return what the mean of each class of a release, or of a night by a plan, is usable for."""
+    return [_verdict(row, plan) for row in rows]
 
 
 def is_usable(row: ClassEntry) -> bool:
@@ -145,7 +151,7 @@ def is_usable(row: ClassEntry) -> bool:
     return _verdict(row).use != NOTHING
 
 
-def _verdict(row: ClassEntry) -> Verdict:
+def _verdict(row: ClassEntry, plan: StreamPlan | None = None) -> Verdict:
     share = sigma = None
     offered = False
     if row.point is not None and row.predicted_error is not None:
@@ -156,7 +162,9 @@ def _verdict(row: ClassEntry) -> Verdict:
             sigma = min(part.observed.sigma for part in row.certainty.parts)
     elif row.observed is not None:
         offered, sigma = is_offered(row.observed), row.observed.sigma
-    return verdict_of(row.class_name, row.n, share, sigma, offered=offered, n_sd=row.n_sd)
+    return verdict_of(
+        row.class_name, row.n, share, sigma, offered=offered, n_sd=row.n_sd, plan=plan
+    )
 
 
 def size_in_words(n: float, deviation: float) -> str:

@@ -127,7 +127,9 @@ def frame_of_documents(
 
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
-    settings, judgements = document.settings, verdicts(document.classes)
+    settings = document.settings
+    plan = read_stream(settings).plan if settings.stream else None
+    judgements = verdicts(document.classes, plan)
     safe, protecting = settings.is_safe, protects(settings.promise, settings.is_safe)
     lines = say_each(
         "usable",
@@ -135,7 +137,7 @@ def verdict(document: Document) -> Finding:
         unit=settings.unit,
         definition=None if settings.stream else settings.definition,  # it has one budget for ever
         budget=settings.budget,
-        first_mean=read_stream(settings).plan.first_mean if settings.stream else None,
+        first_mean=plan and plan.first_mean,
         protects=protecting,
         is_safe=safe,
     )

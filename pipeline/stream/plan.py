@@ -169,6 +169,16 @@ class StreamPlan:
             return None
         return next((later for later in self.again if later > released * self.mu), None)
 
+    def enough(self, units: float, released: float) -> float:
+        """Return how many records there are when the mean is of `units` or more of them.
+
+        `released` are those that it is of now. While later ones are held back it is of no more
+        until an opening.
+        """
+        if self.next_opening(released) is None:
+            return units
+        return next((later / self.mu for later in self.again if later >= units * self.mu), units)
+
     def opens(self, units: float, released: float | None = None) -> bool:
         """Whether so many records, those `released` included, are enough for the next opening."""
         wanted = self.next_opening(released)

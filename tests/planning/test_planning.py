@@ -22,7 +22,7 @@ from pipeline.cli.releases import sizes_of
 from pipeline.descriptors import domain
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.inference import usual_difference
+from pipeline.inference import two_digits, usual_difference
 from pipeline.ledger import init_ledger
 from pipeline.mean import AdaptivePlan, draw, release_plan
 from pipeline.mean.rounds import default_shares
@@ -41,7 +41,14 @@ from pipeline.planning import (
 )
 from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from pipeline.report.templates import percent
-from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
+from pipeline.stream import (
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    later_openings,
+    release_night,
+)
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
 
@@ -346,6 +353,24 @@ def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
     assert f"the noise is {percent(share)} of a usual difference" in " ".join(found["verdict"])
 
 
+def test_after_a_first_look_the_next_opening_is_needed(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At n·μ of 70 a stream opens, and of 300 again: at 600 images, or now with that much more μ.
+
+    What came since the first look is not in its mean, which has no region.
+    """
+    (ward / "stream.toml").write_text(CONFIG + STREAM + "opening = 40\n")
+    asked = "stream", "--n", "well=140", "--per-night", "110", "--nights"
+    for night, arrived in ((1, 140), (5, 580)):
+        said = planned(ward, capsys, *asked, str(night))["forecast"]["verdict"]
+        mu = two_digits(0.5 * 600 / arrived)
+        assert said[0] == "Likely not usable: well."
+        assert said[1].startswith(f"With {arrived} images the noise is ")
+        assert said[2] == f"For any use about 600 images a class, or μ = {mu}, are needed."
+    assert "comparisons" in planned(ward, capsys, *asked, "6")["forecast"]["verdict"][0]
+
+
 def test_budgets_that_jump_or_never_suffice() -> None:
     """Where nothing is released below a budget the jump is found; where none suffices, None."""
     opened = least_budget(lambda x: 0.1 / x if x >= 0.7 else math.inf, 0.5, 10.0)
@@ -364,6 +389,13 @@ def test_the_opening_is_the_first_night_with_enough() -> None:
     assert opening_nights(plan, ClassArrivals(7, 7)) == (86,)
     assert opening_nights(plan, ClassArrivals(5, 5)) == ()
     assert marks(40, None, 33) == (1, 2, 5, 10, 30, 33, 40)
+
+
+def test_records_that_are_held_back_are_enough_at_an_opening() -> None:
+    """After a first look the mean is of more at 300 alone; an opening of 80 or more holds none."""
+    plan = StreamPlan(GDP(0.5), 100, 70.0, again=later_openings(70.0))
+    assert [plan.enough(units, 158) for units in (200, 600, 601)] == [600, 600, 601]
+    assert plan.enough(200, 160) == 200
 
 
 def test_tables_say_what_a_range_is(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,8 @@ from pipeline.publish.history import (
 )
 from pipeline.publish.readings import CLIPPED, Mean, axes_of, stated_bias
 from pipeline.report import build_history, build_release_report
-from pipeline.report.release_page import joined
+from pipeline.report.release_page import joined, verdict
+from pipeline.schema import NightDocument
 from pipeline.stream import (
     Night,
     StreamMechanism,
@@ -269,6 +270,19 @@ def test_a_stream_that_follows_is_read_by_itself(results: list[bytes]) -> None:
         for row, one in zip(document.classes, run.classes, strict=True):
             assert (one.n, one.usable) == (row.n, False)
             assert all(reading.value is None for reading in one.readings)
+
+
+def test_after_a_first_look_the_next_opening_is_what_is_needed(tmp_path: Path) -> None:
+    """The number stated on the night of the first look is that at which the mean changes first."""
+    days = [f"2026-03-{day:02d}" for day in range(1, 21)]
+    found = documents_of(draw_nights(tmp_path, days, np.random.default_rng(1), mu=5.0))
+    first, *later = found[OPENING - 1 :]
+    assert isinstance(first, NightDocument)
+    assert "about 60 images a class are needed" in verdict(first).text
+    for row, *others in zip(*(document.classes for document in (first, *later)), strict=True):
+        same = [np.array_equal(other.coordinates, row.coordinates) for other in others]
+        assert same == [True] * (len(others) - 1) + [False]
+        assert (row.n, others[-1].n) == (9, 60)
 
 
 def test_the_stream_means_one_charge_for_ever(

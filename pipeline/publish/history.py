@@ -307,8 +307,8 @@ def window_means(
 ) -> tuple[tuple[WindowPart, Mean], ...]:
     """Return the windows that a night states of a class, each with its mean.
 
-    Their noise is known exactly; `bias` is what clipping may do besides, `near` the mean of all,
-    which has less of it.
+    `bias` is what clipping may do besides their noise, `near` the mean of all, which has less
+    noise.
     """
     return tuple(
         (part, Mean(part.coordinates, part.noise(document.axes) + bias, near=near))

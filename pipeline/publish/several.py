@@ -246,8 +246,7 @@ def open_document(path: Path, window: int | None) -> CommittedDocument:
 def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClassPart:
     """Return a class with the mean of its last nights in the place of that of all nights.
 
-    The covariance of its noise is known exactly. Its parts are the epochs that its nights
-    are of, each counted by how many of them it has.
+    Its parts are the epochs that its nights are of, each counted by how many of them it has.
     """
     part = next((part for part in row.windows if part.nights == nights), None)
     certainty, mean = row.certainty, ("coordinates", "certainty", "point")

@@ -77,11 +77,12 @@ def test_one_population_is_seldom_told_apart_and_two_are(records: list[np.ndarra
 
 
 def test_what_cannot_be_tested_says_why(records: list[np.ndarray]) -> None:
-    """Before the opening, where clipping was another, and where nobody came."""
+    """Before the opening and after it, where clipping was another, and where nobody came."""
     batches = [records[0][:100], records[0][100:200], records[0][200:230], records[0][:0]]
     nights = run(batches, np.random.default_rng(0))
     first = split_epochs(STREAM, nights).segments[0].epoch.first
-    assert differing(nights[: first - 1], 1).reason == "no night since its first mean"
+    assert differing(nights[: first - 2], 1).reason == "its records wait for the next opening"
+    assert differing(nights[: first - 1], 1).reason == "no night since it opened"
     assert f"since night {first}" in differing(nights, len(nights)).reason
     assert differing(nights, 1).reason == "nobody came in these nights, or before"
 

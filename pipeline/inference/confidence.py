@@ -103,7 +103,7 @@ from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
-from pipeline.stream.history import EpochHistory, mean_parts, part_moments, split_epochs
+from pipeline.stream.history import mean_parts, part_moments, split_epochs
 from pipeline.stream.plan import AGAIN, OPENING, OPENING_SHARES
 
 SHAPES_TRIED = 24
@@ -356,73 +356,43 @@ def check_level(level: float) -> None:
         raise ConfigError(f"a level must be between 0 and 1, found {level:g}; 0.95 is usual")
 
 
-class StreamError(NamedTuple):
-    """Of the mean of all records so far.
+def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
+    """Return what a region reads of the mean of all records so far; None before the opening.
 
-    Attributes
-    ----------
-    moments : tuple of NoisyMoments
-        What each part says of its own records, the opening first.
-    shares : tuple of float
-        How much each counts in it.
-    sample : array, shape (d, d)
-        Covariance of the error, against the mean of these very records.
-    units : array, shape (d, d), or None
-        What comes to it against that of the population; None without any second moment.
+    Covariances are in coordinates of the manifold, the same at every base. A region is available
+    where the last opening alone would have one.
     """
-
-    moments: tuple[NoisyMoments, ...]
-    shares: tuple[float, ...]
-    sample: FloatArray
-    units: FloatArray | None
-
-
-def _stream_error(stream: StreamMechanism, past: EpochHistory) -> StreamError | None:
-    """Return the error of the mean of all records so far; None before the opening."""
+    past = split_epochs(stream, nights)
     pooled = mean_parts(stream, past)
     if pooled is None:
         return None
-    parts, spread = pooled
-    moments = part_moments(stream, past)
+    (parts, spread), moments = pooled, part_moments(stream, past)
     wide = [epoch for epoch in moments if epoch.moment is not None]
     gains, n = pool(parts, spread).gains, sum(part.n for part in parts)
     single = np.zeros_like(spread)
     if wide:
         weights = [epoch.n for epoch in wide]
         single = np.average([covariance(epoch) for epoch in wide], axis=0, weights=weights)
-    shares = tuple(float(np.trace(gain)) / len(gain) for gain in gains)
+    shares = [float(np.trace(gain)) / len(gain) for gain in gains]
     sample = pooled_clipping(moments, shares)
     for gain, epoch in zip(gains, moments, strict=True):
         rest = gain - epoch.n / n * np.eye(len(gain))
         sample = sample + gain @ epoch.noise @ gain.T + rest @ single @ rest.T / epoch.n
-    return StreamError(moments, shares, sample, single / n if wide else None)
-
-
-def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> CertaintyPart | None:
-    """Return what a region reads; None before the opening.
-
-    Covariances are in coordinates of the manifold, the same at every base. A region is available
-    where the last opening alone would have one.
-    """
-    past = split_epochs(stream, nights)
-    error = _stream_error(stream, past)
-    if error is None:
-        return None
     opened = [part.night for part in past.openings]
     firsts = [*opened, *(segment.epoch.first for segment in past.segments if segment.n)]
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
-        offered=is_offered(error.moments[len(opened) - 1]),
-        clipping=math.hypot(*pooled_bounds(error.moments, error.shares)),
-        sample=error.sample,
-        population=None if error.units is None else error.sample + error.units,
+        offered=is_offered(moments[len(opened) - 1]),
+        clipping=math.hypot(*pooled_bounds(moments, shares)),
+        sample=sample,
+        population=sample + single / n if wide else None,
         parts=[
             MomentsPart.model_construct(
                 first=first,
                 share=share,
                 observed=replace(observed, survey=None, shells=None, belief=None),
             )
-            for first, share, observed in zip(firsts, error.shares, error.moments, strict=True)
+            for first, share, observed in zip(firsts, shares, moments, strict=True)
         ],
     )
 

@@ -149,12 +149,10 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
     point = point_at(manifold, row.coordinates)
-    if isinstance(row, NightClassPart):
-        if row.certainty is None:
-            return Mean(point, _predicted(row, axes))
+    if isinstance(row, NightClassPart) and row.certainty is not None:
         parts = [(part.share, part.observed) for part in row.certainty.parts]
         return Mean(point, _stated(row.certainty.noise, parts))
-    if row.observed is None:
+    if isinstance(row, NightClassPart) or row.observed is None:
         return Mean(point, _predicted(row, axes))
     stated = _stated(row.observed.noise, [(1.0, row.observed)])
     return Mean(point, stated, row.noisy_moments.base)

@@ -159,12 +159,21 @@ def _check_mask(file: Path, image: Volume) -> None:
         raise ImageError(
             f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
         )
-    apart = np.abs(np.subtract(mask.affine, image.affine)).max()
-    if not apart <= VOXEL_TOLERANCE * np.abs(np.reshape(image.affine, (3, 4))[:, :3]).max():
+    affine = np.reshape(image.affine, (3, 4))
+    with np.errstate(invalid="ignore"):
+        moved = (np.reshape(mask.affine, (3, 4)) - affine) @ corners_of(image.shape)
+    apart, sides = np.linalg.norm(moved, axis=0).max(), np.linalg.norm(affine[:, :3], axis=0)
+    if not apart <= VOXEL_TOLERANCE * sides.min():
         raise ImageError(
-            f"{file}: a mask must be where its image is, found another affine (sform, qform), "
-            f"{apart:.4g} off; draw it on the image, or leave the image out with exclude"
+            f"{file}: a mask must be where its image is, found another affine (sform, qform), a "
+            f"corner {apart:.4g} mm off; draw it on the image, or leave the image out with exclude"
         )
+
+
+def corners_of(shape: Sequence[int]) -> NDArray[np.int64]:
+    """Return the corners of an image of d sides, in voxels, each with a 1 below: (d + 1, 2^d)."""
+    last = np.subtract(shape, 1)
+    return np.array([[*(last * bits), 1] for bits in np.ndindex(*[2] * len(last))]).T
 
 
 def read_affines(file: Path) -> list[NDArray[np.float64]]:

@@ -1,18 +1,20 @@
 """NIfTI: slices and volumes of the values that a file means, or one clear error."""
 
 import gzip
+import math
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.descriptors import describe
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, ImageError
 from pipeline.experiments import MAIN, Run, load_experiments
 from pipeline.experiments.images import _samples
 from pipeline.store import check
@@ -419,6 +421,39 @@ def test_a_bad_mask_is_one_line(tmp_path: Path, mask: bytes, reason: str, how: s
     assert "\n" not in str(caught.value)
     faults = check(source, tmp_path / "ward")
     assert [fault.file for fault in faults] == ["cat/0.nii.gz", "dog/0.nii.gz"]
+
+
+TURNED = (
+    (math.cos(0.1745), -math.sin(0.1745), 0, 0),
+    (math.sin(0.1745), math.cos(0.1745), 0, 0),
+    (0, 0, 5, 0),
+)
+PLACES: dict[str, tuple[ArrayLike, str]] = {
+    "same": (np.diag([1, 1, 5, 1])[:3], ""),
+    "rounded": (np.diag([1.005, 1, 5.005, 1])[:3], ""),
+    "wider": (np.diag([1.2, 1.2, 5, 1])[:3], "a corner 1.562 mm off"),
+    "turned": (TURNED, "a corner 1.361 mm off"),
+    "one side wider": (np.diag([1.03, 1, 5, 1])[:3], "a corner 0.18 mm off"),
+    "infinite": (np.diag([np.inf, 1, 5, 1])[:3], "a corner nan mm off"),
+}
+
+
+@pytest.mark.parametrize(("affine", "off"), PLACES.values(), ids=PLACES)
+def test_a_mask_is_where_its_image_is_at_all_corners(
+    tmp_path: Path, affine: ArrayLike, off: str
+) -> None:
+    """No corner is off by 0.05 of the shortest side of a voxel, however long the others are."""
+
+    def placed(values: NDArray[Any], affine: ArrayLike) -> bytes:
+        content = bytearray(nifti(values))
+        struct.pack_into("<hh", content, 252, 0, 1)
+        struct.pack_into("<12f", content, 280, *np.ravel(affine))
+        return bytes(content)
+
+    masked(tmp_path, placed(REGION, affine), "0.nii.gz", placed(U1, np.diag([1, 1, 5, 1])[:3]))
+    source = ward(tmp_path, "volumes = true\n" + MASKS)
+    with pytest.raises(ImageError, match=off) if off else nullcontext():
+        regions(source)
 
 
 def test_masked_slices_need_masks(tmp_path: Path) -> None:

@@ -58,7 +58,14 @@ from pipeline.datasets.listing import (
     packed,
     read_exclusions,
 )
-from pipeline.datasets.nifti import VOXEL_TOLERANCE, Volume, read_affines, read_planes, read_volume
+from pipeline.datasets.nifti import (
+    VOXEL_TOLERANCE,
+    Volume,
+    corners_of,
+    read_affines,
+    read_planes,
+    read_volume,
+)
 from pipeline.datasets.pictures import made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
@@ -584,8 +591,7 @@ def _pose(file: Path) -> _Pose:
         inverse = np.full((4, 4), np.nan)
     if not np.isfinite(inverse).all():
         raise ImageError(f"{file}: its affine (sform, qform) has no inverse; save it anew")
-    last = np.subtract(volume.shape, 1)
-    corners = np.array([[*(last * bits), 1] for bits in np.ndindex(2, 2, 2)]).T
+    corners = corners_of(volume.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         apart = max(np.abs((inverse @ affine @ corners - corners)[:3]).max() for affine in affines)
     if not apart <= VOXEL_TOLERANCE:
@@ -613,7 +619,6 @@ def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     across, down = np.reshape(image.direction, (2, 3))
     steps = np.array([down * image.spacing[0], across * image.spacing[1], image.position])
     last = np.subtract(sides, 1)
-    corners = np.array([[*(last * bits), 1] for bits in np.ndindex(2, 2)]).T
     with np.errstate(over="ignore", invalid="ignore"):
         affine = pose.inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
     axes = np.abs(affine[:, :2]).argmax(axis=0)
@@ -629,7 +634,7 @@ def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     number = int(np.clip(np.rint(affine[along, 2]), -1, volume.shape[along]))
     wanted = np.zeros((3, 3))
     wanted[axes, [0, 1]], wanted[axes, 2], wanted[along, 2] = signs, last * (signs <= 0), number
-    apart = np.abs((affine - wanted) @ corners).max(axis=1)
+    apart = np.abs((affine - wanted) @ corners_of(sides)).max(axis=1)
     if not (apart[axes].max() <= VOXEL_TOLERANCE and apart[along] <= SLICE_TOLERANCE):
         return (
             f": a mask must be where its image is, found its voxels {apart[axes].max():.2f} pixels "

@@ -209,8 +209,8 @@ EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 DEEP = {"I;16", "I;16L", "I;16B", "I", "F"}
 """Pillow's modes of gray with more than 8 bits: they need a window."""
 
-_PHOTOMETRIC, _BITS, _SAMPLES = 262, 258, 339
-"""Tags of TIFF."""
+_PHOTOMETRIC, _BITS, _SAMPLES, _ORIENTATION = 262, 258, 339, 274
+"""Tags of TIFF, and of Exif in any format."""
 
 
 class PictureCard(LocalFilesCard):
@@ -292,6 +292,8 @@ def _check_one(image: "Image.Image", file: Path) -> None:
         raise ImageError(
             f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
         )
+    if image.format != "PNG" or "exif" in image.info:  # PNG may say it last
+        _check_upright(image, file)
     if image.mode in DEEP:
         return
     bits, signed = _stored(image)
@@ -302,6 +304,18 @@ def _check_one(image: "Image.Image", file: Path) -> None:
         )
     if signed:
         raise ImageError(f"{file}: values of 8 bits must not have a sign; save it with 16 bits")
+
+
+def _check_upright(image: "Image.Image", file: Path) -> None:
+    """Raise where a file says that it is to be turned: some of its readers would, and some not."""
+    from PIL import Image
+
+    turned = Image.Image.getexif(image).get(_ORIENTATION)  # PNG's own would decode it
+    if turned not in (None, 0, 1):
+        raise ImageError(
+            f"{file}: images must be upright, found one that is to be turned (Orientation "
+            f"{turned}); turn its pixels and save it anew, and its mask if that was drawn on them"
+        )
 
 
 def _stored(image: Any) -> tuple[int, bool]:
@@ -384,6 +398,7 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
         with image:
             _check_one(image, file)
             yield image
+            _check_upright(image, file)
 
 
 def open_pictures(

@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, listing, load_card, open_dataset
-from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.cards import FORMATS, MASKS
 from pipeline.datasets.listing import fill, find_files, packed
 from pipeline.errors import DatasetError
 
@@ -309,6 +309,50 @@ def test_opening_opens_no_image_where_the_card_has_a_size(
     assert (source.shape, len(opened)) == ((6, 5), 1)
     with pytest.raises(DatasetError, match=r"cat/0.png is not a readable image"):
         list(source.chunks())
+
+
+def turned(path: Path, orientation: int, late: bool = False) -> None:
+    """Say in an image file how it is to be turned; `late`, at the end of a PNG."""
+    exif = Image.Exif()
+    exif[274] = orientation
+    with Image.open(path) as image:
+        image.load()
+    image.save(path, exif=exif)
+    if late:
+        content = path.read_bytes()
+        start = content.index(b"eXIf") - 4
+        chunk = content[start : start + int.from_bytes(content[start : start + 4]) + 12]
+        path.write_bytes(content.replace(chunk, b"")[:-12] + chunk + content[-12:])
+
+
+@pytest.mark.parametrize("more", ["", "size = 4\n"])
+@pytest.mark.parametrize("place", ["cat/0", "masks/cat/0"])
+@pytest.mark.parametrize("kind", ["PNG", "late PNG", "JPEG", "WEBP", "TIFF"])
+def test_what_is_to_be_turned_is_refused(tmp_path: Path, kind: Any, place: str, more: str) -> None:
+    """In each format, images and masks: a viewer would turn them, and of readers some do."""
+    late, kind = kind.startswith("late"), kind.removeprefix("late ")
+    end = FORMATS[kind][0]
+    pair(tmp_path, end, picture(0))
+    card = f'{CARD}formats = ["{kind}"]\n{more}'
+    if "masks" in place:
+        end = end if kind in MASKS else ".png"
+        card += f'masks = "masks/{{class}}/*{end}"\n'
+        for name in ("cat", "dog"):
+            save(tmp_path / f"ward/masks/{name}/0{end}", np.ones((6, 5), np.uint8))
+    file = tmp_path / f"ward/{place}{end}"
+    turned(file, 1)
+
+    def read() -> int:
+        source = ward(tmp_path, card)
+        masks = source.masks(source.select().rows, 9) if source.masks else ()
+        return sum(map(len, source.chunks())) + sum(map(len, masks))
+
+    assert read() == (4 if "masks" in place else 2)
+    turned(file, 6, late)
+    reason = r"0\.\w+: images must be upright.*Orientation 6"
+    with pytest.raises(DatasetError, match=reason) as caught:
+        read()
+    assert "\n" not in str(caught.value)
 
 
 def deep(kind: type = np.uint16) -> NDArray[Any]:

@@ -451,19 +451,27 @@ class Draft:
     sampled: bool
 
 
-def _count_classes(sketch: Sketch) -> tuple[DraftedClass, ...]:
-    """Return what each class has; of persons what files say themselves where nothing else does."""
+def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
+    """Return what each class has, and how many persons have images in several.
+
+    Each counts in the first of them, with its images there, as `ImageSource.select` has it. Of
+    persons what files say themselves where nothing else does.
+    """
     persons = sketch.persons
     if persons is None:
         persons = {name: look.person for name, look in sketch.looks.items() if look.person}
-    people = defaultdict[str, set[str]](set)
+    classes_of = defaultdict[str, set[str]](set)
     labels = {name: label for name, label in sketch.labels.items() if name not in sketch.faults}
-    for name in persons.keys() & labels.keys():
-        people[labels[name]].add(persons[name])
-    return tuple(
-        DraftedClass(name, n, len(people[name]) if people else None)
+    for name in persons.keys() & labels.keys() if sketch.keys["unit"] else ():
+        classes_of[persons[name]].add(labels[name])
+    people, others = Counter(map(min, classes_of.values())), Counter[str]()
+    for name, label in labels.items() if classes_of else ():
+        others[label] += label != min(classes_of.get(persons.get(name, ""), {label}))
+    counts = tuple(
+        DraftedClass(name, n - others[name], people[name] if people else None)
         for name, n in sorted(Counter(labels.values()).items())
     )
+    return counts, sum(len(classes) > 1 for classes in classes_of.values())
 
 
 def _add_size(sketch: Sketch) -> list[str]:
@@ -505,6 +513,13 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     doubts += _named_by_patients(
         sorted({*sketch.labels.values()} & {look.person for look in looks})
     )
+    sampled = sketch.persons is None and len(looks) + len(faults) < len(sketch.labels)
+    counts, shared = _count_classes(sketch)
+    if shared:
+        doubts.append(
+            f"{'at least ' * sampled}{shared:,} person(s) have images in several classes, and count "
+            "in the first of `classes`; `classes_per_person = 2` counts them in two"
+        )
     named = printable(path.name, lines=False)
     written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
     written += [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
@@ -512,8 +527,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         "\n".join([*written, *lines, *sketch.lines]) + "\n",
         tuple(doubts),
         str(keys["unit"] or "image"),
-        _count_classes(sketch),
-        sampled=sketch.persons is None and len(looks) + len(faults) < len(sketch.labels),
+        counts,
+        sampled,
     )
 
 

@@ -593,9 +593,12 @@ class ImageSource:
             return
         for wanted in range(len(self.classes)) if label is None else (label,):
             if counts[wanted] == 0:
+                none, way = "image", ""
+                if self.people is not None:
+                    none, way = "person of its own", "give a larger classes_per_person, "
                 raise MismatchError(
-                    f"{where}: class {wanted} '{self.classes[wanted]}' has no image; choose other "
-                    "splits or take the class out of the card"
+                    f"{where}: class {wanted} '{self.classes[wanted]}' has no {none}; {way}choose "
+                    "other splits or take the class out of the card"
                 )
 
 

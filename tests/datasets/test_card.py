@@ -103,7 +103,7 @@ def test_persons_are_guessed_from_plain_names_alone(
     """Names of two parts, of which the first repeats, may be persons; that is told as a guess."""
     for label in ("a", "b"):
         for name in names:
-            save(tmp_path / f"ward/{label}/{name}.png")
+            save(tmp_path / f"ward/{label}/{label}{name}.png")
     keys, draft, source = drafted(tmp_path / "ward")
     assert keys["pattern"] == pattern
     guessed = "{person}" in pattern
@@ -165,7 +165,8 @@ def listed(folder: Path) -> None:
     rows = ["File,Label,Patient ID,note,Set"]
     for number in range(6):
         save(folder / f"images/{number}.png")
-        rows.append(f"images/{number}.png,{'ab'[number % 2]},P{number // 2 % 2},,train")
+        label = "ab"[number % 2]
+        rows.append(f"images/{number}.png,{label},{label}{number // 2 % 2},,train")
     (folder / "list.csv").write_text("\n".join(rows))
 
 
@@ -174,7 +175,7 @@ def listed(folder: Path) -> None:
     [
         (volumes, "nifti", "", (6, 5), (1, 1)),
         (scans, "dicom", "window = [-160, 240]\n", (128, 128), (1, 0)),
-        (listed, "table", "", (6, 5), (2, 0)),
+        (listed, "table", "", (6, 5), (2, 2)),
     ],
 )
 def test_other_kinds(
@@ -204,6 +205,21 @@ def test_dicom_files_say_whose_they_are(tmp_path: Path) -> None:
     keys, _, source = drafted(tmp_path / "ward", "window = [-160, 240]\n")
     assert (keys["pattern"], keys["unit"]) == ("{class}/**/*", "person")
     assert (source.counts(), source.units()) == ((4, 4), (1, 1))
+
+
+def test_a_person_counts_in_the_first_class(tmp_path: Path) -> None:
+    """The draft counts images and persons as the card that it is, and says who is in several."""
+    for label, persons in {"a": (1, 2, 3), "b": (2, 3), "c": (3, 4, 5)}.items():
+        for person, number in itertools.product(persons, "12"):
+            save(tmp_path / f"ward/{label}/p{person}-{number}.png")
+    _, draft, source = drafted(tmp_path / "ward")
+    assert [count.persons for count in draft.counts] == [3, 0, 2] == list(source.units())
+    assert [count.images for count in draft.counts] == [6, 0, 4] == list(source.counts())
+    assert "2 person(s) have images in several classes, and count in the first" in draft.open[-1]
+    with pytest.raises(DatasetError, match="class 1 'b' has no person of its own; give a larger"):
+        source.labels()
+    _, _, source = drafted(tmp_path / "ward", "classes_per_person = 2\n")
+    assert source.units() == (3, 2, 2)
 
 
 def test_a_table_is_named_itself(tmp_path: Path) -> None:

@@ -355,15 +355,17 @@ def _blocks(
 
 
 def _splits(members: Members, path: Path) -> list[str]:
-    """Return the splits that the file has; images and labels come together."""
+    """Return the splits that the file has, none beside them; images and labels come together."""
     arrays = set(members.names)
     splits = [s for s in SPLITS if {f"{s}_images", f"{s}_labels"} & arrays]
-    missing = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")} - arrays
-    if missing:
+    wanted = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")}
+    missing = wanted - arrays
+    if missing or any(name.endswith(("_images", "_labels")) for name in arrays - wanted):
+        fault = f"no array {', '.join(sorted(missing))}" if missing else "arrays of no split"
         names = [name if name.isprintable() else repr(name) for name in sorted(arrays)]
         more = f" and {len(names) - 9} more" if len(names) > 9 else ""
         raise DatasetError(
-            f"{path} has no array {', '.join(sorted(missing))}; it holds "
+            f"{path} has {fault}; it holds "
             f"{', '.join(names[:9]) or 'nothing'}{more}: name them SPLIT_images and SPLIT_labels, "
             f"with SPLIT one of {', '.join(SPLITS)}"
         )

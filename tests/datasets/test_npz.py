@@ -109,6 +109,8 @@ def change(name: str, value: object) -> Any:
     ("spoil", "reason"),
     [
         (change("val_labels", None), "has no array val_labels; it holds"),
+        (change("valid_images", np.zeros(3)), "has arrays of no split; it holds .* valid_images:"),
+        (change("Test_labels", np.zeros(3)), "has arrays of no split; it holds Test_labels, test"),
         (lambda _: {"x": np.zeros(3)}, "has no array train_images, train_labels; it holds x"),
         (change("train_images", np.full((41, 6, 5), np.nan)), "must be uint8 .* found float64"),
         (change("train_images", np.zeros((41, 6, 5), np.uint16)), "must be uint8 .* uint16"),

@@ -332,7 +332,8 @@ def open_regular(path: Path) -> BinaryIO:
         return files.open_regular(path, links=False)
     except files.IrregularFileError as error:
         raise ImageError(
-            f"{path} is not a file but {error.strerror}; take it out of the data root"
+            f"{path} is not a file but {error.strerror}; bring the file itself, or take it out of "
+            "the data root"
         ) from error
 
 
@@ -410,12 +411,14 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
 
 
 def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
-    """Raise unless each of the paths that a list names is in the folder: none is a slip."""
+    """Raise unless each of the paths that a list names is there, and named as its files are."""
     for path in sorted(paths):
-        if Path(path).is_absolute() or not os.path.lexists(folder / path):
+        plain = path.strip("./") and os.path.relpath(folder / path, folder) == path
+        if not plain or not os.path.lexists(folder / path):
+            what = "is not in" if plain else "is no plain path from"
             raise ImageError(
-                f"{folder / listed} leaves out {path!r}, which is not in {folder}; correct that "
-                "path, or take it out"
+                f"{folder / listed} leaves out {path!r}, which {what} {folder}; correct that path, "
+                "or take it out"
             )
 
 
@@ -624,9 +627,12 @@ def _listed(folder: str) -> tuple[Iterable[str], frozenset[str]]:
 
 
 def _followed(path: str, root: str, through: str | None = None) -> str:
-    """Return where a path, or a folder `through` which it goes, is without links, in the root."""
+    """Return where a path, or a folder `through` which it goes, is without links, in the root.
+
+    A link to no file is where it is itself: there a list of exclusions can name it.
+    """
     real = os.path.realpath(through or path)  # Path.resolve raises on a loop
     if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
         how = "is a link that leads" if os.path.islink(path) else "leads"  # noqa: PTH114
         raise ImageError(f"{path} {how} out of the data root; put the image there itself")
-    return real
+    return real if through or os.path.exists(real) else path  # noqa: PTH110

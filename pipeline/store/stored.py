@@ -287,9 +287,16 @@ class FileFault(NamedTuple):
 def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
     """Return the faults that were found when files were listed, in the order of their paths."""
     return sorted(
-        FileFault(relative_name(x.file, folder), _plain(str(x.error), x.file), x.listed)
+        _file_fault(relative_name(x.file, folder), _plain(str(x.error), x.file), x.listed)
         for x in faults
     )
+
+
+def _file_fault(file: str, reason: str, listed: bool = True) -> FileFault:
+    """Return a fault; a list of exclusions, one path in each row, names no file of several."""
+    if listed and ("\n" in file or file.endswith("\r")):
+        return FileFault(file, f"{reason}; rename it, its name has a line break", False)
+    return FileFault(file, reason, listed)
 
 
 def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[FileFault]:
@@ -316,7 +323,7 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
                 for name in files_of(row) if reason is not None else ():
                     faults.setdefault(relative_name(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
-    return [FileFault(*item) for item in sorted(faults.items())]
+    return [_file_fault(*item) for item in sorted(faults.items())]
 
 
 def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:

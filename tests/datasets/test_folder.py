@@ -278,6 +278,10 @@ def test_a_path_that_names_nobody_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ward/out.txt").write_text("dog/nobody.png\n")
     with pytest.raises(DatasetError, match=r"leaves out 'dog/nobody.png', which is not in"):
         ward(tmp_path, PERSONS + 'exclude = "out.txt"\n')
+    for row in ("dog/../dog/zoy-20240231-1.png", ".", "..", "../ward/cat", str(tmp_path)):
+        (tmp_path / "ward/out.txt").write_text(f"{row}\n")
+        with pytest.raises(DatasetError, match=rf"leaves out '{row}', which is no plain path"):
+            ward(tmp_path, PERSONS + 'exclude = "out.txt"\n')
     with pytest.raises(DatasetError, match=r"cannot read .*absent.txt.*exclude in the card"):
         ward(tmp_path, PERSONS + 'exclude = "absent.txt"\n')
 

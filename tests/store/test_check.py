@@ -85,6 +85,28 @@ def test_a_folder_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFi
     assert sum(map(len, source.chunks())) == 8
 
 
+def test_a_list_names_what_a_card_can_leave_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link to no file is named itself; a name of two lines is to be changed, as a row is one."""
+    for name in ("well/0", "well/1", "ill/0", "ill/1"):
+        save(tmp_path / f"ward/{name}.png")
+    (tmp_path / "ward/well/1.png").rename(tmp_path / "1.png")
+    (tmp_path / "ward/well/1.png").symlink_to("../../1.png")
+    (tmp_path / "1.png").write_bytes(b"damaged")
+    (tmp_path / "ward/ill/gone.png").symlink_to("nowhere.png")
+    (tmp_path / "ward/ill/absent.png").symlink_to("../../absent.png")
+    bad = tmp_path / "ward/ill/a\nb.png"
+    bad.write_bytes(b"damaged")
+    found = checked(tmp_path, FOLDER, capsys)
+    assert set(found) == {"../1.png", "ill/gone.png", "ill/absent.png", "ill/a\nb.png"}
+    assert "rename it, its name has a line break" in found["ill/a\nb.png"]
+    bad.unlink()
+    (tmp_path / "ward.toml").write_text(FOLDER + 'exclude = "excluded.txt"\n')
+    source = open_dataset(tmp_path / "ward.toml", tmp_path)
+    assert sum(map(len, source.chunks())) == 3
+
+
 def test_where_nothing_can_be_used_all_is_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

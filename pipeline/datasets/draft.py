@@ -22,6 +22,7 @@ from pipeline.datasets.listing import (
     above_classes,
     fill,
     find_files,
+    follower,
     open_regular,
     require_inside,
     stem_of,
@@ -76,10 +77,20 @@ class FileSummary:
     slices: int = 1
 
 
-def scan(folder: Path) -> dict[str, list[str]]:
+Find: TypeAlias = Callable[[str], Path]
+"""Where a file is, links followed, by its relative path; raises `ImageError` out of the root."""
+
+
+def _finder(folder: Path, root: Path) -> Find:
+    follow = follower(root)
+    return lambda name: Path(follow(f"{folder}/{name}"))
+
+
+def scan(folder: Path, root: Path) -> dict[str, list[str]]:
     """Return the relative paths of files by the kind of card that reads them, in order.
 
-    Hidden ones are left out, and tables in folders below.
+    Hidden ones are left out, and tables in folders below. Links to files are followed, and those
+    to folders in this one, as they may be classes.
 
     Raises
     ------
@@ -87,18 +98,20 @@ def scan(folder: Path) -> dict[str, list[str]]:
         When a folder cannot be listed, or is too deep.
     """
     names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
-    faults: Faults = []
-    for entry in find_files(folder, fill("**/*", {}), folder, faults):
+    faults, find = Faults(), _finder(folder, root)
+    patterns = (fill("*", {}), fill("*/**/*", {}))
+    for entry in chain(*(find_files(folder, pattern, root, faults) for pattern in patterns)):
         *above, name = entry.relative.lower().split("/")
         if entry.folder or _is_hidden(above) or name == "dicomdir":
             continue
-        kind = kind_of(folder / entry.relative)
+        kind = kind_of(entry.relative, find)
         if name.endswith(TABLE_ENDS) and not above:
             kind = "table"
         if kind is not None:
             names_of_kind[kind].append(entry.relative)
     for fault in faults:
-        if not _is_hidden(Path(os.path.relpath(fault.file, folder)).parts):
+        hidden = _is_hidden(Path(os.path.relpath(fault.file, folder)).parts)
+        if not hidden and not Path(fault.file).is_symlink():
             raise fault.error
     return names_of_kind
 
@@ -107,18 +120,18 @@ def _is_hidden(above: Sequence[str]) -> bool:
     return any(name.startswith(".") for name in above)
 
 
-def kind_of(file: Path) -> str | None:
+def kind_of(name: str, find: Find) -> str | None:
     """Return the kind of card that reads a file, by its name or its mark; None for no image."""
     for kind, ends in FILE_ENDS.items():
-        if file.name.lower().endswith(ends):
+        if name.lower().endswith(ends):
             return kind
-    return "dicom" if not any(map(str.isalpha, file.suffix)) and _marked(file) else None
+    return "dicom" if not any(map(str.isalpha, Path(name).suffix)) and _marked(name, find) else None
 
 
-def _marked(file: Path) -> bool:
+def _marked(name: str, find: Find) -> bool:
     """Return whether a file has the mark of DICOM."""
     try:
-        with open_regular(file) as stream:
+        with open_regular(find(name)) as stream:
             return stream.read(132)[128:] == b"DICM"
     except (OSError, ImageError):
         return False
@@ -128,12 +141,12 @@ Looks: TypeAlias = dict[str, FileSummary]
 """Path of a file to what it is."""
 
 
-def summarise_files(kind: str, folder: Path, names: Sequence[str]) -> tuple[Looks, dict[str, str]]:
+def summarise_files(kind: str, find: Find, names: Sequence[str]) -> tuple[Looks, dict[str, str]]:
     """Return what some files are, evenly chosen, and what is wrong with those that say nothing."""
     looks, faults = Looks(), dict[str, str]()
     for name in names[:: max(1, len(names) // SAMPLE)]:
         try:
-            looks[name] = SUMMARIES[kind](folder / name)
+            looks[name] = SUMMARIES[kind](find(name))
         except ImageError as error:
             faults[name] = str(error)
     return looks, faults
@@ -322,7 +335,7 @@ _MASK = re.compile(
 """What folders of masks are usually called, and how the names of masks end."""
 
 
-def _is_mask(kind: str, folder: Path, name: str) -> bool:
+def _is_mask(kind: str, find: Find, name: str) -> bool:
     """Return whether a file is no image but a mask.
 
     DICOM says itself what is a segmentation (DICOM SEG); others look like masks by the name of a
@@ -333,7 +346,7 @@ def _is_mask(kind: str, folder: Path, name: str) -> bool:
     from pipeline.datasets.dicom.masks import is_segmentation
 
     try:
-        return is_segmentation(folder / name)
+        return is_segmentation(find(name))
     except ImageError:  # reported when it is opened
         return False
 
@@ -517,8 +530,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     counts, shared = _count_classes(sketch)
     if shared:
         doubts.append(
-            f"{'at least ' * sampled}{shared:,} person(s) have images in several classes, and count "
-            "in the first of `classes`; `classes_per_person = 2` counts them in two"
+            f"{'at least ' * sampled}{shared:,} person(s) have images in several classes, and "
+            "count in the first of `classes`; `classes_per_person = 2` counts them in two"
         )
     named = printable(path.name, lines=False)
     written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
@@ -605,7 +618,7 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
         if path.suffix.lower() not in TABLE_ENDS:
             raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
         return _of_table(path, root)
-    scanned = scan(path)
+    scanned = scan(path, root)
     tables = [path / name for name in scanned.pop("table")]
     if len(tables) == 1 and _paths_in(tables[0]):
         return _of_table(tables[0], root)
@@ -624,13 +637,14 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` are."""
-    masks = {name for name in scanned[kind] if _is_mask(kind, path, name)}
+    find = _finder(path, root)
+    masks = {name for name in scanned[kind] if _is_mask(kind, find, name)}
     images = [name for name in scanned[kind] if name not in masks]
     if not images:  # where all look like masks, they are images
         images, masks = scanned[kind], set()
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")
-    looks, faults = summarise_files(kind, path, images)
+    looks, faults = summarise_files(kind, find, images)
     layout = _without_patients(layout, path.name, looks)
     base = path.parent if layout.from_above else path
     require_inside(base, root, str(base))
@@ -714,7 +728,8 @@ def _of_table(path: Path, root: Path) -> Draft:
     if not label or len(classes) > MOST_CLASSES:
         doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
     images = [row[names.index(files[0])] for row in rows]
-    kind = _kind_of_most(path.parent, images, doubts)
+    find = _finder(path.parent, root)
+    kind = _kind_of_most(find, images, doubts)
     doubts += [SLICES] if kind == "nifti" else []
     columns["mask"] = None if kind == "dicom" else columns["mask"]
     roles = {"path": files[0], "class": label or "?"}
@@ -729,13 +744,13 @@ def _of_table(path: Path, root: Path) -> Draft:
         "unit": "person" if kind == "dicom" or columns["person"] else None,
         "formats": _formats(images) if kind == "folder" else [FORMAT_WORDS[kind]],
     }
-    looks, faults = summarise_files(kind, path.parent, images)
+    looks, faults = summarise_files(kind, find, images)
     return _write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))
 
 
-def _kind_of_most(folder: Path, images: Sequence[str], doubts: list[str]) -> str:
+def _kind_of_most(find: Find, images: Sequence[str], doubts: list[str]) -> str:
     """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
-    kinds = Counter(kind_of(folder / image) or "folder" for image in images)
+    kinds = Counter(kind_of(image, find) or "folder" for image in images)
     if len(kinds) > 1:
         doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
     return kinds.most_common(1)[0][0]

@@ -207,6 +207,39 @@ def test_dicom_files_say_whose_they_are(tmp_path: Path) -> None:
     assert (source.counts(), source.units()) == ((4, 4), (1, 1))
 
 
+def test_links_are_followed_as_by_the_reader(tmp_path: Path) -> None:
+    """Files that are links, and a class folder that is one, are drafted as they are read.
+
+    A link out of the data root, or to no file, is told.
+    """
+    (tmp_path / "ward/a").mkdir(parents=True)
+    for number in range(3):
+        save(tmp_path / f"annex/{number}.png")
+        (tmp_path / f"ward/a/{number}.png").symlink_to(f"../../annex/{number}.png")
+        save(tmp_path / f"store/deep/{number}.png")
+    (tmp_path / "ward/b").symlink_to("../store")
+    keys, draft, source = drafted(tmp_path / "ward")
+    assert (keys["pattern"], draft.open) == ("{class}/**/*", ())
+    assert [count.images for count in draft.counts] == [3, 3] == list(source.counts())
+    assert sum(map(len, source.chunks())) == 6
+    (tmp_path / "ward/a/gone.png").symlink_to("nowhere.png")
+    (tmp_path / "ward/c").symlink_to("/etc")
+    assert [doubt.split(";")[0] for doubt in draft_card(tmp_path / "ward").open] == [
+        "no image is in c",
+        "1 cannot be read",
+    ]
+
+
+def test_links_without_a_suffix_are_known_by_their_files(tmp_path: Path) -> None:
+    """DICOM that is stored elsewhere under another name is drafted as DICOM."""
+    scans(tmp_path / "store")
+    for name in ("a", "b"):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        (tmp_path / "ward" / name / "IM1").symlink_to(f"../../store/{name}/series/IM1")
+    keys, _, source = drafted(tmp_path / "ward", "window = [-160, 240]\n")
+    assert (keys["kind"], source.shape, source.counts()) == ("dicom", (128, 128), (1, 0))
+
+
 def test_a_person_counts_in_the_first_class(tmp_path: Path) -> None:
     """The draft counts images and persons as the card that it is, and says who is in several."""
     for label, persons in {"a": (1, 2, 3), "b": (2, 3), "c": (3, 4, 5)}.items():
@@ -395,9 +428,9 @@ def test_a_hidden_folder_is_left_out_whatever_it_holds(tmp_path: Path) -> None:
     for name in (".snapshot", "deep"):
         tmp_path.joinpath(name, *["d"] * (DEEPEST + 1)).mkdir(parents=True)
         if name == ".snapshot":
-            assert scan(tmp_path)["folder"] == ["well/a.png"]
+            assert scan(tmp_path, tmp_path)["folder"] == ["well/a.png"]
     with pytest.raises(ImageError, match="more than 100 folders"):
-        scan(tmp_path)
+        scan(tmp_path, tmp_path)
 
 
 def test_nothing_to_draft_is_one_line(tmp_path: Path) -> None:

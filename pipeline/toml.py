@@ -67,7 +67,7 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
         raise fault(f"cannot read the {what} {path} ({error.strerror}); check its path") from error
     place = ""
     try:
-        fields = tomllib.loads(content.decode("utf-8"))
+        fields = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         place = "it is not UTF-8"
     except tomllib.TOMLDecodeError as error:

@@ -57,6 +57,17 @@ class Images(Record):
 AnyCard = TypeVar("AnyCard", bound="Card")
 
 
+def _number(value: Any) -> Any:
+    """Return what a card says unless it is true or false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+Axis: TypeAlias = Annotated[Literal[0, 1, 2], BeforeValidator(_number)]
+"""An axis of a volume."""
+
+
 RENDERING_KEYS = frozenset({"window", "fit", "slices", "axis", "frames", "masks", "segments"})
 """Keys that say what becomes of the pixels of a file, but for the size of what comes of them."""
 
@@ -100,7 +111,7 @@ class Card(Record):
     description: str = ""
     licence: str = "not stated"
     url: str = ""
-    channels: Literal[1, 3]
+    channels: Annotated[Literal[1, 3], BeforeValidator(_number)]
     classes: tuple[str, ...] = Field(min_length=1)
     images: Images | None = None
     local: bool = False

@@ -196,6 +196,9 @@ FORMAT_WORDS = {"dicom": "DICOM", "nifti": "NIfTI"}
 MOST_CLASSES = 50
 """Classes that names of folders or files may be taken for; more are rather persons."""
 
+FEW_CLASSES, FEW_IMAGES = 5, 10
+"""More classes of fewer images, on average, may be persons."""
+
 OTHER_SPLITS = ("training", "valid", "validation", "dev", "testing")
 
 
@@ -252,6 +255,12 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         )
     if all(len(part) > 1 for part in parts) and _are_classes({part[0] for part in parts}):
         labels = [part[0] for part in parts]
+        if FEW_CLASSES < len(set(labels)) > len(labels) / FEW_IMAGES:
+            doubts.append(
+                f"{len(set(labels))} folders of few images each are taken for classes; if they are "
+                "persons, name them by {person} in pattern: a release publishes the names of its "
+                "classes"
+            )
         owners, rest = _below([part[1:] for part in parts], labels, persons)
         if owners:
             doubts.append(

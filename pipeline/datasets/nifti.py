@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, Self, cast
+from typing import Any, BinaryIO, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Frames, LocalFilesCard, chosen_frames
+from pipeline.datasets.cards import Axis, Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
@@ -328,7 +328,7 @@ class NiftiCard(PatternCard):
     volumetric: ClassVar[bool] = True
     stored_as: ClassVar[str] = "NIfTI files"
 
-    axis: Literal[0, 1, 2] | None = None
+    axis: Axis | None = None
     frames: Frames = "all"
 
     @property

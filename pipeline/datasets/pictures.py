@@ -91,7 +91,8 @@ def to_uint8(
         if stored.dtype.kind != "u" or bits != 8 or (slope, intercept) != (1.0, 0.0):
             raise ImageError(
                 f"{where}: {_described(stored, bits, (slope, intercept))} need a window, found "
-                'none; give window = [low, high], "image" or "header" in the card'
+                'none; give window = [low, high], "image", or for DICOM and NIfTI "header", in the '
+                "card"
             )
         plain = stored.astype(np.uint8, copy=False)
         return ~plain if inverted else plain

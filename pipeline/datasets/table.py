@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import Format, Frames, LocalFilesCard, may_be_empty
+from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard, may_be_empty
 from pipeline.datasets.classed import FileRow, check_once, collect
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
@@ -195,7 +195,7 @@ class TableCard(PictureCard):
     formats: tuple[Format | Literal["DICOM", "NIfTI"], ...] = Field(  # type: ignore[assignment]
         ("PNG", "JPEG"), min_length=1
     )
-    axis: Literal[0, 1, 2] | None = None
+    axis: Axis | None = None
     frames: Frames = "all"
 
     @property

@@ -111,6 +111,21 @@ def test_persons_are_guessed_from_plain_names_alone(
     assert [doubt[:11] for doubt in draft.open] == (["persons are"] if guessed else [])
 
 
+@pytest.mark.parametrize(
+    ("folders", "images", "doubted"), [(6, 2, True), (5, 2, False), (6, 10, False)]
+)
+def test_many_folders_of_few_images_may_be_persons(
+    tmp_path: Path, folders: int, images: int, doubted: bool
+) -> None:
+    """They are classes, and that is told as a guess, as a release publishes their names."""
+    for folder, image in itertools.product(range(folders), range(images)):
+        save(tmp_path / f"ward/p{folder}/{image}.png")
+    keys, draft, _ = drafted(tmp_path / "ward")
+    assert len(keys["classes"]) == folders
+    doubts = [doubt for doubt in draft.open if "a release publishes the names" in doubt]
+    assert [doubt[:31] for doubt in doubts] == ["6 folders of few images each ar"] * doubted
+
+
 def test_real_scans_in_one_folder(samples: Path) -> None:
     """83 real scans in one folder are sorted by the beginnings of their names, as a guess."""
     draft = draft_card(samples / "oct2017_jpeg")

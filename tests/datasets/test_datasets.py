@@ -91,6 +91,11 @@ def test_medmnist_cards_are_those_of_the_package(
         ),
         ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nwindow = [5]", "'window': must have mo"),
         ("kind = 'folder'\nclasses = ['a']\nchannels = 1\nwindow = 5", "'window': must be a li"),
+        (
+            "kind = 'folder'\nclasses = ['a']\nchannels = true",
+            "'channels': must be a number, not tr",
+        ),
+        ("kind = 'nifti'\nclasses = ['a']\nchannels = 1\naxis = true", "'axis': must be a number"),
         ("kind = ", "not valid TOML"),
     ],
 )
@@ -102,6 +107,14 @@ def test_bad_card_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
         load_card(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_card_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As editors on Windows write UTF-8."""
+    (tmp_path / "mine.toml").write_text(
+        "kind = 'folder'\nclasses = ['ä']\nchannels = 1\n", encoding="utf-8-sig"
+    )
+    assert load_card(tmp_path / "mine.toml").classes == ("ä",)
 
 
 def test_unknown_dataset_suggests(tmp_path: Path) -> None:

@@ -68,7 +68,10 @@ def check_frames(header: Header, channels: int) -> None:
 
 
 def check_size(header: Header) -> None:
-    """Raise unless frames have a size that images may have, and the file is as long as they are."""
+    """Raise unless frames have a size that images may have, and the file is as long as they are.
+
+    At the end may be less than a frame more, or a byte that makes the length even.
+    """
     frame = math.ceil(header.frame_bits / 8)
     if not 1 <= frame <= IMAGE_BYTES:
         raise ImageError(
@@ -79,11 +82,13 @@ def check_size(header: Header) -> None:
     frame_bits, length = (header.frame_bits, header.length)
     if header.length < 0:
         frame_bits, length = 80, header.size
-    if header.frames * frame_bits > 8 * length:
+    excess = 8 * length - header.frames * frame_bits
+    long = header.length >= 0 and excess >= max(16, frame_bits)
+    if excess < 0 or long:
         raise header.fault(
             "NumberOfFrames",
-            f"is {header.frames:,}, for which the file is too short",
-            "bring the file whole or leave it out",
+            f"is {header.frames:,}, for which the file is too {'long' if long else 'short'}",
+            "write it anew or leave it out" if long else "bring the file whole or leave it out",
         )
 
 

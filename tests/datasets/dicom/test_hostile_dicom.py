@@ -154,6 +154,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: changed(f, NumberOfFrames=2),
         r"NumberOfFrames \(0028,0008\) is 2, for which the file is too short",
     ),
+    "more frames": (
+        lambda f: changed(f, PixelData=2 * pydicom.dcmread(f).PixelData),
+        r"NumberOfFrames \(0028,0008\) is 1, for which the file is too long; write it anew or",
+    ),
     "empty": (
         lambda f: changed(f, Rows=0),
         r"\(0028,0011\) must be 1 to 134,217,728 bytes, found 0",

@@ -255,12 +255,6 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
         )
     if all(len(part) > 1 for part in parts) and _are_classes({part[0] for part in parts}):
         labels = [part[0] for part in parts]
-        if FEW_CLASSES < len(set(labels)) > len(labels) / FEW_IMAGES:
-            doubts.append(
-                f"{len(set(labels))} folders of few images each are taken for classes; if they are "
-                "persons, name them by {person} in pattern: a release publishes the names of its "
-                "classes"
-            )
         owners, rest = _below([part[1:] for part in parts], labels, persons)
         if owners:
             doubts.append(
@@ -679,7 +673,7 @@ def _of_folder(
             "narrower pattern, or name them by masks if they are masks"
         )
     sketch.open.extend(layout.open)
-    sketch.open.extend(_empty_folders(path, layout, chain.from_iterable(scanned.values())))
+    sketch.open.extend(_odd_folders(path, layout, chain.from_iterable(scanned.values())))
     if kind == "nifti":
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
     if kind != "folder" and looks:
@@ -687,8 +681,8 @@ def _of_folder(
     return _write_draft(path, sketch)
 
 
-def _empty_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list[str]:
-    """Return the warning on folders beside those of classes in which none of some files is."""
+def _odd_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list[str]:
+    """Return the warnings on many folders of few images, and on those in which no file is."""
     above = [] if layout.from_above else above_classes(folder, layout.pattern) or []
     full = {f"{name.rpartition('/')[0]}/" for name in names}
     empty = [
@@ -697,7 +691,13 @@ def _empty_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> li
         if place.is_dir() and not _is_hidden([place.name])
         if not any(name.startswith(f"{place.relative_to(folder).as_posix()}/") for name in full)
     ]
-    return [f"no image is in {', '.join(empty)}; add it to classes if it is one"] if empty else []
+    doubts = [f"no image is in {', '.join(empty)}; add it to classes if it is one"] * bool(empty)
+    if FEW_CLASSES < len(layout.classes) > len(layout.labels) / FEW_IMAGES:
+        doubts.append(
+            f"{len(layout.classes)} classes of few images each; if they are persons, name them by "
+            "{person} in pattern: a release publishes the names of its classes"
+        )
+    return doubts
 
 
 def _without_patients(layout: PathLayout, folder: str, looks: Looks) -> PathLayout:

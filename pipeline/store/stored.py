@@ -295,7 +295,7 @@ def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
 def _file_fault(file: str, reason: str, listed: bool = True) -> FileFault:
     """Return a fault; a list of exclusions, one path in each row, names no file of several."""
     if listed and ("\n" in file or file.endswith("\r")):
-        return FileFault(file, f"{reason}; rename it, its name has a line break", False)
+        return FileFault(file, f"{reason}; rename it, as a list has one name a row", False)
     return FileFault(file, reason, listed)
 
 

@@ -123,7 +123,7 @@ def test_many_folders_of_few_images_may_be_persons(
     keys, draft, _ = drafted(tmp_path / "ward")
     assert len(keys["classes"]) == folders
     doubts = [doubt for doubt in draft.open if "a release publishes the names" in doubt]
-    assert [doubt[:31] for doubt in doubts] == ["6 folders of few images each ar"] * doubted
+    assert [doubt[:28] for doubt in doubts] == ["6 classes of few images each"] * doubted
 
 
 def test_real_scans_in_one_folder(samples: Path) -> None:

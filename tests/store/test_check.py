@@ -100,7 +100,7 @@ def test_a_list_names_what_a_card_can_leave_out(
     bad.write_bytes(b"damaged")
     found = checked(tmp_path, FOLDER, capsys)
     assert set(found) == {"../1.png", "ill/gone.png", "ill/absent.png", "ill/a\nb.png"}
-    assert "rename it, its name has a line break" in found["ill/a\nb.png"]
+    assert "rename it, as a list has one name a row" in found["ill/a\nb.png"]
     bad.unlink()
     (tmp_path / "ward.toml").write_text(FOLDER + 'exclude = "excluded.txt"\n')
     source = open_dataset(tmp_path / "ward.toml", tmp_path)

@@ -7,7 +7,7 @@ each rule here looks at one image and at what its card and its file say.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -308,10 +308,15 @@ def _check_one(image: "Image.Image", file: Path) -> None:
 
 
 def _check_upright(image: "Image.Image", file: Path) -> None:
-    """Raise where a file says that it is to be turned: some of its readers would, and some not."""
+    """Raise where a file says that it is to be turned: some of its readers would, and some not.
+
+    None turns it by Exif that cannot be read.
+    """
     from PIL import Image
 
-    turned = Image.Image.getexif(image).get(_ORIENTATION)  # PNG's own would decode it
+    turned = None
+    with suppress(Exception):
+        turned = Image.Image.getexif(image).get(_ORIENTATION)  # PNG's own would decode it
     if turned not in (None, 0, 1):
         raise ImageError(
             f"{file}: images must be upright, found one that is to be turned (Orientation "

@@ -359,6 +359,13 @@ def test_what_is_to_be_turned_is_refused(tmp_path: Path, kind: Any, place: str, 
     assert "\n" not in str(caught.value)
 
 
+def test_exif_that_cannot_be_read_turns_nothing(tmp_path: Path) -> None:
+    """An image with a damaged block beside it is read as every viewer shows it."""
+    for end in (".png", ".jpg"):
+        pair(tmp_path, end, picture(0), exif=b"no Exif")
+    assert sum(map(len, ward(tmp_path).chunks())) == 4
+
+
 def deep(kind: type = np.uint16) -> NDArray[Any]:
     """Return values over all of the range of an integer type of 16 or 32 bits."""
     span = np.iinfo(kind)

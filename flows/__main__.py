@@ -3,7 +3,7 @@
 One experiment or several, one after the other, then the report of all. Every call of a step is a
 task; the mechanisms are a task for each class and mechanism. A task is never retried or cached: it
 may draw noise, and a download retries by itself. Prefect keeps what a task raises, so what is wrong
-with a file of images is not shown here: the file may be named after a person. `covdp` says it.
+with images of the user's own is not shown here: a file may be named after a person. `covdp` says it.
 """
 
 import sys
@@ -17,8 +17,10 @@ from prefect import flow, tags, task
 from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipeline.errors import CovdpError, ImageError, one_line
+from pipeline.datasets import find_card
+from pipeline.errors import CovdpError, DatasetError, MismatchError, MissingError, one_line
 from pipeline.experiments import MAIN, ExperimentStep, Run, calls_by_mechanism, load_experiments
+from pipeline.experiments.record import outcome
 from pipeline.jobs import default_out, run_experiments
 from pipeline.parallel import cores
 from pipeline.report import build_report
@@ -44,9 +46,14 @@ def experiments(
         The data root, and the folder of the results.
     quick : bool
         At most 10 repetitions.
+
+    Raises
+    ------
+    MissingError
+        As `covdp reproduce` does, when an experiment that was named ran on none of its datasets.
     """
     configs = load_experiments(*(names or (str(MAIN),)), quick=quick)
-    _, page = run_experiments(
+    runs, page = run_experiments(
         configs,
         perform,
         root=root,
@@ -54,12 +61,20 @@ def experiments(
         needs_data=not names,
         report=task(name="report", retries=0, persist_result=False)(build_report),
     )
+    without = outcome(runs, page, out).without
+    if without and "all" not in names:
+        raise MissingError(
+            f"no data at all for {', '.join(without)}; {page} has the commands that get them"
+        )
     return page
 
 
 def perform(run: Run, step: ExperimentStep) -> None:
     """Do one step of a run as tasks, side by side where labels may be."""
-    work = task(name=step.name, retries=0, persist_result=False)(withheld(step.work))
+    own = run.config.on_images and find_card(run.config.dataset).own
+    work = task(name=step.name, retries=0, persist_result=False)(
+        withheld(step.work) if own else step.work
+    )
     with tags(run.name):
         futures = []
         for call in calls_by_mechanism(run, step):
@@ -72,15 +87,17 @@ def perform(run: Run, step: ExperimentStep) -> None:
 
 
 def withheld(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `work` with the words taken from its errors about files of images."""
+    """Return `work` with the words taken from its errors about images, but for what is public."""
 
     @wraps(work)
     def done(*arguments: Any) -> Any:
         try:
             return work(*arguments)
-        except ImageError:
+        except (MismatchError, MissingError):
+            raise
+        except DatasetError:
             pass  # what follows is raised outside, so that no traceback holds the cause
-        raise ImageError(
+        raise DatasetError(
             "the images are not all as their card says; which one and why is withheld, as Prefect "
             "keeps these words; `covdp describe --dataset CARD --store DIR --check` says it"
         )

@@ -2,7 +2,8 @@
 
     CovdpError                what every command turns into one line and exit code 2
     ├── ConfigError           an option, a TOML field or an argument that means nothing
-    ├── DatasetError          unknown dataset, failed download, wrong digest, unusable images
+    ├── DatasetError          unknown dataset, wrong digest, unusable images
+    │   ├── MissingError      images that cannot be had: no file, no network, no extra
     │   ├── ImageError        a file that is not as it should be: in a release, not even named
     │   └── MismatchError     a card or setting that does not fit what is public of the images
     │       └── EmptyError    no image at all: on a night of a stream that is no fault
@@ -33,7 +34,11 @@ class ConfigError(CovdpError, ValueError):
 
 
 class DatasetError(CovdpError):
-    """An unknown dataset, a failed download, a wrong digest or unusable images."""
+    """An unknown dataset, a wrong digest or unusable images."""
+
+
+class MissingError(DatasetError):
+    """Images that cannot be had: no file, no network or no extra."""
 
 
 class ImageError(DatasetError):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline.datasets.cards import LARGEST_DOWNLOAD
 from pipeline.datasets.listing import require_inside
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import DatasetError, ImageError, MissingError
 from pipeline.files import atomic_path, home
 from pipeline.parallel import answer_within
 from pipeline.progress import counted
@@ -147,12 +147,14 @@ def find_own(name: str, target: Path, root: Path) -> Path:
 
     Raises
     ------
+    MissingError
+        When it is not there, with the way out.
     DatasetError
-        When it is not, with the way out.
+        When it is outside.
     """
     require_inside(target, root, name)
     if not present(target):
-        raise DatasetError(
+        raise MissingError(
             f"{name} is your own dataset but {target} does not exist; put it there, correct "
             "path in the card, or name the data root with --data-root or COVDP_DATA"
         )
@@ -195,8 +197,10 @@ def obtain(
 
     Raises
     ------
-    DatasetError
-        Naming the URL, the target and the way out.
+    MissingError
+        When it cannot be had, naming the URL, the target and the way out.
+    ImageError
+        When the file that is there has another digest.
     """
     if present(target):
         return verify(target, md5)
@@ -218,7 +222,7 @@ def obtain(
                 folder.rmdir()
         message = getattr(error, "strerror", None) or str(error)
         reason = message.replace(url, without_password(url))
-        raise DatasetError(
+        raise MissingError(
             f"cannot download {without_password(url)} to {target} ({reason}); "
             "put the file there yourself, or name the folder that has it with --data-root or "
             "COVDP_DATA"

@@ -169,9 +169,11 @@ def fetch(
 
     Raises
     ------
+    MissingError
+        When a file of one's own is missing, an extra is, or the download fails, naming the URL, the
+        target and the way out.
     DatasetError
-        When the size is not available, a file of one's own is missing, a digest is wrong or the
-        download fails, naming the URL, the target and the way out.
+        When the size is not available or a digest is wrong.
     """
     download = partial(obtain, progress=progress, attempts=attempts, pause=pause)
     return DATASET_KINDS[card.kind].fetch(card, data_root(root), _size(card, size), download)

@@ -16,7 +16,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.listing import Faults
 from pipeline.datasets.source import ImageSource, MemoryReader, split_codes
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, MissingError
 
 TILE_PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""
@@ -43,7 +43,7 @@ def pictures_folder() -> Path:
     """Return the folder of the pictures inside the installed scikit-image (nothing is imported)."""
     spec = find_spec("skimage")
     if spec is None or not spec.submodule_search_locations:
-        raise DatasetError("scikit-image is not installed; install covdp with its dependencies")
+        raise MissingError("scikit-image is not installed; install covdp with its dependencies")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

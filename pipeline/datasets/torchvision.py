@@ -34,7 +34,7 @@ from pipeline.datasets.source import (
     check_shape,
     split_codes,
 )
-from pipeline.errors import CovdpError, DatasetError, require_extra
+from pipeline.errors import CovdpError, DatasetError, MissingError, require_extra
 
 LARGEST_ARCHIVE = 1 << 30
 """Bytes of all that one archive unpacks to: five times the largest there is (CIFAR-10)."""
@@ -143,10 +143,10 @@ def torchvision_datasets() -> Any:
 
     Raises
     ------
-    DatasetError
+    MissingError
         When torchvision is not installed, with the extra that brings it.
     """
-    require_extra("torch", "torchvision", fault=DatasetError)
+    require_extra("torch", "torchvision", fault=MissingError)
     try:
         return import_module("torchvision.datasets")
     except RuntimeError as error:
@@ -181,9 +181,10 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain)
 
     Raises
     ------
-    DatasetError
-        When a file has a wrong digest or cannot be downloaded, or the card says ``local = true``
-        and files are missing.
+    MissingError
+        When a file cannot be downloaded, or the card says ``local = true`` and files are missing.
+    ImageError
+        When a file has a wrong digest.
     """
     files = torchvision_files(card)
     for form in (files.unpacked, files.archives):
@@ -194,7 +195,7 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain)
             return root
     if card.local:
         missing = [name for name in files.unpacked if not present(root / name)]
-        raise DatasetError(
+        raise MissingError(
             f"{card.name} is your own dataset but {root / missing[0]} is missing; put it there "
             "or name the data root with --data-root or COVDP_DATA"
         )

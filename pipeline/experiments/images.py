@@ -134,8 +134,10 @@ def fetch_images(run: Run) -> None:
 
     Raises
     ------
+    MissingError
+        When they cannot be had.
     DatasetError
-        When they cannot be had, or a class has none in the chosen splits.
+        When some are at fault, or a class has none in the chosen splits.
     """
     with FETCHING:
         for label in run.labels:

@@ -21,7 +21,7 @@ from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.datasets import Card, classes_per_person, find_card, origin
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, MissingError
 from pipeline.experiments.driver import UNITS, all_cells, cell_columns
 from pipeline.experiments.images import Run
 from pipeline.experiments.kinds import drawn_labels
@@ -173,7 +173,7 @@ def write_log(run: Run, started: datetime, seconds: Steps) -> Path:
     return _write(run, note, counts, started, seconds, shape=source.shape, facts=facts)
 
 
-def write_missing(run: Run, started: datetime, reason: DatasetError) -> Path:
+def write_missing(run: Run, started: datetime, reason: MissingError) -> Path:
     """Write rows with status `data not available`, and a record that says how to get the data.
 
     Raises

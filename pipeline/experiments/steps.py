@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import __version__
-from pipeline.errors import DatasetError
+from pipeline.errors import MissingError
 from pipeline.experiments.driver import ClassData, Setting, all_cells
 from pipeline.experiments.images import (
     Run,
@@ -106,7 +106,7 @@ def run_experiment(
         before = time.perf_counter()
         try:
             perform(run, step)
-        except DatasetError as error:
+        except MissingError as error:
             if needs_data or step.work is not fetch_images:
                 raise
             return write_missing(run, started, error)

@@ -26,7 +26,7 @@ from PIL import Image
 from sample_nights import Ward
 
 from pipeline.cli import main
-from pipeline.errors import CovdpError, ImageError
+from pipeline.errors import CovdpError, DatasetError, MissingError
 from pipeline.experiments import MAIN
 from pipeline.figures import javascript
 from pipeline.files import project_root
@@ -144,35 +144,47 @@ def test_deployments_give_their_flows_what_they_take() -> None:
 def test_prefect_hears_of_no_file(
     prefect_server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of an image at fault nothing is said where Prefect keeps states; `covdp` names it."""
+    """Of an image at fault nothing is said where Prefect keeps states; `covdp` names it.
+
+    Of images that are missing it is said, and the flow fails, as `covdp reproduce` does.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
     from flows.__main__ import experiments
 
-    for label, number in product("ab", range(2)):
-        file = tmp_path / "ward" / label / f"benengeli-{number}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (9 - number * (label == "b"), 9), number).save(file)
-    card = tmp_path / "ward.toml"
-    card.write_text('kind = "folder"\nchannels = 1\npublic = true\nclasses = ["a", "b"]\n')
-    config = tmp_path / "ward-run.toml"
-    text = MAIN.read_text(encoding="utf-8")
-    config.write_text(text.replace('"main"', '"ward-run"').replace('"tiles"', '"ward.toml"'))
-    with pytest.raises(ImageError, match="which one and why is withheld"):
-        experiments([str(config)], tmp_path, tmp_path / "out")
-    tokens = ["run", "--config", config, "--data-root", tmp_path, "--out", tmp_path / "out"]
-    assert main([str(token) for token in tokens]) == 2
-    said = capsys.readouterr().err
-    assert "b/benengeli-1.png: images must have one size, found (9, 9)" in said
+    for label in "ab":
+        Image.new("L", (9, 9), ord(label)).save(tmp_path / f"benengeli-{label}.png")
+    rows = ["path,class", "benengeli-b.png,b", *["benengeli-a.png,a"] * 2]
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    table = 'kind = "table"\npath = "rows.csv"\ncolumns = { path = "path", class = "class" }\n'
+    text, out, pages = MAIN.read_text(encoding="utf-8"), tmp_path / "out", list[str]()
+    withheld = "which one and why is withheld"
+    for name, kind, error, kept_words, fault in (
+        ("rows", table, DatasetError, withheld, "benengeli-a.png is in two rows"),
+        ("gone", 'kind = "folder"\n', MissingError, "no data at all", "does not exist"),
+    ):
+        assert not any("not at hand" in page for page in pages)
+        card = tmp_path / f"{name}.toml"
+        card.write_text(f'{kind}channels = 1\npublic = true\nclasses = ["a", "b"]\n')
+        config = tmp_path / f"{name}-run.toml"
+        own = text.replace('"main"', f'"{name}-run"').replace('"tiles"', f'"{name}.toml"')
+        config.write_text(own)
+        with pytest.raises(error, match=kept_words):
+            experiments([str(config)], tmp_path, out)
+        tokens = ["reproduce", config, "--data-root", tmp_path, "--out", out]
+        assert main([str(token) for token in tokens]) == 2
+        assert fault in "".join(capsys.readouterr())
+        pages = [page.read_text(encoding="utf-8") for page in out.rglob("*.html")]
+    assert any("not at hand" in page for page in pages)
     with get_client(sync_client=True) as client:
         runs = [
             *client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC),
             *client.read_task_runs(sort=TaskRunSort.END_TIME_DESC),
         ]
-        logs = client.read_logs(sort=LogSort.TIMESTAMP_DESC)
+        logs = [*client.read_logs(sort=LogSort.TIMESTAMP_DESC), *client.read_artifacts()]
     kept = [run.model_dump_json() for run in runs] + [log.model_dump_json() for log in logs]
-    assert any("which one and why is withheld" in one for one in kept)
+    assert any(withheld in one for one in kept)
     assert not any("benengeli" in one for one in kept)
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
 

@@ -3,7 +3,7 @@
 One experiment or several, one after the other, then the report of all. Every call of a step is a
 task; the mechanisms are a task for each class and mechanism. A task is never retried or cached: it
 may draw noise, and a download retries by itself. Prefect keeps what a task raises, so what is wrong
-with images of the user's own is not shown here: a file may be named after a person. `covdp` says it.
+with the user's own images is not shown here: a file may be named after a person. `covdp` shows it.
 """
 
 import sys

@@ -122,13 +122,13 @@ class SeriesConfig(Record):
     panel : str
         Panel of the figure; series of one panel are compared.
     definition : str, optional
-        In place of the experiment's.
+        In place of the experiment's; kinds error, timing and nights only.
     delta : float, optional
-        In place of the experiment's.
+        In place of the experiment's; kinds error, timing and nights only.
     repetitions : int, optional
         In place of the experiment's.
     measure : {"distance", "frobenius", "vech", "chord"}
-        How the error is measured: in the manifold, or as stored.
+        How the error is measured: in the manifold, or as stored; kind error only.
     analytic : bool
         Whether by the exact (ε, δ) condition, or by the classical formula.
     scale : float
@@ -137,7 +137,8 @@ class SeriesConfig(Record):
         Whether outlines are rotated onto each other first.
     records : str
         Where a record is a person: ``persons``, ``one image`` (of each), ``images in groups``
-        (noise for all of the person with most), or ``images``, which protects no person.
+        (noise for all of the person with most), or ``images``, which protects no person; kinds
+        error and nights only.
     nights : str
         What is released of the records so far; kind nights only.
     opening : float, optional
@@ -145,23 +146,23 @@ class SeriesConfig(Record):
     of : {"sample", "population"}
         Whose mean is estimated; kinds regions and hospitals only.
     n : int, optional
-        Records drawn from the class, all of it by default; of regions, and of others that judge
-        released values; 0 where labels are secret only.
+        Records drawn from the class, all of it by default; kinds that judge released values only,
+        and 0 where labels are secret only.
     total : int, optional
         Where labels are secret, the public number of records of all classes; kind regions
         only.
     n_other : int, optional
-        Records of the second release; kind tests only.
+        Records of the second sample; kinds tests and matches only.
     budget_other : float, optional
         Budget of the second release; kind tests only.
     change : str
-        What the second release is of, beside the class; kind tests only.
+        What the second sample is of, beside the class; kinds tests and matches only.
     amount : float
-        How much is changed; kind tests only.
+        How much is changed; kinds tests and matches only.
     rare : str
-        Images unlike the class among its own; kinds regions and tests only.
+        Images unlike the class among its own; kinds regions, tests and matches only.
     rare_share : float
-        Expected share of these; kinds regions and tests only.
+        Expected share of these; kinds regions, tests and matches only.
     hospitals : tuple of int
         Sizes of hospitals, as ratios; kind hospitals only.
     classifier : str
@@ -172,7 +173,7 @@ class SeriesConfig(Record):
         Means of what put sites on one scale: as they are (none), all images, or each class; kind
         harmonising only.
     batch : int
-        Draws of one timed call; timing only.
+        Draws of one timed call; kind timing only.
     mechanism : str
         A name of `covdp mechanisms`.
     sensitivity : {"diameter", "radius"}
@@ -506,8 +507,9 @@ class ExperimentConfig(Record):
             for value in self.budgets:
                 self.budget(value, series)
         labels = [series.series for series in self.mechanisms]
-        if len(set(labels)) < len(labels):
-            raise ConfigError(f"series labels must differ from each other, found {labels}")
+        for name, values in (("series labels", labels), ("budgets", self.budgets)):
+            if len(set(values)) < len(values):
+                raise ConfigError(f"{name} must differ from each other, found {list(values)}")
         for kind in ("composition", "nights", "scale"):
             if (self.kind == kind) != bool(getattr(self, kind)):
                 raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")

@@ -156,6 +156,8 @@ class ExperimentKind:
     read : callable, optional
         Run and label → what is worked on, and what is public of it; the records of a class, where
         it is left out.
+    keys : tuple of str
+        Keys of a series that it uses and not all kinds do.
     on_images : bool
         Whether it must have images: simulated records will not do.
     together : bool
@@ -171,6 +173,7 @@ class ExperimentKind:
     cells: Callable[[Any, Setting, Sequence[Cell]], CellRows] | None = None
     parallel: bool = True
     read: Callable[[Any, int], tuple[Any, Setting]] | None = None
+    keys: tuple[str, ...] = ()
     on_images: bool = False
     together: bool = False
     useful: bool = False

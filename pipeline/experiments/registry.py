@@ -209,7 +209,7 @@ def check(config: ExperimentConfig) -> None:
     if EXPERIMENT_KINDS[config.kind].on_images and not config.on_images:
         raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
     for series in config.mechanisms:
-        _check_series(series)
+        _check_series(series, config.kind)
     if config.composition is not None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS, "the README lists them")
@@ -229,7 +229,13 @@ def check(config: ExperimentConfig) -> None:
         _check_combinations(config, manifold)
 
 
-def _check_series(series: SeriesConfig) -> None:
+def _check_series(series: SeriesConfig, kind: str) -> None:
+    for key in sorted(series.model_fields_set.difference(EXPERIMENT_KINDS[kind].keys)):
+        if users := [name for name, row in EXPERIMENT_KINDS.items() if key in row.keys]:
+            raise ConfigError(
+                f"series {series.series!r}: {key} is for kind {' or '.join(users)}, and kind {kind} "
+                "does not use it; leave it out"
+            )
     require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
     require_known("kind of rare images", series.rare, [SAME, *RARE], "ours-regions.toml has all")
     if series.rare_share and series.of != "sample":
@@ -263,10 +269,16 @@ def _check_images(config: ExperimentConfig) -> None:
     require_public(card)
     require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
-    classes = len(card.classes if config.classes is None else config.classes)
-    if classes < 2 and any(series.change == OTHER for series in config.mechanisms):
+    known = range(len(card.classes))
+    labels = known if config.classes is None else config.classes
+    if not labels or sorted(labels) != sorted({*labels} & {*known}):
         raise ConfigError(
-            f"{config.name} compares a class with the next, and has {classes}; give two or more"
+            f"{config.name}: classes of {config.dataset} must be labels from 0 to {known[-1]}, at "
+            f"least one and each once, found {list(labels)}"
+        )
+    if len(labels) < 2 and any(series.change == OTHER for series in config.mechanisms):
+        raise ConfigError(
+            f"{config.name} compares a class with the next, and has {len(labels)}; give two or more"
         )
     if covariances_of(MANIFOLDS[config.manifold]) is None:
         spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))

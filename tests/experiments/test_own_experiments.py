@@ -174,16 +174,28 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         ("ew-simulation", 'kind = "ball"', 'kind = "bal"', "did you mean 'ball'"),
         ("ew-simulation", "[source]", "[[sauce]]", "did you mean 'source'"),
         ("ew-simulation", "repetitions = 100", "repetitions = 1", "found 1"),
+        ("ew-octmnist", "budgets = [0.1, 0.2,", "budgets = [0.2, 0.2,", "budgets must differ"),
+        ("ours-stream", "classes = [1]", "classes = [0, 0]", r"each once, found \[0, 0\]"),
+        ("ours-stream", "classes = [1]", "classes = []", r"at least one .* found \[\]"),
+        ("ew-simulation", 'mechanism = "ewg"', 'mechanism = "ewg"\nn = 5', "n is for kind regions"),
+        (
+            "ours-regions",
+            "\nn = ",
+            '\nchange = "class"\nn = ',
+            "for kind tests or matches, and kind reg",
+        ),
     ],
 )
 def test_a_changed_copy_that_means_nothing_is_refused(
     tmp_path: Path, source: str, old: str, new: str, words: str
 ) -> None:
-    """A name, key or combination that means nothing is one line, before anything is computed."""
-    path = copied(tmp_path, EXPERIMENTS[source], "mine.toml", (old, new))
+    """A name, key or combination that means nothing is one line, before there is a folder."""
+    path, out = copied(tmp_path, EXPERIMENTS[source], "mine.toml", (old, new)), tmp_path / "out"
     with pytest.raises(CovdpError, match=words) as caught:
         load_experiments(path)
     assert "\n" not in str(caught.value)
+    assert main(["reproduce", str(path), "--out", str(out)]) == 2
+    assert not out.exists()
 
 
 def test_options_that_mean_nothing_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
             "distance from the mean without noise was measured"
         ),
         cells=run_cells,
+        keys=("definition", "delta", "measure", "records"),
         useful=True,
     ),
     "timing": TIMING,

@@ -236,6 +236,7 @@ CLASSIFYING = ExperimentKind(
     ),
     cells=run_classifiers,
     read=read_classes,
+    keys=("n", "classifier", "ridge"),
     on_images=True,
     together=True,
 )

@@ -137,6 +137,7 @@ def _match(release: Release, points: Point) -> PairTest:
     return PairTest(distance, result.p_value, True, result.outside, low <= result.outside <= high)
 
 
+COMPARED = ("n", "n_other", "change", "amount", "rare", "rare_share")
 COMPARING = ExperimentKind(
     in_words=(
         "Each repetition drew two samples, released the mean of each, and tested whether both "
@@ -144,6 +145,7 @@ COMPARING = ExperimentKind(
     ),
     cells=one_by_one(run_tests),
     read=read_populations,
+    keys=(*COMPARED, "budget_other"),
     on_images=True,
 )
 MATCHING = ExperimentKind(
@@ -153,5 +155,6 @@ MATCHING = ExperimentKind(
     ),
     cells=one_by_one(partial(run_tests, is_local=True)),
     read=read_populations,
+    keys=COMPARED,
     on_images=True,
 )

@@ -194,6 +194,7 @@ HARMONISING = ExperimentKind(
     ),
     cells=one_by_one(harmonise_sites),
     read=read_sites,
+    keys=("n", "scaling"),
     on_images=True,
     together=True,
 )

@@ -101,4 +101,5 @@ COMBINING = ExperimentKind(
         "distance of what they say together from the mean of all records was measured"
     ),
     cells=one_by_one(combine_parts, ready),
+    keys=("n", "of", "hospitals"),
 )

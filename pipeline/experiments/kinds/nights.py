@@ -199,4 +199,5 @@ STREAMING = ExperimentKind(
         "distance from their mean without noise was measured"
     ),
     cells=one_by_one(release_nights, lambda data, setting: cache(partial(admitted, data, setting))),
+    keys=("definition", "delta", "records", "nights", "opening"),
 )

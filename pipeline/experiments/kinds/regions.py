@@ -74,5 +74,6 @@ COVERING = ExperimentKind(
     ),
     cells=one_by_one(cover),
     read=read_populations,
+    keys=("n", "of", "total", "rare", "rare_share"),
     on_images=True,
 )

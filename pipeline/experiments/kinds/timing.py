@@ -62,6 +62,7 @@ TIMING = ExperimentKind(
         "process, and every call was timed"
     ),
     cells=one_by_one(time_draws, admitted),
+    keys=("definition", "delta", "batch"),
     parallel=False,
 )
 """A clock that is read while another class draws would say nothing."""

@@ -8,24 +8,31 @@ with the user's own images is not shown here: a file may be named after a person
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from prefect import flow, tags, task
+from prefect.client.orchestration import get_client
 from prefect.futures import as_completed
+from prefect.runtime import flow_run
+from prefect.states import Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from pipeline.cli import run_in_thread
 from pipeline.datasets import find_card
 from pipeline.errors import CovdpError, DatasetError, MismatchError, MissingError, one_line
 from pipeline.experiments import MAIN, ExperimentStep, Run, calls_by_mechanism, load_experiments
 from pipeline.experiments.record import outcome
 from pipeline.jobs import default_out, run_experiments
-from pipeline.parallel import cores
+from pipeline.parallel import answer_within, cores
 from pipeline.report import build_report
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
+BEGUN: list[Any] = []
+"""The flow runs of this process."""
 
 
 @flow(name="experiments", retries=0, persist_result=False, task_runner=RUNNER)
@@ -52,6 +59,7 @@ def experiments(
     MissingError
         As `covdp reproduce` does, when an experiment that was named ran on none of its datasets.
     """
+    BEGUN.append(flow_run.id)
     configs = load_experiments(*(names or (str(MAIN),)), quick=quick)
     runs, page = run_experiments(
         configs,
@@ -143,9 +151,28 @@ def run(
     print(f"report   {page}")
 
 
+def interrupted() -> None:
+    """Tell Prefect that the runs of this process have crashed, and end a server of its own.
+
+    Where Prefect does not answer in 5 s, they stay as they are.
+    """
+
+    def tell() -> None:
+        with get_client(sync_client=True) as client:
+            for run_id in BEGUN:
+                client.set_flow_run_state(run_id, Crashed(message="interrupted"), force=True)
+
+    if BEGUN:  # else there may be no server yet, and a client would start one
+        with suppress(Exception):
+            answer_within(5.0, tell)
+    with suppress(AttributeError, KeyError):  # none was started
+        # told to stop, it would wait for the clients of this process
+        sys.modules["prefect.server.api.server"].SubprocessASGIServer().server_process.kill()
+
+
 if __name__ == "__main__":
     try:
-        app()
+        run_in_thread(app, interrupted)
     except CovdpError as error:
         print(f"covdp: {one_line(error)}", file=sys.stderr)
         sys.exit(2)

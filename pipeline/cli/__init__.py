@@ -15,5 +15,9 @@ is answered while something is imported, too.
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"__main__": ["answered", "main"], "commands": ["app", "version"]}
+    __name__,
+    submod_attrs={
+        "__main__": ["answered", "main", "run_in_thread"],
+        "commands": ["app", "version"],
+    },
 )

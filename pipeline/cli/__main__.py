@@ -130,7 +130,7 @@ def _place(error: BaseException) -> str:
     return place if file is None else f"{place}, over {file}"
 
 
-def run_in_thread(work: Callable[[], Result]) -> Result:
+def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda: None) -> Result:
     """Do `work` in a thread, and return its result or raise its error; signals are answered.
 
     Signals belong to the main thread: elsewhere the work is done at once, and they are left alone.
@@ -149,7 +149,7 @@ def run_in_thread(work: Callable[[], Result]) -> Result:
         except BaseException as error:
             done.set_exception(error)
 
-    with answered():
+    with answered(ended):
         threading.Thread(target=run, name="command", daemon=True).start()
         while not wait([done], timeout=0.2).done:  # a wait without end would not be interrupted
             continue
@@ -157,10 +157,10 @@ def run_in_thread(work: Callable[[], Result]) -> Result:
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """Answer Ctrl-C and SIGTERM in the block, which the main thread is in."""
+def answered(ended: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Answer Ctrl-C and SIGTERM in the block, which the main thread is in; then call `ended`."""
     stderr = os.dup(2) if _is_open(2) else None  # a release silences 2 itself while it reads
-    leave = partial(_leave, stderr)
+    leave = partial(_leave, stderr, ended)
     before = {number: signal.signal(number, leave) for number in SIGNAL_WORDS}
     try:
         yield
@@ -180,7 +180,9 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
+def _leave(
+    stderr: int | None, ended: Callable[[], None], number: int, _: FrameType | None
+) -> NoReturn:
     """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
     for each in SIGNAL_WORDS:
         signal.signal(each, signal.SIG_IGN)
@@ -191,6 +193,7 @@ def _leave(stderr: int | None, number: int, _: FrameType | None) -> NoReturn:
     with suppress(OSError):
         if stderr is not None:
             os.write(stderr, SIGNAL_WORDS[signal.Signals(number)])
+    ended()
     discard_unfinished()
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)

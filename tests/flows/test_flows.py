@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -113,6 +114,34 @@ def test_python_m_flows_writes_what_the_command_writes(
         for label, series in product(range(2), set(theirs["series"]))
     }
     assert names == dict.fromkeys(expected, "Completed")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_python_m_flows(few: Path, tmp_path: Path, prefect_database: Path) -> None:
+    """One line and exit code 130 within 15 s; the run has crashed, and the server has gone."""
+    shutil.copy(prefect_database, tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project_root(),
+        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
+        start_new_session=True,
+    ) as process:
+        assert process.stderr
+        said = ""
+        while "Task run 'images'" not in said:
+            said += process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(15) == 130
+        said += process.stderr.read()
+    assert said.count("covdp: interrupted; the same command starts it again\n") == 1
+    assert "Traceback" not in said
+    (url,) = re.findall("Starting temporary server on (.*)", said)
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=30)
+    with closing(sqlite3.connect(tmp_path / "prefect.db")) as database:
+        assert database.execute("SELECT state_name FROM flow_run").fetchall() == [("Crashed",)]
 
 
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")

@@ -157,19 +157,19 @@ Steps = Sequence[tuple[str, float]]
 """Each step with its wall-clock seconds."""
 
 
-def write_log(run: Run, started: datetime, seconds: Steps) -> Path:
-    """Write the record of a run that has its rows."""
+def write_log(run: Run, started: datetime, seconds: Steps, notes: Sequence[str]) -> Path:
+    """Write the record of a run that has its rows, with `notes` of its own."""
     config = run.config
     if not config.on_images:
         note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
         sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
         counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
-        return _write(run, note, counts, started, seconds)
+        return _write(run, note, counts, started, seconds, facts=notes)
     source = run.images
     n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
-    facts = (*source.facts, *_persons(config, source.select(config.splits)))
+    facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
     return _write(run, note, counts, started, seconds, shape=source.shape, facts=facts)
 
 

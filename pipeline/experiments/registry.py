@@ -233,8 +233,8 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
     for key in sorted(series.model_fields_set.difference(EXPERIMENT_KINDS[kind].keys)):
         if users := [name for name, row in EXPERIMENT_KINDS.items() if key in row.keys]:
             raise ConfigError(
-                f"series {series.series!r}: {key} is for kind {' or '.join(users)}, and kind {kind} "
-                "does not use it; leave it out"
+                f"series {series.series!r}: {key} is for kind {' or '.join(users)}, and kind "
+                f"{kind} does not use it; leave it out"
             )
     require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
     require_known("kind of rare images", series.rare, [SAME, *RARE], "ours-regions.toml has all")

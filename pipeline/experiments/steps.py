@@ -98,12 +98,19 @@ def run_experiment(
     """Do all steps of a run, each by `perform`, and return its table.
 
     Images that cannot be had give rows with status `data not available`, or, with `needs_data`,
-    raise their error.
+    raise their error. Where the table was complete, the record of the start that drew it stays.
     """
-    started, seconds = datetime.now(UTC), list[tuple[str, float]]()
+    started, seconds, notes = datetime.now(UTC), list[tuple[str, float]](), list[str]()
     run = replace(run)  # what an earlier one opened and stored is no longer there
     for step in steps_of(run):
         before = time.perf_counter()
+        if step.work is draw_class:
+            writer = row_writer(run)
+            if there := len(writer.cells) - len(writer.pending()):
+                notes = [
+                    f"{there} of {len(writer.cells)} cells were there from an earlier start, whose "
+                    "time is not counted."
+                ]
         try:
             perform(run, step)
         except MissingError as error:
@@ -111,7 +118,8 @@ def run_experiment(
                 raise
             return write_missing(run, started, error)
         seconds.append((step.name, time.perf_counter() - before))
-    write_log(run, started, seconds)
+    if not run.log.is_file() or run.log.stat().st_mtime_ns < run.table.stat().st_mtime_ns:
+        write_log(run, started, seconds, notes)
     return run.table
 
 

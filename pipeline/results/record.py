@@ -139,7 +139,7 @@ def read_record(path: Path) -> RunRecord:
         return TypeAdapter(RunRecord).validate_json(read_regular(path, RECORD_BYTES))
     except (OSError, ValueError) as error:  # a fault of form is a ValueError
         raise OutputError(
-            f"cannot read {path} as the record of a run ({error!r}); run again"
+            f"cannot read {path} as the record of a run ({error!r}); delete it and run again"
         ) from error
 
 

@@ -23,7 +23,7 @@ from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
-from pipeline.results import RowWriter, Table, read_rows
+from pipeline.results import RowWriter, Table, read_record, read_rows
 
 SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 
@@ -250,6 +250,8 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(
         RowWriter, "write", lambda self, key, rows: written.append(key) or write(self, key, rows)
     )
     resumed = run(config, tmp_path / "killed")
+    record = read_record(killed.log)
+    assert record.notes[1].startswith(f"{kept} of {kept + len(written)} cells were there")
     assert len(written) + kept == 7 * len(config.mechanisms) * len(config.budgets)
     undisturbed = run(config, tmp_path / "whole")
     for name in set(resumed) - {"seconds"}:

@@ -44,7 +44,8 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
 ) -> None:
     """A pass takes time and more memory than NumPy alone; a bound below that is not held.
 
-    What is on disk is not measured again, and the page states images a second of the median.
+    What is on disk is not measured again and its record stays, and the page states images a second
+    of the median.
     """
     run = Run(tiny(tmp_path), None, tmp_path / "out")
     rows = read_rows(run_experiment(run))
@@ -54,7 +55,9 @@ def test_rows_are_what_was_measured_and_the_bound_can_fail(
     assert (rows["seconds"] > 0).all()
     assert (np.diff(rows["memory"]) >= 0).all()
     assert (rows["memory"] > 20).all()  # MB; NumPy and the kernels' compiler have more
+    record = run.log.read_bytes()
     np.testing.assert_array_equal(read_rows(run_experiment(run))["seconds"], rows["seconds"])
+    assert run.log.read_bytes() == record
     found = finished(run)
     assert [item.word for item in verdicts(found)] == ["Agrees"]
     lines = table_of("run", "passes", found)

@@ -22,6 +22,7 @@ from prefect.states import Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipeline.cli import run_in_thread
+from pipeline.cli.options import DataRoot, Out
 from pipeline.datasets import find_card
 from pipeline.errors import CovdpError, DatasetError, MismatchError, MissingError, one_line
 from pipeline.experiments import MAIN, ExperimentStep, Run, calls_by_mechanism, load_experiments
@@ -119,8 +120,8 @@ app = App(name="python -m flows", help_format="markdown", version_flags=[])
 @app.default
 def run(
     *names: str,
-    data_root: Annotated[Path | None, Parameter("--data-root")] = None,
-    out: Annotated[Path | None, Parameter("--out")] = None,
+    data_root: DataRoot = None,
+    out: Out = None,
     quick: Annotated[bool, Parameter("--quick", negative="")] = False,
 ) -> None:
     """Run experiments under Prefect; without a name the main job on the embedded images.
@@ -137,10 +138,6 @@ def run(
     ----------
     names
         Names of experiments, files of your own (TOML), or `all`, as for `covdp reproduce`.
-    data_root
-        Folder of the datasets [COVDP_DATA, else data/cache].
-    out
-        Folder of the results.
     quick
         At most 10 repetitions.
     """
@@ -166,7 +163,7 @@ def interrupted() -> None:
         with suppress(Exception):
             answer_within(5.0, tell)
     with suppress(AttributeError, KeyError):  # none was started
-        # told to stop, it would wait for the clients of this process
+        # a server that stops in order waits for the clients of this process
         sys.modules["prefect.server.api.server"].SubprocessASGIServer().server_process.kill()
 
 

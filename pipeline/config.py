@@ -51,9 +51,9 @@ class ClaimConfig(Record):
     0.05 or less are, ``power`` that p-values of 0.05 or less are at least so frequent. Of local
     records, ``flags`` says that the share outside is at least so often in the range stated. Of
     classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
-    series `right`, by the same releases; of sites ``told`` says that at most `factor` of the images
-    are. `left` then is the series it is stated of, with all that continue its name after a comma;
-    all series if empty.
+    series `right`, by the same releases. Of sites, ``balanced`` says that the site of an image is
+    found in at most the share `factor`. `left` then is the series it is stated of, with all that
+    continue its name after a comma; all series if empty.
 
     Attributes
     ----------
@@ -510,6 +510,7 @@ class ExperimentConfig(Record):
         for name, values in (("series labels", labels), ("budgets", self.budgets)):
             if len(set(values)) < len(values):
                 raise ConfigError(f"{name} must differ from each other, found {list(values)}")
+        require_known("baseline", self.baseline, ["", *labels], f"series are {', '.join(labels)}")
         for kind in ("composition", "nights", "scale"):
             if (self.kind == kind) != bool(getattr(self, kind)):
                 raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
 from rich.markup import escape
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import page_table, print_json
 from pipeline.errors import ConfigError, one_line, printable
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from pipeline.report import Together
 
 
-PageOut = Annotated[Path | None, Parameter("--out", help="Folder of a page [none is written].")]
-MapsFile = Annotated[Path, Parameter("--out", help="The file of maps, such as maps.json.")]
+PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
+MapsFile = Annotated[Path, Written(help="The file of maps, such as maps.json.")]
 
 
 def history(
     *,
-    out: Path,
+    out: Annotated[Path, Written()],
     population: str | None = None,
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,

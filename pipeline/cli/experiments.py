@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.table import Column
 
-from pipeline.cli.options import PLAIN, DataRoot, Out, Printing
+from pipeline.cli.options import PLAIN, DataRoot, Out, Printing, Written
 from pipeline.cli.output import new_table, numbers, print_json, print_line
 
 if TYPE_CHECKING:
@@ -201,7 +201,9 @@ def _start(
         )
 
 
-def report(folder: Path, *, out: Path | None = None, output: Printing = PLAIN) -> None:
+def report(
+    folder: Path, *, out: Annotated[Path | None, Written()] = None, output: Printing = PLAIN
+) -> None:
     """Build the report of a results folder again.
 
     ```

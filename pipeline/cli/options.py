@@ -3,13 +3,13 @@
 What ``--json``, ``--quiet`` and ``--verbose`` mean is decided here, once for all commands.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 from rich.console import Console
 from rich.table import Table
 
@@ -17,17 +17,29 @@ from pipeline.cli.output import print_json, print_line, width
 from pipeline.errors import ConfigError, printable
 from pipeline.progress import Level, say
 
+
+def here(_: Any, tokens: Sequence[Token]) -> Path:
+    """Return a place on this machine, ``~/`` being the user's home; refuse an address."""
+    if "://" in (text := tokens[0].value):
+        raise ConfigError(f"{text} is an address; name a folder or a file on this machine")
+    return Path.home() / text[2:] if text.startswith("~/") else Path(text)
+
+
+Written = partial(Parameter, "--out", converter=here)
+"""An option that tells where something is written."""
 DataRoot = Annotated[
     Path | None,
-    Parameter("--data-root", help="Folder of the datasets [COVDP_DATA, else data/cache]."),
+    Parameter(
+        "--data-root",
+        converter=here,
+        help="Folder of the datasets [COVDP_DATA, else data/cache].",
+    ),
 ]
 LedgerAddress = Annotated[
     str | None,
     Parameter("--ledger", help="Path or database URL of the ledger [COVDP_LEDGER, else your own]."),
 ]
-Out = Annotated[
-    Path | None, Parameter("--out", help="Folder of the results [covdp-output/NAME, here].")
-]
+Out = Annotated[Path | None, Written(help="Folder of the results [covdp-output/NAME, here].")]
 
 NARROW = 100
 """Columns below which a table leaves out what its command shows for one row alone."""

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from cyclopts import Parameter
 from rich.markup import escape
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import print_json, print_line
 from pipeline.errors import ConfigError, CovdpError, LedgerError
 
@@ -40,7 +39,7 @@ def start(
     total: float | None = None,
     budget: float | None = None,
     nights: int | None = None,
-    out: Annotated[Path | None, Parameter("--out", help="The config [POPULATION.toml].")] = None,
+    out: Annotated[Path | None, Written(help="The config [POPULATION.toml].")] = None,
     data_root: DataRoot = None,
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,

@@ -111,6 +111,10 @@ def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
             ("ledger", "set-budget", "x"),
             "ledger set-budget needs --total; covdp ledger set-budget --help",
         ),
+        (
+            ("reproduce", "rao-composition", "--out", "s3://b/x"),
+            "s3://b/x is an address; name a fol",
+        ),
         (("release",), "release needs --config; covdp release --help shows examples"),
     ],
 )
@@ -145,6 +149,14 @@ def test_meaningless_configs_are_refused(
 def test_a_terminal_obeys_no_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What a name would make a terminal do is shown as its escape."""
     assert r"\x1b[2J" in fails(capsys, "report", str(tmp_path / "\x1b[2J\n"))
+
+
+def test_a_home_that_no_shell_has_put_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quoted ``~/x`` is a folder at home, not one of the name ``~``."""
+    monkeypatch.setenv("HOME", "/home/me")
+    _, bound, _ = app.parse_args(["run", "--out", "~/x", "--data-root", "~/y"])
+    options = bound.arguments["overrides"]
+    assert (options.out, options.data_root) == (Path("/home/me/x"), Path("/home/me/y"))
 
 
 def test_unwritable_folder_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

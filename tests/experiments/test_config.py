@@ -49,6 +49,11 @@ def test_options_replace_what_the_file_says() -> None:
         ("budgets = [0.1,", "budgets = [-0.1,", "greater than 0"),
         ("budgets = [0.1,", "budgets = [nan,", "finite"),
         ('definition = "gdp"', 'definition = "gpd"', "gdp"),
+        (
+            'baseline = "EWG as',
+            'baseline = "EGW as',
+            "unknown baseline 'EGW as published'; did you",
+        ),
         ('series = "RL with D/n"', 'series = "EWG with D/n"', "differ"),
         ('sensitivity = "radius"', 'sensitivity = "radios"', "radius"),
         ("seed =", "seed = oops #", "not valid TOML"),

@@ -233,7 +233,7 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
     for key in sorted(series.model_fields_set.difference(EXPERIMENT_KINDS[kind].keys)):
         if users := [name for name, row in EXPERIMENT_KINDS.items() if key in row.keys]:
             raise ConfigError(
-                f"series {series.series!r}: {key} is for kind {' or '.join(users)}, and kind "
+                f"series {series.series!r}: {key} is for kind {', '.join(users)}, and kind "
                 f"{kind} does not use it; leave it out"
             )
     require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")

@@ -178,7 +178,7 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         ("ours-stream", "classes = [1]", "classes = [0, 0]", r"each once, found \[0, 0\]"),
         ("ours-stream", "classes = [1]", "classes = []", r"at least one .* found \[\]"),
         ("ew-simulation", 'mechanism = "ewg"', 'mechanism = "ewg"\nn = 5', "n is for kind regions"),
-        ("ours-regions", "\nn = ", '\nchange = "class"\nn = ', "is for kind tests or matches, and"),
+        ("ours-regions", "\nn = ", '\nchange = "class"\nn = ', "is for kind tests, matches, and"),
     ],
 )
 def test_a_changed_copy_that_means_nothing_is_refused(

@@ -98,7 +98,7 @@ UNCHECKED = True
 
 
 @dataclass(frozen=True)
-class Bounded:
+class Limits:
     """What a number of a document may be, or each of an array: pydantic reads and writes it so.
 
     Attributes
@@ -151,11 +151,11 @@ class Bounded:
         return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-NUMBER, SIZE, DIVISOR, SHARE = Bounded(), Bounded(0), Bounded(SMALLEST), Bounded(0, 1)
-COUNT, LABEL, FLAG = Bounded(1, kind="int"), Bounded(0, kind="int"), Bounded(kind="bool")
-NUMBERS, MATRIX = Bounded(sides=(_D * (_D + 1) // 2,)), Bounded(sides=(WIDEST, WIDEST))
-BASIS, COORDINATES = Bounded(sides=(_D, _D)), Bounded(-FARTHEST, FARTHEST, (_D,))
-TRIANGLE = Bounded(sides=NUMBERS.sides, triangle=True)
+NUMBER, SIZE, DIVISOR, SHARE = Limits(), Limits(0), Limits(SMALLEST), Limits(0, 1)
+COUNT, LABEL, FLAG = Limits(1, kind="int"), Limits(0, kind="int"), Limits(kind="bool")
+NUMBERS, MATRIX = Limits(sides=(_D * (_D + 1) // 2,)), Limits(sides=(WIDEST, WIDEST))
+BASIS, COORDINATES = Limits(sides=(_D, _D)), Limits(-FARTHEST, FARTHEST, (_D,))
+TRIANGLE = Limits(sides=NUMBERS.sides, triangle=True)
 """Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
 
 

@@ -39,8 +39,8 @@ from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
 from pipeline.mean import (
     AdaptivePlan,
+    MeanSetup,
     Plan,
-    Prepared,
     Release,
     SinglePlan,
     admit,
@@ -96,7 +96,7 @@ SMALLER = 4
 """Of so many pixels one is left in a thumbnail, across and down."""
 
 
-class Ends(NamedTuple):
+class ErrorRange(NamedTuple):
     """The range of the expected distance between the released mean and that of the class."""
 
     low: float
@@ -136,34 +136,34 @@ class Curve:
         """How far the range reaches beyond the least and the largest error."""
         return GAUSSIAN_RANGE if isinstance(self.plan, SinglePlan) else WIDENED
 
-    def ends(self, information: float) -> Ends:
+    def ends(self, information: float) -> ErrorRange:
         """Return both ends of the range at n·μ, interpolated between the points of the grid."""
         place = math.log(information, CURVE_RATIO)
         left = math.floor(place)
         share = place - left
         points = zip(_point(self, left), _point(self, left + 1), strict=True)
-        return Ends(*(a ** (1.0 - share) * b**share for a, b in points))
+        return ErrorRange(*(a ** (1.0 - share) * b**share for a, b in points))
 
 
 @lru_cache(maxsize=512)
-def _point(curve: Curve, power: int) -> Ends:
+def _point(curve: Curve, power: int) -> ErrorRange:
     """Return both ends of the range at n·μ = STEP**power.
 
     Noise is the same at all n·μ, so that curves are smooth. Sets of as many records are drawn from
     together.
     """
-    errors, of_size = list[float](), defaultdict[int, list[tuple[Prepared, Noise]]](list)
+    errors, of_size = list[float](), defaultdict[int, list[tuple[MeanSetup, Noise]]](list)
     for seed, ready in enumerate(picture_records(curve)):
         noise = FloatNoise(np.random.default_rng((SEED, seed)))
         of_size[ready.records.n].append((ready, noise))
     for n, sets in of_size.items():
         errors += _errors(sets, GDP(CURVE_RATIO**power / n))
     below, above = curve.widened
-    return Ends(below * min(errors), above * max(errors))
+    return ErrorRange(below * min(errors), above * max(errors))
 
 
 @lru_cache(maxsize=8)
-def picture_records(curve: Curve) -> tuple[Prepared, ...]:
+def picture_records(curve: Curve) -> tuple[MeanSetup, ...]:
     """Return the records of each set of pictures, ready to be drawn from."""
     spec = find_descriptor(curve.domain.descriptor)
     manifold: Manifold = MANIFOLDS[curve.domain.manifold](k=spec.k)
@@ -173,7 +173,7 @@ def picture_records(curve: Curve) -> tuple[Prepared, ...]:
     )
 
 
-def _errors(sets: Sequence[tuple[Prepared, Noise]], budget: Budget) -> list[float]:
+def _errors(sets: Sequence[tuple[MeanSetup, Noise]], budget: Budget) -> list[float]:
     """Return the mean error of each set, of as many records, with its own noise."""
     drawn, errors = list[tuple[Release, FloatArray | None]](), list[float]()
     if isinstance(sets[0][0].plan, SinglePlan):
@@ -318,7 +318,7 @@ class StreamCurves:
     opening: Curve
     later: Curve
 
-    def ends(self, plan: StreamPlan, units: ClassArrivals, night: int) -> Ends | None:
+    def ends(self, plan: StreamPlan, units: ClassArrivals, night: int) -> ErrorRange | None:
         """Return both ends of the range at a night, None before the opening."""
         nights = opening_nights(plan, units)
         openings = [opened for opened in nights if opened <= night]
@@ -339,7 +339,7 @@ class StreamCurves:
             factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))
             for factor, a, b in zip(STREAMED, first, later, strict=True)
         )
-        return Ends(low, high)
+        return ErrorRange(low, high)
 
 
 def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamCurves:
@@ -393,7 +393,7 @@ class BudgetPrice:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ErrorForecast:
     """What the released mean of n records is expected to be off by.
 
     Attributes
@@ -417,8 +417,8 @@ class ClassForecast:
     """One class: by budget, as `Forecast.prices`; by night; and what `error` needs."""
 
     name: str
-    by_budget: tuple[Expected, ...]
-    by_night: tuple[Expected, ...]
+    by_budget: tuple[ErrorForecast, ...]
+    by_night: tuple[ErrorForecast, ...]
     needed: float | None
     opening: int | None
 
@@ -566,25 +566,25 @@ def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _Forecasts:
     """Ranges by budget, records and night."""
 
     config: ReleaseConfig
     curve: Curve
     streamed: StreamCurves | None
 
-    def at(self, budget: float, units: ClassArrivals, night: int) -> Ends | None:
+    def at(self, budget: float, units: ClassArrivals, night: int) -> ErrorRange | None:
         config = _at(self.config, budget)
         if self.streamed is None or config.nights is None:
             return self.curve.ends(units.until(night) / gaussian_sigma(config.cost, 1.0))
         return self.streamed.ends(config.nights, units, night)
 
-    def expected(self, budget: float, units: ClassArrivals, night: int) -> Expected:
+    def expected(self, budget: float, units: ClassArrivals, night: int) -> ErrorForecast:
         n = units.until(night)
         estimate = self.at(budget, units, night) if n else None
         if estimate is None:
-            return Expected(n, None, None, None)
-        return Expected(n, *estimate, estimate.radius(self.curve.domain.dimension))
+            return ErrorForecast(n, None, None, None)
+        return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension))
 
     def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
         """Return what all means are likely usable for, in words."""
@@ -633,7 +633,7 @@ class _Ends:
         return least_budget(high, error, self.config.budget)
 
 
-def _ends(config: ReleaseConfig, card: Card) -> _Ends:
+def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
     """Return the ranges of a release, or of a stream.
 
     All its noise must be Gaussian: else n·μ alone does not say the error.
@@ -647,9 +647,9 @@ def _ends(config: ReleaseConfig, card: Card) -> _Ends:
             )
     curve = Curve(_domain(config, card), config.plan)
     if config.nights is None:
-        return _Ends(config, curve, None)
+        return _Forecasts(config, curve, None)
     manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
-    return _Ends(config, curve, stream_curves(config.nights, curve, manifold))
+    return _Forecasts(config, curve, stream_curves(config.nights, curve, manifold))
 
 
 def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:
@@ -757,7 +757,7 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
     return float(digits_up(root, BUDGET_DIGITS))
 
 
-def meaning(ends: _Ends, *, empty: bool) -> tuple[str, ...]:
+def meaning(ends: _Forecasts, *, empty: bool) -> tuple[str, ...]:
     """Return the sentences that are true of a forecast, in reading order.
 
     `empty` says whether one of its classes has no images.

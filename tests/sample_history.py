@@ -26,7 +26,7 @@ from pipeline.privacy import GDP
 from pipeline.publish import ClassHistory, load_release, release_once
 from pipeline.publish.document import read_stream
 from pipeline.publish.night import make_night
-from pipeline.publish.release import Public, serialised
+from pipeline.publish.release import PublicFacts, serialised
 from pipeline.stream import Night, empty_state, release_night
 
 CLASSES = ("<i>well</i>", "ill")
@@ -103,7 +103,7 @@ def draw_nights(
     config = load_release(path, opened=True)
     images = np.load(folder / "ward.npz")["train_images"]
     classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))
-    public = Public(config, domain("oct5", height=28, width=28), classes)
+    public = PublicFacts(config, domain("oct5", height=28, width=28), classes)
     stream = read_stream(public.settings())
     known = {label: (empty_state(15), tuple[Night, ...]()) for label in range(2)}
     documents = []

@@ -11,7 +11,7 @@ from pipeline.geometry import Manifold, Point
 from pipeline.mean import (
     AdaptivePlan,
     Domain,
-    Prepared,
+    MeanSetup,
     Release,
     Shares,
     admit,
@@ -29,7 +29,7 @@ from pipeline.privacy import Budget
 
 def adaptive(
     points: Point, *, domain: Domain, manifold: Manifold, shares: Shares | None = None
-) -> Prepared:
+) -> MeanSetup:
     """Return what all draws of an adaptive mean share."""
     records = admit(points, domain=domain, manifold=manifold)
     return prepare(records, AdaptivePlan(shares), rng=None)
@@ -43,13 +43,13 @@ def clip_of(
     return Clip(low, high, given, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
-def drawn(ready: Prepared, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
+def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
     """Return private means with noise from a source, or from NumPy's generator of a seed."""
     source = FloatNoise(np.random.default_rng(noise)) if isinstance(noise, int) else noise
     return draw(ready, budget, noise=source, size=size)[0]
 
 
-def view_of(ready: Prepared) -> SurveyedRecords:
+def view_of(ready: MeanSetup) -> SurveyedRecords:
     """Return the view of an adaptive preparation."""
     assert ready.survey is not None
     return ready.survey

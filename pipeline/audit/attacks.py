@@ -51,7 +51,7 @@ from pipeline.mean import (
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms import Diagnostics, Draws
 from pipeline.mechanisms.base import Neighbours, Points
-from pipeline.mechanisms.noise import FloatNoise, Noised
+from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, Budget, split
 from pipeline.recall import Calls, repeatable
 from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
@@ -105,7 +105,7 @@ class Transcript(NamedTuple):
     history: Sequence[Night] = ()
 
 
-Source: TypeAlias = Callable[[FloatArray, float, float], Noised]
+Source: TypeAlias = Callable[[FloatArray, float, float], NoisyVector]
 """What adds noise to a vector, given σ and the sensitivity."""
 
 
@@ -137,7 +137,7 @@ class Tape:
         """Return a tape that gives transcripts back."""
         return cls([transcript._replace(own=ReplayedSteps([], [])) for transcript in transcripts])
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise and keep the result, or return the next part of a transcript."""
         row = next(self._rows)
         released, (vectors, sigmas), _ = self.transcripts[row]
@@ -150,10 +150,10 @@ class Tape:
         value = released[len(vectors)]
         if len(value) == len(vector):
             vectors.append(vector)
-            return Noised(value, math.nan)
+            return NoisyVector(value, math.nan)
         both = min(len(value), len(vector))
         vectors.append(np.append(vector[:both], value[both:]))
-        return Noised(np.append(value[:both], vector[both:]), math.nan)
+        return NoisyVector(np.append(value[:both], vector[both:]), math.nan)
 
     def repetition(self, row: int) -> "Tape":
         """Return the tape of one repetition alone."""

@@ -33,7 +33,7 @@ from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
 from pipeline.mechanisms.base import KNG_RECORDS, CalibratedMechanism, Neighbours, Points, small
 from pipeline.mechanisms.exponential import gradient_sensitivity
-from pipeline.mechanisms.noise import FloatNoise, Noised
+from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 from pipeline.stream import column_norm
 from pipeline.stream.history import begin_epoch
@@ -275,9 +275,9 @@ def repeated_noise(rng: np.random.Generator) -> Source:
     """Return noise that is drawn once, and used again for every vector of the same length."""
     source, drawn = FloatNoise(rng), dict[int, FloatArray]()
 
-    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         fresh = source(np.zeros(len(vector)), sigma, sensitivity).vector
-        return Noised(vector + drawn.setdefault(len(vector), fresh), math.nan)
+        return NoisyVector(vector + drawn.setdefault(len(vector), fresh), math.nan)
 
     return noise
 
@@ -286,9 +286,9 @@ def countless_noise(rng: np.random.Generator) -> Source:
     """Return noise of all coordinates but the last, which counts records in the sum of a mean."""
     source = FloatNoise(rng)
 
-    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         noised = source(vector, sigma, sensitivity).vector
-        return Noised(np.append(noised[:-1], vector[-1]), math.nan)
+        return NoisyVector(np.append(noised[:-1], vector[-1]), math.nan)
 
     return noise
 

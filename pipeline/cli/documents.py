@@ -17,8 +17,8 @@ from pipeline.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
     from pipeline.publish.local_images import MatchedImages
-    from pipeline.publish.several import Several
-    from pipeline.report import Together
+    from pipeline.publish.several import DocumentSet
+    from pipeline.report import ReleaseComparison
 
 
 PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
@@ -184,14 +184,14 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     from pipeline.publish.document import computed
     from pipeline.publish.maps import write_maps
     from pipeline.publish.several import read_several
-    from pipeline.report import Together, table_of, write_together
+    from pipeline.report import ReleaseComparison, table_of, write_together
 
     several = read_several(documents)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
     with computed(documents):
         maps = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, maps, out)}
-    together = Together(several, maps)
+    together = ReleaseComparison(several, maps)
     paths["page"] = write_together("harmonise", together, out.with_suffix(".html"))
     _warn(several, output)
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
@@ -312,18 +312,19 @@ def _together(
     output: Printing,
     *,
     window: int | None,
-) -> tuple["Together", dict[str, Path]]:
+) -> tuple["ReleaseComparison", dict[str, Path]]:
     """Return what is found of each class that all documents have, and its page where one is wanted.
 
     What makes it doubtful goes to standard error; exit codes are for what fails.
     """
     from pipeline.publish.document import computed
     from pipeline.publish.several import read_several
-    from pipeline.report import Together, write_together
+    from pipeline.report import ReleaseComparison, write_together
 
     several = read_several(paths, window=window)
     with computed(paths):
-        together = Together(several, {name: work(rows) for name, rows in several.classes.items()})
+        results = {name: work(rows) for name, rows in several.classes.items()}
+        together = ReleaseComparison(several, results)
         _ = together.refusals
         name = "combine" if together.combined else "compare"
         pages = {"page": write_together(name, together, out / f"{name}.html")} if out else {}
@@ -331,7 +332,7 @@ def _together(
     return together, pages
 
 
-def _warn(several: "Several", output: Printing) -> None:
+def _warn(several: "DocumentSet", output: Printing) -> None:
     """Say on standard error what makes documents doubtful, and which classes are left out."""
     if several.doubt and not output.quiet:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)

@@ -42,7 +42,7 @@ from pipeline.errors import (
 if TYPE_CHECKING:
     from pipeline.jobs import ReleaseJob
     from pipeline.ledger import Charge
-    from pipeline.planning import ClassForecast, Expected, Forecast
+    from pipeline.planning import ClassForecast, ErrorForecast, Forecast
     from pipeline.privacy import Budget
     from pipeline.publish import ReleaseConfig
 
@@ -213,7 +213,7 @@ def _by_budget(result: "Forecast", row: "ClassForecast", letter: str) -> Table:
     return new_table(*numbers(f"budget {letter}", "error", "radius"), rows=rows)
 
 
-def _cells(expected: "Expected") -> tuple[str, str]:
+def _cells(expected: "ErrorForecast") -> tuple[str, str]:
     """Return error and radius as text."""
     if expected.low is None or expected.high is None or expected.radius is None:
         return "not open yet" if expected.n else "no mean", ""

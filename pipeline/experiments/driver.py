@@ -23,8 +23,8 @@ from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point
-from pipeline.geometry.manifold import Embedded
-from pipeline.mean import Prepared, Records, Release, SinglePlan
+from pipeline.geometry.manifold import EmbeddedManifold
+from pipeline.mean import MeanSetup, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
@@ -249,14 +249,14 @@ def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Cel
 
 def prepare_series(
     records: Records, data: ClassData, setting: Setting, series: SeriesConfig
-) -> Prepared:
+) -> MeanSetup:
     """Return what all budgets of a series share, from a stream of its own."""
     seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
     rng = np.random.default_rng(seed)
     return mean.prepare(records, series.plan, size=setting.repetitions(series), rng=rng)
 
 
-def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -> dict[str, Any]:
+def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Draw one cell and return its rows.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
@@ -287,7 +287,7 @@ def columns(data: ClassData, prepared: Prepared, cell: Cell, setting: Setting) -
 
 
 def draw_cell(
-    prepared: Prepared, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
+    prepared: MeanSetup, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
 ) -> tuple[Release, FloatArray | None]:
     """Draw every repetition of one cell in one call; `most` records are of one person."""
     budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
@@ -349,7 +349,7 @@ def distance_name(series: SeriesConfig, manifold: Manifold) -> str:
     """Return in which distance the errors of a series are measured, as `measure` measures them."""
     if series.measure != "distance":
         return MEASURES[series.measure]
-    if MECHANISMS[series.mechanism].embedded and isinstance(manifold, Embedded):
+    if MECHANISMS[series.mechanism].embedded and isinstance(manifold, EmbeddedManifold):
         return manifold.embedding_metric
     return manifold.metric
 

@@ -1,6 +1,6 @@
 """Passes over one set in a process whose memory is measured, each into a store of its own.
 
-``python -m pipeline.experiments.passes CARD DESCRIPTOR ETA TIMES`` prints `Measured` as JSON. The
+``python -m pipeline.experiments.passes CARD DESCRIPTOR ETA TIMES`` prints `Usage` as JSON. The
 image libraries are imported after the idle interpreter has been measured.
 """
 
@@ -16,7 +16,7 @@ from pipeline.errors import OutputError
 from pipeline.parallel import peak_memory
 
 
-class Measured(NamedTuple):
+class Usage(NamedTuple):
     """What a process measured of itself.
 
     Attributes
@@ -34,9 +34,9 @@ class Measured(NamedTuple):
     peaks: list[int]
 
 
-def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
+def measure(card: Path, descriptor: str, eta: float, times: int) -> Usage:
     """Describe the images of a card some times over."""
-    result = Measured(peak_memory(), [], [])
+    result = Usage(peak_memory(), [], [])
     from pipeline.datasets import open_dataset
     from pipeline.store import fill, find_place, make_plan
 
@@ -50,7 +50,7 @@ def measure(card: Path, descriptor: str, eta: float, times: int) -> Measured:
     return result
 
 
-def measured_apart(title: str, *task: object, workers: int) -> Measured:
+def measured_apart(title: str, *task: object, workers: int) -> Usage:
     """Return what a fresh process with so many threads measures, given the arguments of `measure`.
 
     Raises
@@ -71,7 +71,7 @@ def measured_apart(title: str, *task: object, workers: int) -> Measured:
             f"a pass over {title} failed ({words}); if memory or disk were short, make the set "
             "smaller, and run again"
         )
-    return Measured(*json.loads(ended.stdout))
+    return Usage(*json.loads(ended.stdout))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pipeline import mean
 from pipeline.experiments.driver import Setting
 from pipeline.geometry import Manifold, Point, flat_chart
-from pipeline.mean import AdaptivePlan, Labels, Plan, Prepared, Records, Release
+from pipeline.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget
 
@@ -40,7 +40,7 @@ class Population:
     own: int
 
     @cached_property
-    def _prepared(self) -> Prepared:
+    def _prepared(self) -> MeanSetup:
         return mean.prepare(self.records, AdaptivePlan(), rng=None)
 
     def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
@@ -53,7 +53,7 @@ class Population:
 
     def prepare(
         self, rows: NDArray[np.int64], plan: Plan, rng: np.random.Generator, *, size: int = 1
-    ) -> Prepared:
+    ) -> MeanSetup:
         """Return a sample, ready for draws; adaptive ones have their second moment."""
         if isinstance(plan, AdaptivePlan):
             return self._prepared.sample(rows)._replace(plan=replace(plan, moment=True))

@@ -173,7 +173,7 @@ class Covariances(Protocol):
 
 
 @dataclass(frozen=True)
-class Spectral:
+class SpectralMetric:
     """The log-Euclidean and the affine-invariant metric: see the top of this file.
 
     **Set**: {X : X ⪰ η·Id, tr X ≤ T + kη}. It is convex in log X, as λ_min is concave and tr exp
@@ -245,7 +245,7 @@ class Spectral:
         return shape
 
 
-SPECTRAL = Spectral()
+SPECTRAL = SpectralMetric()
 
 
 def covariances_of(manifold: Any) -> Covariances | None:

@@ -134,7 +134,7 @@ class Manifold(Protocol):
 
 
 @runtime_checkable
-class Embedded(Protocol):
+class EmbeddedManifold(Protocol):
     """A manifold that is in a vector space R^m."""
 
     @property

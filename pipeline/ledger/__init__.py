@@ -80,8 +80,8 @@ from pipeline.ledger.records import Charge as Charge
 from pipeline.ledger.records import HistoryLine as HistoryLine
 from pipeline.ledger.records import NightReservation as NightReservation
 from pipeline.ledger.records import Reservation as Reservation
-from pipeline.ledger.records import Stored as Stored
 from pipeline.ledger.records import StoredNight as StoredNight
+from pipeline.ledger.records import StoredRelease as StoredRelease
 from pipeline.ledger.records import StreamAccount as StreamAccount
 from pipeline.ledger.records import StreamStatus as StreamStatus
 from pipeline.ledger.records import clean_name as clean_name

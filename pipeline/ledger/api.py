@@ -48,7 +48,7 @@ from pipeline.ledger.records import (
     HistoryLine,
     NightState,
     Reservation,
-    Stored,
+    StoredRelease,
     StreamAccount,
     budget_fields,
     check_affordable,
@@ -61,7 +61,7 @@ from pipeline.ledger.records import (
     read_key,
     unit_fields,
 )
-from pipeline.ledger.state import Paid, State, budget_event, copied, extend, replay
+from pipeline.ledger.state import PaidRelease, State, budget_event, copied, extend, replay
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget, equation
 from pipeline.privacy.profiles import epsilon_of
@@ -99,7 +99,7 @@ class Transaction:
             )
         return account
 
-    def release(self, identity: str) -> Reservation | Stored | None:
+    def release(self, identity: str) -> Reservation | StoredRelease | None:
         """Return a release: committed, charged only, or None when it was never charged."""
         paid = self.state.releases.get(identity)
         if paid is None:
@@ -107,7 +107,7 @@ class Transaction:
         if paid.committed is None:
             then = replay(self.journal.events[: paid.number]).accounts[paid.population]
             return Reservation(paid.population, paid.cost, True, then, identity)
-        return Stored(paid.population, paid.cost, *self.stored(paid))
+        return StoredRelease(paid.population, paid.cost, *self.stored(paid))
 
     def commit(self, identity: str, result: bytes) -> "Transaction":
         """Store the one result of a release or a night; return the ledger as it is then."""
@@ -115,7 +115,7 @@ class Transaction:
         digest = hashlib.sha256(result).hexdigest()
         return self.write({"kind": "result", "at": now(), "identity": identity, "digest": digest})
 
-    def result(self, row: Paid | NightState) -> bytes:
+    def result(self, row: PaidRelease | NightState) -> bytes:
         """Return a stored result; raise `LedgerError` unless it is the one that was committed."""
         query = text("SELECT result FROM covdp_results WHERE identity = :identity")
         result = self.connection.scalar(query, {"identity": row.identity})
@@ -123,8 +123,8 @@ class Transaction:
             raise damaged(f"the result of row {row.number} of its journal was changed or lost")
         return result
 
-    def stored(self, row: Paid | NightState) -> tuple[bytes, str, datetime, datetime]:
-        """Return result, digest and times of what is committed, as `Stored` has them."""
+    def stored(self, row: PaidRelease | NightState) -> tuple[bytes, str, datetime, datetime]:
+        """Return result, digest and times of what is committed, as `StoredRelease` has them."""
         assert row.committed is not None
         return self.result(row), str(row.digest), row.reserved, row.committed
 
@@ -248,12 +248,12 @@ class Ledger:
         group: int | None = 1,
         classes: int = 1,
         replaces: Callable[[str], bool] = lambda query: False,
-    ) -> Reservation | Stored:
+    ) -> Reservation | StoredRelease:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
         A release is known by the first five arguments together. One that was charged is never
-        charged again, whatever was charged then: it comes back as `Stored` when it was committed,
-        else as a `Reservation` with `resumed`.
+        charged again, whatever was charged then: it comes back as `StoredRelease` when it was
+        committed, else as a `Reservation` with `resumed`.
 
         Parameters
         ----------
@@ -342,11 +342,11 @@ class Ledger:
                 and release.reserved >= since
             )
 
-    def commit(self, reservation: Reservation, result: bytes) -> Stored:
+    def commit(self, reservation: Reservation, result: bytes) -> StoredRelease:
         """Store `result` as the one result of a reservation, and return what may be published.
 
         The first commit wins: when another attempt of the same release came first, its result is
-        returned, and `result` is discarded. So publish `Stored.result`, never the argument.
+        returned, and `result` is discarded. So publish `StoredRelease.result`, never the argument.
 
         Raises
         ------
@@ -358,7 +358,7 @@ class Ledger:
             stored = tx.release(reservation.identity)
             if isinstance(stored, Reservation):
                 stored = tx.commit(reservation.identity, result).release(reservation.identity)
-        if not isinstance(stored, Stored):
+        if not isinstance(stored, StoredRelease):
             raise LedgerError(
                 f"{self.database.place} does not know this reservation, so nothing may be "
                 "published; reserve again"

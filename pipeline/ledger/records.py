@@ -191,7 +191,7 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRelease:
     """A release that is paid for and committed: what may be published, now and again.
 
     Attributes
@@ -388,7 +388,7 @@ class StreamAccount:
 
 
 @dataclass(frozen=True)
-class StoredNight(Stored):
+class StoredNight(StoredRelease):
     """A night that is committed: what may be published, now and again; `cost` is of the stream.
 
     Attributes

@@ -23,7 +23,7 @@ from pipeline.privacy.definitions import Budget, equation
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaidRelease:
     """A release that was charged; `number` is the row of its charge in the journal."""
 
     identity: str
@@ -42,12 +42,12 @@ class State:
     """Everything at the end of the journal, or of its beginning up to some row."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
-    releases: dict[str, Paid] = field(default_factory=dict)
+    releases: dict[str, PaidRelease] = field(default_factory=dict)
     streams: dict[str, StreamAccount] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
-    def committed(self) -> Iterator[tuple[Paid | NightState, Paid | StreamAccount]]:
+    def committed(self) -> Iterator[tuple[PaidRelease | NightState, PaidRelease | StreamAccount]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():
@@ -117,7 +117,7 @@ def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
     cost, at, identity = read_budget(event["cost"]), read_time(event["at"]), event["identity"]
     _pay(state, name, cost, group, unfinished=1)
-    state.releases[identity] = Paid(identity, number, name, event["query"], key, cost, at)
+    state.releases[identity] = PaidRelease(identity, number, name, event["query"], key, cost, at)
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
     release = name_in(event["query"])
     line = f"charged {equation(cost)} for {f'{release}, ' if release else ''}run {key!r}"
@@ -128,7 +128,7 @@ def _charge(state: State, event: Event, number: int) -> None:
 def _result(state: State, event: Event, number: int) -> None:
     name = event["identity"]
     done: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
-    row: Paid | NightState
+    row: PaidRelease | NightState
     if name in state.releases:
         paid = row = replace(state.releases[name], **done)
         state.releases[name] = paid

@@ -12,7 +12,7 @@ as the records of a class are and not as any two images could: ``axes.py``, ``hi
 ``tuning.py``.
 """
 
-from pipeline.mean.engine import Prepared as Prepared
+from pipeline.mean.engine import MeanSetup as MeanSetup
 from pipeline.mean.engine import draw as draw
 from pipeline.mean.engine import draw_each as draw_each
 from pipeline.mean.engine import mean as mean

@@ -28,7 +28,7 @@ from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import Budget
 
 
-class Prepared(NamedTuple):
+class MeanSetup(NamedTuple):
     """What all budgets and repetitions of one plan share; nothing of it may leave.
 
     Attributes
@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
     footpoints: Footpoints | None
     survey: SurveyedRecords | None
 
-    def sample(self, rows: NDArray[np.int64]) -> "Prepared":
+    def sample(self, rows: NDArray[np.int64]) -> "MeanSetup":
         """Return some of the records, in memory, ready for draws of this adaptive plan."""
         survey = (self.survey or survey_records(self.records)).sample(rows)
         return self._replace(records=survey.records, survey=survey)
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
 
 def prepare(
     records: Records, plan: Plan, *, size: int = 1, rng: np.random.Generator | None
-) -> Prepared:
+) -> MeanSetup:
     """Compute what does not depend on the budget.
 
     Parameters
@@ -70,7 +70,7 @@ def prepare(
         For a plan of one draw where labels are secret.
     """
     if isinstance(plan, AdaptivePlan):
-        return Prepared(records, plan, None, survey_records(records))
+        return MeanSetup(records, plan, None, survey_records(records))
     if records.labels.secret:
         raise PrivacyError(
             "one draw of noise around a mean needs the size of the class, which is secret with "
@@ -80,11 +80,11 @@ def prepare(
     if plan.footpoint != "origin" and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
     private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
-    return Prepared(records, plan, private, None)
+    return MeanSetup(records, plan, private, None)
 
 
 def draw(
-    prepared: Prepared, budget: Budget, *, noise: Noise, size: int = 1
+    prepared: MeanSetup, budget: Budget, *, noise: Noise, size: int = 1
 ) -> tuple[Release, FloatArray | None]:
     """Draw `size` private means, each of which alone costs `budget`.
 
@@ -125,7 +125,7 @@ def draw(
 
 
 def draw_each(
-    prepared: Sequence[Prepared], budget: Budget, *, noise: Noise | Sequence[Noise]
+    prepared: Sequence[MeanSetup], budget: Budget, *, noise: Noise | Sequence[Noise]
 ) -> Release:
     """Draw one adaptive mean of each of several data sets, each of which costs `budget`.
 

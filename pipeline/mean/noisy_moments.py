@@ -38,8 +38,8 @@ from pipeline.arrays import (
     SIZE,
     SMALLEST,
     TRIANGLE,
-    Bounded,
     FloatArray,
+    Limits,
 )
 from pipeline.errors import ConfigError
 from pipeline.geometry import Point
@@ -115,7 +115,7 @@ class NoisyMoments:
     moment: Annotated[FloatArray, TRIANGLE] | None
     sigma: Annotated[Numbers, DIVISOR]
     gain: Annotated[Numbers, DIVISOR]
-    lines: Annotated[int, Bounded(0, 1, kind="int")]
+    lines: Annotated[int, Limits(0, 1, kind="int")]
     bias_line: Annotated[Numbers, SIZE]
     bias_rest: Annotated[Numbers, SIZE]
     variance_line: Annotated[Numbers, SIZE]
@@ -125,11 +125,11 @@ class NoisyMoments:
     clipped_noise: Annotated[Numbers, SIZE]
     cut_noise: Annotated[Numbers, SIZE]
     interval: Annotated[FloatArray, NUMBERS]
-    shift: Annotated[Numbers, Bounded(None, None)]
+    shift: Annotated[Numbers, Limits(None, None)]
     added: Annotated[Numbers, SIZE]
     bend: Annotated[Numbers, SIZE]
     overshoots: Annotated[FloatArray, NUMBERS] | None
-    reach: Annotated[FloatArray, Bounded(SMALLEST, sides=(3,))] | None
+    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(3,))] | None
     survey: Annotated[FloatArray, NUMBERS] | None = None
     shells: Annotated[FloatArray, NUMBERS] | None = None
     belief: Annotated[FloatArray, BASIS] | None = None
@@ -504,7 +504,7 @@ class Part(NamedTuple):
     covariance: FloatArray
 
 
-class Pooled(NamedTuple):
+class PooledMean(NamedTuple):
     """A mean of parts, (d,), and how certain it is, (d, d).
 
     Attributes
@@ -524,7 +524,7 @@ class Pooled(NamedTuple):
     gains: FloatArray
 
 
-def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
+def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
     """Return the mean of all parts, by precision.
 
     Part i is n_i records of a common law of covariance Σ, `spread`, so their mean is
@@ -547,4 +547,4 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> Pooled:
         through += share * rest
         own += share**2 * rest @ spread / part.n
     of_units = through @ of_law @ through.T + (own + own.T) / 2.0
-    return Pooled(np.asarray(mean), of_law, of_units, of_law @ np.stack(weights))
+    return PooledMean(np.asarray(mean), of_law, of_units, of_law @ np.stack(weights))

@@ -37,7 +37,7 @@ from pipeline.descriptors.bounds import ROUNDOFF, UPWARDS
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import covariances_of
-from pipeline.geometry.manifold import Embedded
+from pipeline.geometry.manifold import EmbeddedManifold
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import Domain, check_domain
 from pipeline.mean.records import MEAN_TOLERANCE, Records
@@ -162,7 +162,7 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
         Where the manifold has no embedding, or nothing bounds its matrices.
     """
     covariances = covariances_of(manifold)
-    if not isinstance(manifold, Embedded) or covariances is None:
+    if not isinstance(manifold, EmbeddedManifold) or covariances is None:
         raise PrivacyError(
             f"no bound on matrices of {manifold.name} is known, which noise on the matrix itself "
             "needs; use a mechanism of the tangent space, such as ewg"

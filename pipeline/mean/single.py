@@ -44,7 +44,7 @@ class Footpoints(NamedTuple):
         return f"Footpoints(n={self.n}, …)"
 
 
-class Calibrated(NamedTuple):
+class CentredLaw(NamedTuple):
     """A mechanism that is ready to be drawn from, and what it is drawn around (not private)."""
 
     mechanism: Mechanism
@@ -74,7 +74,7 @@ def footpoints(
     return Footpoints(np.stack(means), few)
 
 
-def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> Calibrated:
+def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     """Return the mechanism of `plan` at `budget`, and its statistic, without drawing.
 
     Raises
@@ -94,7 +94,7 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> Calibrated:
             options["radius"] = records.domain.radius
     wide = plan.scale * sensitivity(records, plan, family)
     mechanism = family.calibrate(budget, sensitivity=wide, manifold=space, **options)
-    return Calibrated(mechanism, space, statistic, base)
+    return CentredLaw(mechanism, space, statistic, base)
 
 
 def draw_single(

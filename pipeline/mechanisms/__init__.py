@@ -19,7 +19,7 @@ from pipeline.mechanisms.noise import LATTICE as LATTICE
 from pipeline.mechanisms.noise import NOISES as NOISES
 from pipeline.mechanisms.noise import FloatNoise as FloatNoise
 from pipeline.mechanisms.noise import Noise as Noise
-from pipeline.mechanisms.noise import Noised as Noised
+from pipeline.mechanisms.noise import NoisyVector as NoisyVector
 
 MECHANISMS: dict[str, Family] = {
     family.name: family

@@ -42,7 +42,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import SPECTRAL, covariances_of
-from pipeline.geometry.manifold import Embedded
+from pipeline.geometry.manifold import EmbeddedManifold
 from pipeline.mechanisms.base import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
@@ -373,7 +373,7 @@ class EmbeddedMechanism(CalibratedMechanism):
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` points of the surrounding space or the manifold; `base` is not used."""
-        space = cast(Embedded, self.manifold)
+        space = cast(EmbeddedManifold, self.manifold)
         noise = self.noise.draw(self.sigma, check_size(size), space.embedding_dim, rng)
         center = check_centers(center, self.manifold.point_shape, size)
         points = space.unembed(space.embed(center) + noise)
@@ -384,14 +384,14 @@ class EmbeddedMechanism(CalibratedMechanism):
 
     def expected_error(self) -> float | None:
         """Return E‖output − c‖ = E‖x‖ in the surrounding space; None if projected."""
-        dim = cast(Embedded, self.manifold).embedding_dim
+        dim = cast(EmbeddedManifold, self.manifold).embedding_dim
         return None if self.projected else self.noise.mean_norm(self.sigma, dim)
 
 
 def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], FloatArray]]:
     """Return two points Δ apart in the surrounding space, and the map into R^m."""
     manifold, gap = mechanism.manifold, mechanism.sensitivity
-    space = cast(Embedded, manifold)
+    space = cast(EmbeddedManifold, manifold)
     if manifold.curvature[1] > 0.0:  # a chord of length Δ of a unit sphere
         _, left, right = opposite(manifold, math.asin(gap / 2.0))
         return left, right, space.embed
@@ -440,7 +440,7 @@ def projected_neighbours(mechanism: Mechanism) -> Neighbours:
 
 def _fills(manifold: Manifold) -> bool:
     """Return whether the manifold is an open part of its vector space: of the same dimension."""
-    return isinstance(manifold, Embedded) and manifold.embedding_dim == manifold.dim
+    return isinstance(manifold, EmbeddedManifold) and manifold.embedding_dim == manifold.dim
 
 
 def _projects(manifold: Manifold) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.geometry.manifold import Embedded
+from pipeline.geometry.manifold import EmbeddedManifold
 from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget
 
@@ -316,7 +316,7 @@ def radial(manifold: Manifold) -> bool:
 
 def embedded(manifold: Manifold) -> bool:
     """Return whether points are vectors of a space around the manifold."""
-    return isinstance(manifold, Embedded)
+    return isinstance(manifold, EmbeddedManifold)
 
 
 KNG_RECORDS = 2

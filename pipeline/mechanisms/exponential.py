@@ -72,7 +72,7 @@ from pipeline.mechanisms.chains import (
     laplace_chains,
 )
 from pipeline.mechanisms.radial import (
-    Accepted,
+    AcceptedDraws,
     RadialLaw,
     accept,
     directions,
@@ -110,7 +110,7 @@ def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
 
 def tangent_laplace(
     manifold: Manifold, sigma: float, size: int, rng: np.random.Generator, *, end: float = math.inf
-) -> Accepted:
+) -> AcceptedDraws:
     """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
 
     σ is below `largest_sigma`; `end` is the largest distance, only where the law is radial.
@@ -119,7 +119,7 @@ def tangent_laplace(
     if order is not None:
         return tangent_draws(order, sigma, size, rng)
     radius = RadialLaw(area_of(manifold), sigma, end).draw(size, rng)
-    return Accepted(radius[:, None] * directions(size, manifold.dim, rng), 1.0)
+    return AcceptedDraws(radius[:, None] * directions(size, manifold.dim, rng), 1.0)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ SIGMA_RANGE = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""
 
 
-class Noised(NamedTuple):
+class NoisyVector(NamedTuple):
     """A noised vector, and the ρ-zCDP that its source certifies; NaN if it certifies nothing."""
 
     vector: FloatArray
@@ -38,7 +38,7 @@ class Noise(Protocol):
     def rng(self) -> np.random.Generator | None:
         """The generator that other laws are drawn from too; None where only Gaussians are safe."""
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise of standard deviation σ per coordinate to a vector of sensitivity Δ."""
 
 
@@ -48,9 +48,9 @@ class FloatNoise:
 
     rng: np.random.Generator
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise in doubles, which certifies nothing."""
-        return Noised(vector + sigma * self.rng.standard_normal(len(vector)), math.nan)
+        return NoisyVector(vector + sigma * self.rng.standard_normal(len(vector)), math.nan)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LatticeNoise:
 
     rng: None = None
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add exact noise; see `hardened_gaussian`."""
         return hardened_gaussian(vector, sigma, sensitivity)
 
@@ -74,7 +74,7 @@ NOISES: dict[str, Callable[[], Noise]] = {
 """Sources by the word that a release gives; floats from new entropy of the system each time."""
 
 
-def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
     """Return `vector` + N(0, σ²·Id) on OpenDP's lattice, with the certified ρ = Δ²/(2σ²).
 
     There is no generator to pass: the entropy is the operating system's, and no two draws repeat.
@@ -107,7 +107,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
         )
     measurement = _measurement(len(values), float(sigma))
     noisy = np.asarray(measurement(values.tolist()), dtype=np.float64)
-    return Noised(noisy, float(measurement.map(float(sensitivity))))
+    return NoisyVector(noisy, float(measurement.map(float(sensitivity))))
 
 
 def check_scale(sigma: float) -> None:

@@ -267,14 +267,14 @@ ACCEPTANCE_ROUNDING = 1e-6
 """Largest log acceptance probability that is taken for the rounding of a 0."""
 
 
-class Accepted(NamedTuple):
+class AcceptedDraws(NamedTuple):
     """Accepted draws, ``(size, d)``, and the accepted share of all candidates."""
 
     draws: FloatArray
     acceptance: float
 
 
-def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepted:
+def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> AcceptedDraws:
     """Return the first `size` accepted candidates.
 
     Candidates are independent, so the first accepted ones are independent draws from the law with
@@ -305,7 +305,7 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
                 f"rejection gave {accepted} of {size} draws after {tried} candidates; "
                 "choose a larger budget or more records"
             )
-    return Accepted(np.concatenate(batches)[:size], accepted / tried)
+    return AcceptedDraws(np.concatenate(batches)[:size], accepted / tried)
 
 
 def growth(k: int) -> float:
@@ -321,14 +321,14 @@ def log_jacobian(eigenvalues: FloatArray) -> FloatArray:
     return total
 
 
-def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
+def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> AcceptedDraws:
     """Return `size` exact tangent vectors at the centre, coordinates (size, d), for σ < 1/c_k."""
     if ball_is_smaller(k, sigma):
         return _ball_draws(k, sigma, size, rng)
     return _chamber_draws(k, sigma, size, rng)
 
 
-def _ball_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
+def _ball_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> AcceptedDraws:
     dim = k * (k + 1) // 2
     law = RadialLaw(SpdEnvelope(dim), sigma)
 
@@ -341,7 +341,7 @@ def _ball_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Ac
     return accept(propose, size, rng=rng)
 
 
-def _chamber_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> Accepted:
+def _chamber_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> AcceptedDraws:
     slope = (k + 1 - 2.0 * np.arange(1, k + 1)) / 2.0
     rate = (sigma**-2 - growth(k) ** 2) / 2.0
     rows, columns = np.triu_indices(k, 1)
@@ -354,7 +354,7 @@ def _chamber_draws(k: int, sigma: float, size: int, rng: np.random.Generator) ->
             return eigenvalues, np.log(-np.expm1(-gap)).sum(axis=-1)
 
     eigenvalues, acceptance = accept(propose, size, rng=rng)
-    return Accepted(rotate(eigenvalues, rng), acceptance)
+    return AcceptedDraws(rotate(eigenvalues, rng), acceptance)
 
 
 def rotate(eigenvalues: FloatArray, rng: np.random.Generator) -> FloatArray:

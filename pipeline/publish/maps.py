@@ -18,7 +18,7 @@ from pipeline.files import make_folder, write_whole
 from pipeline.geometry import AffineMap, Manifold, chart_of
 from pipeline.inference import Harmonisation
 from pipeline.publish.document import foreign_json
-from pipeline.publish.several import Several
+from pipeline.publish.several import DocumentSet
 from pipeline.schema import SAME_MEANS, Name, first_fault, manifold_named, point_at
 
 Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
@@ -79,7 +79,7 @@ class MapsDocument(BaseModel):
                 )
 
 
-def write_maps(several: Several, maps: Harmonisation, path: Path) -> Path:
+def write_maps(several: DocumentSet, maps: Harmonisation, path: Path) -> Path:
     """Write the maps of some releases; return the path."""
     space = chart_of(maps.manifold)
     first = several.documents[0].settings

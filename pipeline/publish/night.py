@@ -81,7 +81,13 @@ from pipeline.publish.document import (
     stands_on,
 )
 from pipeline.publish.redact import PUBLIC, draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import Public, account_part, black_point, domain_for, temporary_store
+from pipeline.publish.release import (
+    PublicFacts,
+    account_part,
+    black_point,
+    domain_for,
+    temporary_store,
+)
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
     SAME_MEANS,
@@ -138,7 +144,7 @@ class NightContext:
 
     ledger: Ledger
     status: StreamStatus
-    public: Public
+    public: PublicFacts
     mechanism: StreamMechanism
     source: ImageSource | None
     tonight: tuple[Unread, Arrivals] | None = None
@@ -321,7 +327,7 @@ def _reserve(
 
 
 def _read_tonight(
-    public: Public,
+    public: PublicFacts,
     ledger: Ledger,
     source: ImageSource | None,
     stamps: frozenset[bytes],
@@ -333,7 +339,7 @@ def _read_tonight(
     return unread, redact_images(config.dataset, _read_arrivals, public, unread.source, place)
 
 
-def _read_arrivals(public: Public, source: ImageSource | None, place: Place) -> Arrivals:
+def _read_arrivals(public: PublicFacts, source: ImageSource | None, place: Place) -> Arrivals:
     """Read and describe what is to be read."""
     config = public.config
     if source is None:
@@ -449,7 +455,7 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
 
 def public_of(
     config: ReleaseConfig, source: ImageSource | None, status: StreamStatus | None
-) -> Public:
+) -> PublicFacts:
     """Return what is known of the images, of a night without any from those before it."""
     card = config.card
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
@@ -462,7 +468,7 @@ def public_of(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
             "their size; nothing was charged"
         )
-    return Public(config, domain, classes)
+    return PublicFacts(config, domain, classes)
 
 
 def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
@@ -634,7 +640,7 @@ KNOWN = (
 
 
 def make_night(
-    public: Public,
+    public: PublicFacts,
     account: StreamAccount,
     reservation: NightReservation,
     classes: Sequence[ClassHistory],
@@ -657,7 +663,7 @@ def make_night(
     )
 
 
-def _class_part(public: Public, history: ClassHistory) -> NightClassPart:
+def _class_part(public: PublicFacts, history: ClassHistory) -> NightClassPart:
     """Return the entry of a class."""
     stream, night, budget = history.stream, history.nights[-1], public.config.cost
     past = split_epochs(stream, history.nights)
@@ -722,7 +728,7 @@ def _window(history: ClassHistory, nights: int) -> WindowPart | None:
 
 
 def _statement(
-    public: Public,
+    public: PublicFacts,
     account: StreamAccount,
     reservation: NightReservation,
     classes: Sequence[ClassHistory],

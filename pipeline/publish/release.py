@@ -40,7 +40,7 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import Account, Ledger, Reservation, Stored, name_in, stream_status
+from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, name_in, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
@@ -65,7 +65,7 @@ EQUALITY = (
 
 
 @dataclass(frozen=True)
-class Public:
+class PublicFacts:
     """What everybody may know before anything is drawn.
 
     `classes` has label, name and number of privacy units of each; None for a number that is secret,
@@ -135,7 +135,7 @@ class Public:
 
 
 def make_document(
-    stored: StoredImages, public: Public, reservation: Reservation
+    stored: StoredImages, public: PublicFacts, reservation: Reservation
 ) -> ReleaseDocument:
     """Return the document: draw the private mean of each class."""
     config = public.config
@@ -171,7 +171,7 @@ def make_document(
     )
 
 
-def _charged(reservation: Reservation, public: Public) -> str:
+def _charged(reservation: Reservation, public: PublicFacts) -> str:
     """Return what the account paid, and why it is not what one image is promised."""
     images, classes = public.config.images_per_person, public.config.classes_per_person
     cost = reservation.cost
@@ -215,7 +215,7 @@ def observed_moments(drawn: Release) -> NoisyMoments | None:
     return replace(moments, base=space.log(space.origin, moments.base))
 
 
-def private_part(points: Batches, public: Public, label: int, name: str) -> ClassPart:
+def private_part(points: Batches, public: PublicFacts, label: int, name: str) -> ClassPart:
     """Return the private mean of one class and what it cost.
 
     With secret labels that is paid once for all classes (``pipeline/mean/release.py``), and nothing
@@ -302,7 +302,7 @@ def release_once(
             classes=config.classes_per_person or 1,
             replaces=partial(_is_named, None if again else config.name),
         )
-        if isinstance(reservation, Stored):
+        if isinstance(reservation, StoredRelease):
             return reservation.result
         content = redact_errors(
             lambda: serialised(make_document(stored, public, reservation)), draw_error()
@@ -331,7 +331,7 @@ def _is_named(name: str | None, query: str) -> bool:
 
 def _read(
     config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
-) -> tuple[StoredImages, Public, dict[str, str]]:
+) -> tuple[StoredImages, PublicFacts, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     card, key = config.card, ledger.person_key()
     if config.secret:
@@ -346,7 +346,7 @@ def _read(
     return stored, public, redact_images(config.dataset, _contents, ledger, stored, public)
 
 
-def _contents(ledger: Ledger, stored: StoredImages, public: Public) -> dict[str, str]:
+def _contents(ledger: Ledger, stored: StoredImages, public: PublicFacts) -> dict[str, str]:
     """Return digests of the records, in whatever order: of all of them together, and of each class.
 
     With secret labels nothing that the ledger refuses may depend on them, such as two classes that
@@ -369,7 +369,7 @@ def described(source: ImageSource, config: ReleaseConfig, place: Place) -> Store
     return fill(plan, place, shown=config.classes_per_person is None).stored
 
 
-def _rehearse(source: ImageSource, public: Public) -> None:
+def _rehearse(source: ImageSource, public: PublicFacts) -> None:
     """Draw once for black images, as many as the smallest class has: what fails then is public.
 
     With secret labels for one of them.
@@ -397,14 +397,14 @@ class Copies:
             yield np.repeat(self.point, min(4096, self.n - start), axis=0)
 
 
-def _public(config: ReleaseConfig, source: ImageSource) -> Public:
+def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
     counts = source.units(config.splits)
     config.check_sizes(dict(zip(source.classes, counts, strict=True)))
     secret, excluded = config.secret, source.excluded(config.splits)
     total = sum(counts)
     if secret and (people := source.persons(config.splits)) is not None:
         total = len(np.unique(people))
-    return Public(
+    return PublicFacts(
         config,
         domain_for(config, source),
         tuple(

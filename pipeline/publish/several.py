@@ -75,7 +75,7 @@ class CommittedDocument(NamedTuple):
         return hashlib.sha256(self.content).hexdigest()
 
 
-class Several(NamedTuple):
+class DocumentSet(NamedTuple):
     """Documents that can be compared, and the classes that all of them have.
 
     Attributes
@@ -142,7 +142,7 @@ class Several(NamedTuple):
         return " ".join(doubts)
 
 
-def read_several(paths: Sequence[Path], *, window: int | None = None) -> Several:
+def read_several(paths: Sequence[Path], *, window: int | None = None) -> DocumentSet:
     """Read documents of two releases or nights, or more, none twice.
 
     Of a night the mean of all privacy units so far is taken, or that of its last `window` nights.
@@ -187,7 +187,7 @@ def read_several(paths: Sequence[Path], *, window: int | None = None) -> Several
     if (kind := DESCRIPTORS.get(first.settings.descriptor)) is not None:
         for item in documents:
             check_sides(item.path, item.document, kind.k)
-    return Several(documents, _names(documents), *_common_classes(documents))
+    return DocumentSet(documents, _names(documents), *_common_classes(documents))
 
 
 def _common_classes(

@@ -25,7 +25,7 @@ from pipeline.report.release_page import verdict as verdict
 from pipeline.report.runs import FinishedRun as FinishedRun
 from pipeline.report.runs import load_run as load_run
 from pipeline.report.runs import load_runs as load_runs
-from pipeline.report.several_page import Together as Together
+from pipeline.report.several_page import ReleaseComparison as ReleaseComparison
 from pipeline.report.several_page import build_match as build_match
 from pipeline.report.several_page import match_verdict as match_verdict
 from pipeline.report.several_page import write_together as write_together

@@ -52,7 +52,7 @@ NOMINAL = RATE / 100
 STATED = f"a wrong decision has probability at most {100 * RATE:g} %"
 
 
-class Checked(NamedTuple):
+class LawChecks(NamedTuple):
     """Each cell of a summary held against its law.
 
     Attributes
@@ -74,7 +74,7 @@ class Checked(NamedTuple):
     shape: NDArray[np.float64]
 
 
-def check_cells(table: Table) -> Checked:
+def check_cells(table: Table) -> LawChecks:
     """Hold each mean of `table`, a summary of errors, against its law."""
     from scipy import special
 
@@ -102,7 +102,7 @@ def check_cells(table: Table) -> Checked:
     p[by_t] = 2 * special.stdtr(freedom[by_t], -score[by_t])
     tests = max(int(testable.sum()), 1)
     off = testable & (p < np.where(radial, RATE, NOMINAL) / tests)
-    return Checked(
+    return LawChecks(
         known=testable,
         off=off,
         reference=np.where(testable, expected, np.nan),
@@ -161,7 +161,7 @@ def _values(rows: Table, name: str) -> NDArray[np.object_]:
 
 
 def smaller(
-    table: Table, a: int, b: int, factor: float, tests: int, checked: Checked | None = None
+    table: Table, a: int, b: int, factor: float, tests: int, checked: LawChecks | None = None
 ) -> int:
     """Decide whether `factor` times the mean of row `a` is below the mean of row `b`.
 
@@ -207,7 +207,7 @@ def smaller(
     return int(np.sign(gap)) if abs(gap) > limit * np.sqrt(parts.sum()) else 0
 
 
-def disagreement(table: Table, checked: Checked, row: int) -> str:
+def disagreement(table: Table, checked: LawChecks, row: int) -> str:
     """Return how the mean of a cell differs from that of its law, in words."""
     mean, law = float(table["mean"][row]), float(checked.reference[row])
     series = f"“{table['series'][row]}”"
@@ -775,7 +775,7 @@ def _range(table: Table) -> Finding:
     return Finding(say("ranges", symbol=symbol, ends=ends), stated=True)
 
 
-def _theory(checked: Checked) -> list[Finding]:
+def _theory(checked: LawChecks) -> list[Finding]:
     """Say how many measured means agree with their law, and at which rate that was asked."""
     count, off = int(checked.known.sum()), int(checked.off.sum())
     if not count:
@@ -785,7 +785,7 @@ def _theory(checked: Checked) -> list[Finding]:
     return [Finding(text, warning=off > 0)]
 
 
-def _disagreements(table: Table, checked: Checked) -> list[Finding]:
+def _disagreements(table: Table, checked: LawChecks) -> list[Finding]:
     """Say of each series which means are not those of its law, and what that is worth."""
     out = []
     for series in unique(table["series"][checked.off])[0]:

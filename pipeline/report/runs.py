@@ -14,7 +14,7 @@ from pipeline.errors import OutputError
 from pipeline.results import RunRecord, Table, read_bound, read_record, read_rows
 
 
-class Kind(NamedTuple):
+class ExperimentDisplay(NamedTuple):
     """What an experiment of one kind has to show.
 
     Attributes
@@ -33,10 +33,10 @@ class Kind(NamedTuple):
 
 
 REPORT_KINDS = {
-    "error": Kind(compared=True),
-    "timing": Kind("times"),
-    "composition": Kind("budgets", means=False),
-    "scale": Kind("passes", means=False),
+    "error": ExperimentDisplay(compared=True),
+    "timing": ExperimentDisplay("times"),
+    "composition": ExperimentDisplay("budgets", means=False),
+    "scale": ExperimentDisplay("passes", means=False),
 }
 """Kind of an experiment → what its report shows; of all others private means, not compared."""
 
@@ -73,9 +73,9 @@ class FinishedRun:
     faults: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ExperimentDisplay:
         """What its kind of experiment has to show."""
-        return REPORT_KINDS.get(self.record.config.get("kind", "error"), Kind())
+        return REPORT_KINDS.get(self.record.config.get("kind", "error"), ExperimentDisplay())
 
     @property
     def value(self) -> str:

@@ -31,7 +31,7 @@ from pipeline.inference import (
 from pipeline.publish.document import write_document
 from pipeline.publish.local_images import AS_PRIVATE, ClassMatch, MatchedImages, write_percentiles
 from pipeline.publish.readings import Mean, population_mean, read_terms
-from pipeline.publish.several import CommittedDocument, Several
+from pipeline.publish.several import CommittedDocument, DocumentSet
 from pipeline.report.page import Declaration, Finding, PageFrame, Section, write_page
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
@@ -44,7 +44,7 @@ FARTHEST_IMAGES = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class ReleaseComparison:
     """Releases, and what was found of them.
 
     Attributes
@@ -56,7 +56,7 @@ class Together:
         The committed bytes of each release, beside the page once it is written.
     """
 
-    several: Several
+    several: DocumentSet
     results: Any
     files: Sequence[Path] = ()
 
@@ -105,7 +105,7 @@ class Together:
         return any(isinstance(result, CombinedMean) for result in self.results.values())
 
 
-def write_together(name: str, together: Together, page: Path) -> Path:
+def write_together(name: str, together: ReleaseComparison, page: Path) -> Path:
     """Write a page of the declaration, and the committed bytes beside it; return its path.
 
     Raises
@@ -119,7 +119,7 @@ def write_together(name: str, together: Together, page: Path) -> Path:
     return write_page(page, name, replace(together, files=files))
 
 
-def several_page(together: Together, texts: Declaration) -> PageFrame:
+def several_page(together: ReleaseComparison, texts: Declaration) -> PageFrame:
     """Return the frame of both pages."""
     p_values, first = together.p_values, []
     if together.combined:
@@ -131,7 +131,7 @@ def several_page(together: Together, texts: Declaration) -> PageFrame:
     return frame_of(name, together, texts, numbers=numbers, headline=verdict(together))
 
 
-def size_numbers(together: Together) -> list[tuple[str, str]]:
+def size_numbers(together: ReleaseComparison) -> list[tuple[str, str]]:
     """Return how many images or persons there are, and how many classes."""
     units, count = units_in_words(together.several.documents), len(together.several.classes)
     return [(units, f"{together.unit}s"), (str(count), "class" if count == 1 else "classes")]
@@ -139,7 +139,7 @@ def size_numbers(together: Together) -> list[tuple[str, str]]:
 
 def frame_of(
     name: str,
-    together: Together,
+    together: ReleaseComparison,
     texts: Declaration,
     *,
     numbers: Sequence[tuple[str, str]],
@@ -172,7 +172,7 @@ def frame_of(
     return replace(frame, texts={"warning": warning}) if warning else frame
 
 
-def dated(several: Several) -> str:
+def dated(several: DocumentSet) -> str:
     """Return populations with the run of each; names of releases where they share a population."""
     populations = [document.settings.population for document in several.documents]
     names = several.names if len(set(populations)) < len(populations) else populations
@@ -180,7 +180,7 @@ def dated(several: Several) -> str:
     return listing(f"{name} ({document.settings.run_key})" for name, document in pairs)
 
 
-def verdict(together: Together) -> Finding:
+def verdict(together: ReleaseComparison) -> Finding:
     """Say what was found, and what that does not mean; with what could not be tested, and why."""
     p_values = together.p_values
     missing = {name: reason for name, reason in together.refusals.items() if reason}
@@ -246,7 +246,7 @@ def p_in_words(p: float) -> str:
     return f"p {'' if printed[0] in '<>' else '= '}{printed}"
 
 
-def tests(together: Together) -> list[dict[str, Any]]:
+def tests(together: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per class: what was found, how large the class is, and whether it was tested."""
     classes = together.several.classes
     return [
@@ -271,7 +271,7 @@ def _least_contrast(rows: Sequence[ClassEntry], least: float) -> str:
     return f"± {100.0 * (as_gain(first.manifold, point, least) - 1.0):.2g} %"
 
 
-def basis(together: Together) -> dict[str, Any]:
+def basis(together: ReleaseComparison) -> dict[str, Any]:
     """Return why means of releases have no region: release, class and reason."""
     several = together.several
     return {
@@ -284,14 +284,14 @@ def basis(together: Together) -> dict[str, Any]:
     }
 
 
-def documents(together: Together) -> list[tuple[str, CommittedDocument, Path, str]]:
+def documents(together: ReleaseComparison) -> list[tuple[str, CommittedDocument, Path, str]]:
     """Return of each document how it is called, its file, and how many records it is of."""
     several = together.several
     pairs = zip(several.names, several.documents, together.files, strict=True)
     return [(name, document, path, units_in_words([document])) for name, document, path in pairs]
 
 
-def means(together: Together) -> Figure | None:
+def means(together: ReleaseComparison) -> Figure | None:
     """Return the released means as squares, those of a tested class one beside the other."""
     spec, several = DESCRIPTORS.get(together.descriptor), together.several
     if spec is None or not together.tested:
@@ -306,7 +306,7 @@ def means(together: Together) -> Figure | None:
     return matrices(list(squares), np.array(list(squares.values())), spec.features, across=across)
 
 
-def class_means(together: Together) -> Iterator[tuple[str, dict[str, Mean]]]:
+def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Mean]]]:
     """Yield the classes that charts show, and of each the means of populations, by their names."""
     several, results = together.several, together.results
     if isinstance(results, MatchedImages):
@@ -330,7 +330,7 @@ def _local_mean(match: ClassMatch) -> Mean:
     return Mean(point, scatter, point)
 
 
-def forest_figure(together: Together, *, marks: str) -> Figure | None:
+def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
     """Return what each mean says in each term, classes side by side; None without terms."""
     if together.descriptor not in DESCRIPTORS:
         return None
@@ -357,7 +357,7 @@ def forest_figure(together: Together, *, marks: str) -> Figure | None:
     )
 
 
-def harmonise_page(sites: Together, texts: Declaration) -> PageFrame:
+def harmonise_page(sites: ReleaseComparison, texts: Declaration) -> PageFrame:
     """Return the frame of the page."""
     numbers = [(str(len(sites.several.documents)), "sites"), *size_numbers(sites)]
     headline = harmonised_verdict(sites.results)
@@ -373,7 +373,7 @@ def harmonised_verdict(maps: Harmonisation) -> Finding:
     return Finding(text, warning=bool(stay))
 
 
-def scales(sites: Together) -> list[dict[str, Any]]:
+def scales(sites: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per site: its shift with its standard error, how far apart before and after."""
     return [
         {
@@ -386,7 +386,7 @@ def scales(sites: Together) -> list[dict[str, Any]]:
     ]
 
 
-def remaining(sites: Together) -> dict[str, Any] | None:
+def remaining(sites: ReleaseComparison) -> dict[str, Any] | None:
     """Return expected areas under the ROC curve before and after, and the weights of classes."""
     maps: Harmonisation = sites.results
     if not math.isfinite(maps.classes_before):
@@ -397,11 +397,12 @@ def remaining(sites: Together) -> dict[str, Any] | None:
     return {"before": before, "after": after, "weights": weights}
 
 
-def together_with(matched: MatchedImages) -> Together:
+def together_with(matched: MatchedImages) -> ReleaseComparison:
     """Return local images and the release that they are compared with as all pages have them."""
     rows = {name: [match.row] for name, match in matched.classes.items()}
     release = matched.release
-    return Together(Several((release,), (release.name,), rows, matched.left_out), matched)
+    document = DocumentSet((release,), (release.name,), rows, matched.left_out)
+    return ReleaseComparison(document, matched)
 
 
 def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
@@ -419,7 +420,7 @@ def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
     return {"page": page, "images": images}
 
 
-def match_page(together: Together, texts: Declaration) -> PageFrame:
+def match_page(together: ReleaseComparison, texts: Declaration) -> PageFrame:
     """Return the frame of the page; it is as private as the images, whatever its noise."""
     matched: MatchedImages = together.results
     outside = sum(percentile > FLAGGED for *_, percentile in matched.images)
@@ -454,7 +455,7 @@ def match_verdict(matched: MatchedImages) -> Finding:
     return Finding(text, warning=matched.differs or bool(missing or many))
 
 
-def matched_classes(together: Together) -> list[dict[str, Any]]:
+def matched_classes(together: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per class: sizes, p-value, how many images are outside and are expected to."""
     return [
         {
@@ -479,13 +480,13 @@ def outside_cells(result: Match | None) -> tuple[str, str]:
     return share, f"{100.0 * result.expected:.2g} % ({low:.2g} to {high:.2g})"
 
 
-def farthest(together: Together) -> list[dict[str, Any]]:
+def farthest(together: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per the images that are farthest away."""
     names = ("class_name", "file", "percentile")
     images = together.results.images[:FARTHEST_IMAGES]
     return [dict(zip(names, image, strict=True), flagged=FLAGGED) for image in images]
 
 
-def faults(together: Together) -> list[dict[str, Any]]:
+def faults(together: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per local file that cannot be used."""
     return [fault._asdict() for fault in together.results.faults]

@@ -48,7 +48,7 @@ from pipeline.audit.cases import (
 from pipeline.cli import main
 from pipeline.errors import ConfigError, OutputError
 from pipeline.geometry import vecd
-from pipeline.mechanisms import MECHANISMS, FloatNoise, Noised
+from pipeline.mechanisms import MECHANISMS, FloatNoise, NoisyVector
 from pipeline.mechanisms.additive import projected_profile
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
 from pipeline.results import read_metadata
@@ -445,7 +445,7 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
     class RecordingNoise(FloatNoise):
         """Notes each σ that it is asked for."""
 
-        def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
+        def __call__(self, vector: Any, sigma: float, sensitivity: float) -> NoisyVector:
             asked.append(sigma)
             return FloatNoise(self.rng)(vector, sigma, sensitivity)
 

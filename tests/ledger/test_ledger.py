@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.ledger import Account, Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, init_ledger, open_ledger
 from pipeline.ledger.database import connect
 from pipeline.ledger.records import check_affordable
 from pipeline.privacy import (
@@ -63,16 +63,16 @@ def ask(
     population: str = "chest",
     query: str = QUERY,
     images: bytes = IMAGES,
-) -> Reservation | Stored:
+) -> Reservation | StoredRelease:
     """Reserve a release of one class."""
     contents = {"normal": ledger.digest([images])}
     return ledger.reserve(population, query, run_key, contents=contents, cost=cost)
 
 
-def pay(ledger: Ledger, run_key: str = "monday", cost: Budget = GDP(0.1)) -> Stored:  # noqa: B008
+def pay(ledger: Ledger, run_key: str = "monday", cost: Budget = GDP(0.1)) -> StoredRelease:  # noqa: B008
     """Reserve and commit."""
     found = ask(ledger, run_key, cost)
-    return found if isinstance(found, Stored) else ledger.commit(found, run_key.encode())
+    return found if isinstance(found, StoredRelease) else ledger.commit(found, run_key.encode())
 
 
 def test_a_release_is_charged_once(ledger: Ledger) -> None:
@@ -261,7 +261,7 @@ def test_a_group_is_charged_for_a_person(ledger: Ledger) -> None:
     """The account pays for all records of one person; what was charged once stays charged."""
     contents = {"normal": ledger.digest([IMAGES])}
 
-    def reserve(run_key: str, group: int) -> Reservation | Stored:
+    def reserve(run_key: str, group: int) -> Reservation | StoredRelease:
         return ledger.reserve(
             "chest", QUERY, run_key, contents=contents, cost=GDP(0.2), group=group
         )

@@ -22,7 +22,7 @@ from pipeline.errors import LedgerError
 from pipeline.ledger import (
     Ledger,
     Reservation,
-    Stored,
+    StoredRelease,
     confirm_restored,
     database,
     init_ledger,
@@ -41,7 +41,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_address(request.param, tmp_path)
 
 
-def attempt(ledger: Ledger, run_key: str = "monday", population: str = "chest") -> Stored:
+def attempt(ledger: Ledger, run_key: str = "monday", population: str = "chest") -> StoredRelease:
     """Reserve, draw and commit, as a release does; what it returns is what would be published."""
     contents = {"normal": ledger.digest([b"images"])}
     found = ledger.reserve(population, "query", run_key, contents=contents, cost=COST)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger import Ledger, Stored, init_ledger, open_ledger
+from pipeline.ledger import Ledger, StoredRelease, init_ledger, open_ledger
 from pipeline.ledger import api as transactions
 from pipeline.ledger import journal as journals
 from pipeline.ledger.journal import append
@@ -28,7 +28,9 @@ def pay(ledger: Ledger, run_key: str, *, query: str = "query", cost: Budget = PR
     """Reserve and commit; return what would be published."""
     contents = {"normal": ledger.digest([b"x"])}
     found = ledger.reserve("chest", query, run_key, contents=contents, cost=cost)
-    return (found if isinstance(found, Stored) else ledger.commit(found, run_key.encode())).result
+    return (
+        found if isinstance(found, StoredRelease) else ledger.commit(found, run_key.encode())
+    ).result
 
 
 @pytest.fixture

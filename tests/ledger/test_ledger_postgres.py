@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, Reservation, Stored, init_ledger, open_ledger
+from pipeline.ledger import Ledger, Reservation, StoredRelease, init_ledger, open_ledger
 from pipeline.ledger.database import LOCK, connect, locate
 from pipeline.ledger.records import budget_fields, now
 from pipeline.privacy import GDP
@@ -31,7 +31,7 @@ def address(tmp_path: Path) -> str:
     return place
 
 
-def attempt(ledger: Ledger, run_key: str = "monday") -> Stored:
+def attempt(ledger: Ledger, run_key: str = "monday") -> StoredRelease:
     """Reserve, draw and commit."""
     contents = {"normal": ledger.digest([b"images"])}
     found = ledger.reserve("chest", "query", run_key, contents=contents, cost=COST)

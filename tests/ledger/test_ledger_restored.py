@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, Reservation, Stored, confirm_restored, init_ledger, open_ledger
+from pipeline.ledger import (
+    Ledger,
+    Reservation,
+    StoredRelease,
+    confirm_restored,
+    init_ledger,
+    open_ledger,
+)
 from pipeline.ledger.journal import path_beside
 from pipeline.privacy import GDP, compose
 from tests.ledger.test_ledger_faults import in_child, kill_at
@@ -28,7 +35,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return place
 
 
-def pay(ledger: Ledger, run_key: str = "monday") -> Stored:
+def pay(ledger: Ledger, run_key: str = "monday") -> StoredRelease:
     """Reserve and commit."""
     contents = {"normal": ledger.digest([b"x"])}
     found = ledger.reserve("chest", "query", run_key, contents=contents, cost=COST)

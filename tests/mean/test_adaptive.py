@@ -29,8 +29,8 @@ from pipeline.mean import (
     AdaptivePlan,
     Ball,
     Domain,
+    MeanSetup,
     NoisyMoments,
-    Prepared,
     Shares,
     SinglePlan,
     draw_each,
@@ -52,7 +52,7 @@ from pipeline.mean.sums import (
     sizes,
 )
 from pipeline.mean.tuning import SHARES_WITH_LINE, SHARES_WITHOUT_LINE
-from pipeline.mechanisms import LATTICE, FloatNoise, Noised
+from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
 from pipeline.privacy import (
     GDP,
     RDP,
@@ -84,12 +84,12 @@ class Probe:
     vectors: list[FloatArray] = field(default_factory=list)
     scales: list[tuple[int, float, float]] = field(default_factory=list)
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Return the script, whatever the vector."""
         self.vectors.append(vector.copy())
         self.scales.append((len(vector), sigma, sensitivity))
         step, repetition = divmod(len(self.vectors) - 1, len(self.scripts))
-        return Noised(self.scripts[repetition](step, len(vector)), math.nan)
+        return NoisyVector(self.scripts[repetition](step, len(vector)), math.nan)
 
 
 def images() -> NDArray[np.uint8]:
@@ -191,14 +191,16 @@ SCRIPTS = {
 }
 
 
-def probe(ready: Prepared, budget: Budget, *scripts: Script) -> Probe:
+def probe(ready: MeanSetup, budget: Budget, *scripts: Script) -> Probe:
     """Run the algorithm with scripts in place of the noise."""
     found = Probe(scripts)
     drawn(ready, budget, found, size=len(scripts))
     return found
 
 
-def neighbours(base: Point, candidates: Point, manifold: Manifold, facts: Domain) -> list[Prepared]:
+def neighbours(
+    base: Point, candidates: Point, manifold: Manifold, facts: Domain
+) -> list[MeanSetup]:
     """Return classes that differ in one record only, one class for each candidate."""
     return [
         adaptive(np.concatenate([base, point[None]]), domain=facts, manifold=manifold)
@@ -207,7 +209,7 @@ def neighbours(base: Point, candidates: Point, manifold: Manifold, facts: Domain
 
 
 def steps_of(
-    classes: Sequence[Prepared], budget: Budget, *scripts: Script
+    classes: Sequence[MeanSetup], budget: Budget, *scripts: Script
 ) -> tuple[list[FloatArray], list[tuple[int, float, float]]]:
     """Return the vectors of all classes before noise, (classes, length), and what noise was asked.
 
@@ -222,7 +224,7 @@ def steps_of(
     return vectors, [found.scales[each[0]] for each in rows]
 
 
-def moves(classes: list[Prepared], mu: float, *scripts: Script) -> FloatArray:
+def moves(classes: list[MeanSetup], mu: float, *scripts: Script) -> FloatArray:
     """Return ‖v(x) − v(x')‖/Δ, the largest over all pairs of neighbours and scripts, per step."""
     worst = []
     for vectors, (_, _, delta) in zip(*steps_of(classes, GDP(mu), *scripts), strict=True):
@@ -334,7 +336,7 @@ def test_in_any_axes_the_mean_is_the_mean(name: str, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(used / np.linalg.norm(used), back / np.linalg.norm(back), atol=1e-12)
 
 
-def across(ready: Prepared, far: float, along: float = 1.0) -> Point:
+def across(ready: MeanSetup, far: float, along: float = 1.0) -> Point:
     """Return two records on opposite sides of the prior's centre, on the line and off it."""
     frame = view_of(ready).frame
     step = far * frame.from_axes[-1]
@@ -754,12 +756,12 @@ class InTurn:
         """Draw for some repetitions together, or for the one that is the `first`."""
         self.repetitions, self.first, self.calls = repetitions, first, 0
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise; as ρ return which step it was."""
         step, repetition = divmod(self.calls, self.repetitions)
         self.calls += 1
         rng = np.random.default_rng([step, self.first + repetition])
-        return Noised(vector + sigma * rng.standard_normal(len(vector)), float(step))
+        return NoisyVector(vector + sigma * rng.standard_normal(len(vector)), float(step))
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -33,7 +33,7 @@ from pipeline.mean import (
     AdaptivePlan,
     Ball,
     Domain,
-    Prepared,
+    MeanSetup,
     admit,
     feasible_set,
     prepare,
@@ -77,7 +77,7 @@ class Trial(NamedTuple):
         return self.error < self.paper - 4.0 * self.spread
 
 
-def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
+def papers(ready: MeanSetup, radius: float, mu: float) -> tuple[float, float]:
     """Return E dist of the papers' release and its standard error, 0 where it is exact."""
     manifold, n, mean = ready.records.manifold, ready.records.n, ready.records.barycentre.point
     if manifold.flat:
@@ -106,13 +106,13 @@ def papers(ready: Prepared, radius: float, mu: float) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 
-def errors_of(ready: Prepared, mu: float, noise: Noise | int, *, size: int) -> FloatArray:
+def errors_of(ready: MeanSetup, mu: float, noise: Noise | int, *, size: int) -> FloatArray:
     """Return how far `size` means are from the exact one."""
     draws = drawn(ready, GDP(mu), noise, size=size)
     return ready.records.space.dist(ready.records.barycentre.point, draws.outputs)
 
 
-def trial(ready: Prepared, radius: float, mu: float, *, size: int, least: int = 0) -> Trial:
+def trial(ready: MeanSetup, radius: float, mu: float, *, size: int, least: int = 0) -> Trial:
     """Draw `size` means and measure how far they are from the exact one.
 
     Where `least` of them show that the papers' release is worse, these alone.
@@ -128,13 +128,13 @@ def trial(ready: Prepared, radius: float, mu: float, *, size: int, least: int = 
     return found
 
 
-def never_worse(ready: Prepared, radius: float, mu: float, *, size: int) -> None:
+def never_worse(ready: MeanSetup, radius: float, mu: float, *, size: int) -> None:
     """Draw as many of `size` means as show that the papers' are no better."""
     found = trial(ready, radius, mu, size=size, least=max(5, size // 3))
     assert not found.worse, (ready.records.n, mu, found)
 
 
-def of_tiles(descriptor: str, manifold: str, label: int) -> tuple[Prepared, float]:
+def of_tiles(descriptor: str, manifold: str, label: int) -> tuple[MeanSetup, float]:
     """Return 300 tiles prepared, and the papers' radius; `grid11` in the pictures' colours."""
     tiles = (
         colour_tiles()[label] if descriptor == "grid11" else tuned(ImageClass("tiles", label), None)

@@ -24,7 +24,7 @@ from pipeline.inference import region
 from pipeline.mean import (
     AdaptivePlan,
     Labels,
-    Prepared,
+    MeanSetup,
     Release,
     SinglePlan,
     admit,
@@ -57,7 +57,7 @@ from tests.sample_means import clip_of
 TOTAL = 200
 
 
-def ready(name: str, points: Point) -> Prepared:
+def ready(name: str, points: Point) -> MeanSetup:
     """Return a class of which only the total of all classes is public."""
     manifold, facts, _ = setting(name)
     records = admit(points, domain=facts, manifold=manifold, labels=Labels(TOTAL))

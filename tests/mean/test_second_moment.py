@@ -28,8 +28,8 @@ from pipeline.mean import (
     AdaptivePlan,
     Ball,
     Domain,
+    MeanSetup,
     NoisyMoments,
-    Prepared,
     admit,
     prepare,
     rounds,
@@ -318,7 +318,7 @@ def test_products_of_the_largest_vectors_are_not_rounded() -> None:
     assert exact_sums([as_repetition(seen, size)], to) == ([sum(x), sum(y)], products)
 
 
-def sample(name: str) -> tuple[Prepared, Prepared, Manifold, Domain]:
+def sample(name: str) -> tuple[MeanSetup, MeanSetup, Manifold, Domain]:
     """Return the same class with its second moment and without, its manifold and domain."""
     rng = np.random.default_rng(5)
     points: Point

@@ -31,7 +31,7 @@ from pipeline.planning import (
     GAUSSIAN_RANGE,
     ClassArrivals,
     Curve,
-    Ends,
+    ErrorRange,
     _point,
     least_budget,
     marks,
@@ -138,7 +138,7 @@ def test_of_a_hundred_releases_95_lie_within_the_radius() -> None:
     """Where the error is the upper end; 20,000 draws of noise scatter by 0.15 %."""
     rng = np.random.default_rng(9)
     distances = 2.0 * np.linalg.norm(rng.normal(size=(20_000, 15)), axis=1) / math.sqrt(15)
-    assert np.mean(distances < Ends(1.0, 2.0).radius(15)) == pytest.approx(0.95, abs=0.01)
+    assert np.mean(distances < ErrorRange(1.0, 2.0).radius(15)) == pytest.approx(0.95, abs=0.01)
 
 
 def test_a_night_errs_by_the_norm_of_its_weights() -> None:

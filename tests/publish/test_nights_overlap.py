@@ -34,7 +34,7 @@ from pipeline.ledger import (
 )
 from pipeline.ledger.database import TABLES
 from pipeline.ledger.journal import MARKERS_VARIABLE
-from pipeline.mechanisms import NOISES, Noised
+from pipeline.mechanisms import NOISES, NoisyVector
 from pipeline.publish import load_release, read_histories, release_night, unfinished_night
 from pipeline.publish.arrivals import arrivals
 from pipeline.publish.night import public_of
@@ -67,9 +67,9 @@ class Silent:
 
     rng = None
 
-    def __call__(self, vector: np.ndarray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: np.ndarray, sigma: float, sensitivity: float) -> NoisyVector:
         """Return the vector, and what noise would certify."""
-        return Noised(np.array(vector), sensitivity**2 / (2.0 * sigma**2))
+        return NoisyVector(np.array(vector), sensitivity**2 / (2.0 * sigma**2))
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from pipeline.cli import main
 from pipeline.errors import ConfigError, CovdpError, LedgerError, MismatchError
 from pipeline.inference import combine, region, two_sample
 from pipeline.ledger import init_ledger
-from pipeline.mechanisms import Noised, noise
+from pipeline.mechanisms import NoisyVector, noise
 from pipeline.privacy import GDP, privacy_statement
 from pipeline.publish import load_release, read_document, release_once
 
@@ -48,10 +48,10 @@ def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, float
     """Have the lattice give numbers of its own, and return what is asked of it."""
     asked: list[tuple[int, float, float]] = []
 
-    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         asked.append((len(vector), sigma, sensitivity))
         rng = np.random.default_rng(len(asked))
-        return Noised(sigma * rng.standard_normal(len(vector)) + 9.0 * rng.random(), 0.01)
+        return NoisyVector(sigma * rng.standard_normal(len(vector)) + 9.0 * rng.random(), 0.01)
 
     monkeypatch.setattr(noise, "hardened_gaussian", fixed)
     return asked

@@ -24,7 +24,7 @@ from pipeline.cli import main
 from pipeline.errors import LedgerError, OutputError
 from pipeline.inference import region
 from pipeline.ledger import entered_on, stored_nights
-from pipeline.mechanisms import Noised, noise
+from pipeline.mechanisms import NoisyVector, noise
 from pipeline.publish import read_histories
 from pipeline.publish.sums import sums_folder
 from pipeline.schema import NightDocument, check
@@ -49,12 +49,12 @@ def fixed_noise(monkeypatch: pytest.MonkeyPatch, counts: FloatArray) -> list[tup
     """
     asked: list[tuple[Any, ...]] = []
 
-    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def fixed(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         told = sigma * np.random.default_rng(len(asked)).standard_normal(len(vector))
         if len(vector) == 1:
             told = told + counts[sum(length == 1 for length, *_ in asked)] / np.sqrt(2.0)
         asked.append((len(vector), sigma, sensitivity))
-        return Noised(told, 0.01)
+        return NoisyVector(told, 0.01)
 
     monkeypatch.setattr(noise, "hardened_gaussian", fixed)
     return asked
@@ -282,11 +282,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch, told: Vectors, *, scale: float = 1
     """Have the lattice add noise of `scale`·σ, or give what was `told`, and record it all."""
     found: Vectors = []
 
-    def noisy(vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def noisy(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         drawn = np.random.default_rng([3, len(found)]).standard_normal(len(vector))
         out = told[len(found)][2] if told else vector + scale * sigma * drawn
         found.append((vector, scale * sigma, out))
-        return Noised(out, 0.01)
+        return NoisyVector(out, 0.01)
 
     monkeypatch.setattr(noise, "hardened_gaussian", noisy)
     return found

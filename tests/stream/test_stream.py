@@ -22,7 +22,7 @@ from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experim
 from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.mean import rounds
 from pipeline.mean.clip import choose_clip, mean_units
-from pipeline.mechanisms import LATTICE, FloatNoise, Noised
+from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
 from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.results import read_rows, summarise
 from pipeline.stream import (
@@ -82,17 +82,17 @@ class Recorded:
     gave: list[Any] = field(default_factory=list)
     sigmas: list[float] = field(default_factory=list)
 
-    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise, and keep it."""
         drawn = np.random.default_rng([7, len(self.gave)]).standard_normal(len(vector))
         return self.keep(vector, vector + self.scale * sigma * drawn, sigma)
 
-    def keep(self, vector: Any, told: Any, sigma: float) -> Noised:
+    def keep(self, vector: Any, told: Any, sigma: float) -> NoisyVector:
         """Tell what is told."""
         self.asked.append(vector)
         self.gave.append(told)
         self.sigmas.append(sigma)
-        return Noised(told, math.nan)
+        return NoisyVector(told, math.nan)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Replayed(Recorded):
 
     told: Sequence[Any] = ()
 
-    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> NoisyVector:
         """Tell the next of what was told."""
         return self.keep(vector, self.told[len(self.gave)], sigma)
 
@@ -109,7 +109,7 @@ class Replayed(Recorded):
 class Twice(Recorded):
     """Noise that is the same every night."""
 
-    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: Any, sigma: float, sensitivity: float) -> NoisyVector:
         """Add the same noise to all vectors of one length."""
         drawn = np.random.default_rng([7, len(vector)]).standard_normal(len(vector))
         return self.keep(vector, vector + sigma * drawn, sigma)

@@ -17,7 +17,7 @@ from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Heade
 from pipeline.datasets.source import IMAGE_BYTES
 from pipeline.errors import ImageError
 
-Stored = NDArray[Any]
+StoredFrame = NDArray[Any]
 
 GRAY = ("MONOCHROME1", "MONOCHROME2")
 
@@ -135,7 +135,7 @@ def _check_bits(header: Header) -> None:
         raise header.fault("PhotometricInterpretation", "is one of JPEG 2000 only")
 
 
-def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
+def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
     """Yield some frames, ascending, (h, w) or (h, w, 3), in the integers that the header says.
 
     Raises
@@ -162,7 +162,7 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
         yield np.right_shift(np.left_shift(pixels, above), unused) if shifted else pixels
 
 
-def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[Stored]:
+def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
     from pydicom.encaps import generate_frames
 
     _check_decoder(header)

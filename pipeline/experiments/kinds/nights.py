@@ -83,14 +83,14 @@ class Nights(NamedTuple):
         return [means[night] for night in self.settings.shown]
 
 
-class Found(NamedTuple):
+class NightEstimate(NamedTuple):
     """The mean at a night, and the region that the stream's document would say, of a stream."""
 
     mean: FloatArray
     region: ConfidenceRegion | None = None
 
 
-Means = Iterator[Found | None]
+Means = Iterator[NightEstimate | None]
 """What is found at each night that is looked at, None where nothing is released yet."""
 
 
@@ -105,7 +105,9 @@ def _stream(nights: Nights) -> Means:
         history.append(night)
         if night.night in nights.settings.shown:
             mean = cumulative_mean(stream, history)
-            yield None if mean is None else Found(mean.offset, _region(nights, history, mean))
+            yield (
+                None if mean is None else NightEstimate(mean.offset, _region(nights, history, mean))
+            )
 
 
 def _region(
@@ -119,13 +121,13 @@ def _region(
 
 
 def _one(nights: Nights) -> Means:
-    yield from map(Found, nights.all_so_far(nights.budget))
+    yield from map(NightEstimate, nights.all_so_far(nights.budget))
 
 
 def _anew(nights: Nights) -> Means:
     share = 1.0 / nights.settings.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
-    yield from map(Found, nights.all_so_far(budget))
+    yield from map(NightEstimate, nights.all_so_far(budget))
 
 
 def _average(nights: Nights) -> Means:
@@ -135,7 +137,7 @@ def _average(nights: Nights) -> Means:
         total += len(batch) * means[night]
         n += len(batch)
         if night in nights.settings.shown:
-            yield Found(total / n)
+            yield NightEstimate(total / n)
 
 
 SERIES: dict[str, Callable[[Nights], Means]] = {
@@ -173,7 +175,7 @@ def release_nights(
     return {"seed": seed, **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
 
 
-def measured(result: Found, true: FloatArray) -> tuple[float, float, float, float]:
+def measured(result: NightEstimate, true: FloatArray) -> tuple[float, float, float, float]:
     """Return how far a mean is off, and of its region radius, reach and whether it is available."""
     away, where = result.mean - true, result.region
     error = float(np.linalg.norm(away))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ConfigError, UndefinedError
 from pipeline.experiments.driver import Cell, ExperimentKind, Setting, admitted, one_by_one
 from pipeline.mean import Records, SinglePlan, calibrate
-from pipeline.mean.single import Calibrated
+from pipeline.mean.single import CentredLaw
 
 WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""
@@ -49,7 +49,7 @@ def time_draws(
     }
 
 
-def _timed(ready: Calibrated, size: int, rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
+def _timed(ready: CentredLaw, size: int, rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
     """Return seconds per draw of one call, and its points."""
     started = time.perf_counter()
     points = ready.mechanism.sample(ready.statistic, base=ready.base, size=size, rng=rng).points

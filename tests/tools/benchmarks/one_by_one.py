@@ -41,7 +41,7 @@ from pipeline.mean.sums import (
     second_moment,
     sizes,
 )
-from pipeline.mechanisms import Noise, Noised
+from pipeline.mechanisms import Noise, NoisyVector
 from pipeline.parallel import compiled
 from pipeline.privacy import Budget
 
@@ -900,7 +900,7 @@ class OldSource(NamedTuple):
         """Tell whether a step is the last."""
         return step + 1 == len(self.steps)
 
-    def release(self, step: int, vector: FloatArray) -> Noised:
+    def release(self, step: int, vector: FloatArray) -> NoisyVector:
         """Return the mean `vector` of vectors from a set of diameter 1, with the step's noise."""
         taken = self.steps[step]
         return self.noise(vector, taken.sigma, taken.sensitivity)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import ImageArray
-from pipeline.mean import AdaptivePlan, Prepared, draw, prepare
+from pipeline.mean import AdaptivePlan, MeanSetup, draw, prepare
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from tests.tools.tuning.images import MOST, ImageClass, gray, images_of, records_of, some
@@ -81,7 +81,7 @@ def _measure(name: str, images: ImageArray, descriptor: str, draws: int) -> Fact
     return Factors(name, descriptor, records.n, *zip(*found, strict=True))
 
 
-def _factor(ready: Prepared, name: str, mu: float, draws: int) -> tuple[float, float]:
+def _factor(ready: MeanSetup, name: str, mu: float, draws: int) -> tuple[float, float]:
     """Return published error over ours, and its relative standard error; with a seed of its own."""
     records = ready.records
     seed = zlib.crc32(f"{name} {records.manifold.name} {records.n} {mu}".encode())

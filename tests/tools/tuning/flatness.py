@@ -20,7 +20,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
-from pipeline.mechanisms import FloatNoise, Noised
+from pipeline.mechanisms import FloatNoise, NoisyVector
 from pipeline.privacy import GDP
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, trying
@@ -48,7 +48,7 @@ class Paired:
     def __init__(self, *seed: int) -> None:
         self.seed, self.step = seed, 0
 
-    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> Noised:
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add the noise of the next step."""
         self.step += 1
         rng = np.random.default_rng((*self.seed, self.step))

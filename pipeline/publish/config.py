@@ -259,8 +259,8 @@ class ReleaseConfig(Record):
             )
         if gaussian_sigma(self.cost, 1.0) > WIDEST_NOISE:
             raise ConfigError(
-                f"budget = {self.budget:g} makes noise a million times as wide as any two images "
-                "are apart; give at least μ = 1e-6, or ρ = 5e-13"
+                f"budget = {self.budget:g} masks one image with noise a million times as wide as "
+                "any two images are apart; give at least μ = 1e-6, or ρ = 5e-13"
             )
         for name in self.plan.mechanisms:
             self._check_mechanism(name)
@@ -370,9 +370,9 @@ class ReleaseConfig(Record):
 
 
 WIDEST_NOISE = 2e6
-"""Largest σ of noise on a move of 1. With secret labels, variances of a mean that was divided by a
-noisy count are σ² apart, times the square of a normal number: from 1e16 on doubles have no
-solution, and whether there is one would depend on the noise. It takes 50 standard deviations."""
+"""Largest σ of noise on a move of 1. With secret labels a mean is divided by a noisy count. The
+largest variance of its error is then up to σ²·z² times the smallest, z a normal number. Doubles
+solve for ratios below 1e16, so a draw may fail where z is 50 or more: never."""
 MOST_OPENING = 1 << 20
 """Records of an opening: as many are drawn of, to see that it can be, before a stream is paid."""
 

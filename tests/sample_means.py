@@ -83,4 +83,5 @@ def exact_sums(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[in
     """Return 2⁴⁰ times the sum of vectors, then that of overshoots and 2⁸⁰ times that of v·vᵀ."""
     (found,), (digits,) = clipped_totals(parts, to.as_repetition())
     d = len(to.units)
-    return found[:d].tolist(), [*found[d:], *of_digits(digits)]
+    words = zip(*(part.tolist() for part in of_digits(digits)), strict=True)
+    return found[:d].tolist(), [*found[d:], *(low % 2**64 + (high << 64) for low, high in words)]

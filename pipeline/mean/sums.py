@@ -447,13 +447,15 @@ def clipped_totals(
     return totals, digits
 
 
-def of_digits(digits: NDArray[np.int64]) -> list[int]:
-    """Return 2⁸⁰ times sums of products: diagonal, then strict upper triangle, by rows.
+def of_digits(digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return 2⁸⁰ times sums of products as low + 2⁶⁴·high, `low` as 64 binary digits from 0 on.
 
-    That is digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the last of any sign, the
-    others not negative, of 20, 20 and 40 bits.
+    They are digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the last of any sign, the
+    others not negative, of 20, 20 and 40 bits. First the diagonal, then the strict upper triangle,
+    by rows.
     """
-    return [a + (b << 20) + (c << 40) + (e << 80) for a, b, c, e in digits.T.tolist()]
+    first, second, third, last = digits
+    return first + (second << 20) + (third << 40), (third >> 24) + (last << 16)
 
 
 @partial(compiled, exact_sums=True)

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
@@ -87,6 +87,13 @@ def to_limbs(numbers: Sequence[int]) -> Limbs:
     return np.frombuffer(wide, "<u2").reshape(-1, LIMBS)
 
 
+def words_to_limbs(low: NDArray[np.int64], high: ArrayLike = 0) -> Limbs:
+    """Return low + 2⁶⁴·high in limbs, (m, `LIMBS`); `low` holds 64 binary digits, from 0 on."""
+    words = np.empty((len(low), 2), "<i8")
+    words[:, 0], words[:, 1] = low, high
+    return words.view("<u2")
+
+
 def from_limbs(digits: Limbs, *, signed: bool = True) -> list[int]:
     """Return the numbers that limbs are of, (m, limbs)."""
     numbers = digits.view(f"V{2 * digits.shape[1]}")[:, 0].tolist()
@@ -105,14 +112,20 @@ def weighted_sums(rows: Limbs) -> list[int]:
     rows : array of uint16, shape (t, m, `LIMBS`)
         x_1, …, x_t.
     """
-    enough = 1 << len(rows).bit_length()  # few tables are made
-    weights = integer_weights(enough)[len(rows) - 1 :: -1]
+    weights, added = _falling_weights(len(rows))
     signs = np.zeros((rows.shape[1], LIMBS), np.uint16)
     signs[:, -1] = 1 << 15
     limbs = rows.reshape(len(rows), -1) ^ signs.ravel()
-    totals = _weighted_limbs(limbs, np.array(weights, np.uint64))
-    added = sum(weights) << 127
+    totals = _weighted_limbs(limbs, weights)
     return [total - added for total in from_limbs(totals, signed=False)]
+
+
+@lru_cache(maxsize=8)
+def _falling_weights(nights: int) -> tuple[NDArray[np.uint64], int]:
+    """Return 2⁵²·c_{t−1}, …, 2⁵²·c_0, and what 2¹²⁷ in each of t nights adds to a weighted sum."""
+    enough = 1 << nights.bit_length()  # few tables are made
+    weights = integer_weights(enough)[nights - 1 :: -1]
+    return np.array(weights, np.uint64), sum(weights) << 127
 
 
 @compiled

@@ -279,8 +279,6 @@ class EpochHistory:
         Records that wait for the next opening; as far as is known where that is secret.
     waiting_sd : float
         Standard deviation of the noise of `waiting`.
-    survey : array, shape (t, b)
-        All nights since records are held back no more.
     segments : tuple of EpochNights
     holds : bool
         Whether records are held back.
@@ -289,7 +287,6 @@ class EpochHistory:
     openings: tuple[OpeningPart, ...]
     waiting: int
     waiting_sd: float
-    survey: FloatArray
     segments: tuple[EpochNights, ...]
     holds: bool
 
@@ -297,6 +294,11 @@ class EpochHistory:
     def opened(self) -> OpeningRelease | None:
         """The last opening."""
         return self.openings[-1].release if self.openings else None
+
+    @cached_property
+    def nights(self) -> tuple[Night, ...]:
+        """Those of all epochs, since records are held back no more."""
+        return tuple(night for part in self.segments for night in part.nights)
 
     @cached_property
     def streamed(self) -> int:
@@ -339,8 +341,7 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
     if holds and secret and later:
         counted = waiting_count(stream, later)
         waiting, waiting_sd = int(counted.shown[0]), float(counted.sd[0])
-    survey = np.array([night.survey for night in later if night.survey is not None])
-    return EpochHistory(tuple(openings), waiting, waiting_sd, survey, segments, holds)
+    return EpochHistory(tuple(openings), waiting, waiting_sd, segments, holds)
 
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
@@ -478,7 +479,8 @@ def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
     first, n = past.opened.survey, past.streamed
     if not n:
         return first
-    later = _shares(stream, past.survey, n, stream.steps[0].sigma)
+    released = np.array([night.survey for night in past.nights], np.float64)
+    later = _shares(stream, released, n, stream.steps[0].sigma)
     weight = later.noise**2 / (first.noise**2 + later.noise**2)
     values = weight * first.values + (1.0 - weight) * later.values
     return NoisyShares(values, first.noise * math.sqrt(weight))

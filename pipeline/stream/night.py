@@ -13,6 +13,7 @@ records through whole numbers alone: their order is not in it.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,10 +25,10 @@ from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import SQRT2, shell_counts, survey_counts
 from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.sums import as_repetition, clipped_totals, of_digits, sizes
+from pipeline.mean.sums import Clipping, as_repetition, clipped_totals, of_digits, sizes
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable
-from pipeline.stream.factorisation import Limbs, to_limbs
+from pipeline.stream.factorisation import Limbs, to_limbs, words_to_limbs
 from pipeline.stream.history import (
     Epoch,
     EpochHistory,
@@ -186,7 +187,7 @@ def draw_night(
                 raise _foreign_sums(past, after)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
-    nights = len(past.survey) + 1, 1 if fresh else len(past.segments[-1].nights) + 1
+    nights = len(past.nights) + 1, 1 if fresh else len(past.segments[-1].nights) + 1
     if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
         raise _foreign_sums(past, after)
     draws = [
@@ -251,14 +252,14 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) ->
     nights = len(private.survey), len(private.shells), len(private.means)
     # a secret number is not compared
     waiting = len(private.waiting) if stream.plan.secret else past.waiting
-    if (len(private.waiting), *nights) != (waiting, len(past.survey), epoch, epoch):
+    if (len(private.waiting), *nights) != (waiting, len(past.nights), epoch, epoch):
         raise _foreign_sums(past, private)
 
 
 def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     return ConfigError(
         f"the private sums of {len(private.survey)} nights do not belong to a history of "
-        f"{len(past.survey)} nights since its opening, or other records wait; make them again from "
+        f"{len(past.nights)} nights since its opening, or other records wait; make them again from "
         "the images"
     )
 
@@ -309,14 +310,21 @@ def draw_openings(
 @repeatable
 def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs, Limbs]:
     """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
-    frame = stream.frame
+    frame, to = stream.frame, _clipping(stream, epoch)
     coordinates = to_frame(stream.space, frame, stream.centre, placed)
-    to = clipping(epoch.clip, frame, stream.in_axes(epoch.centre), stream.prior)
-    part = as_repetition(coordinates, sizes(coordinates, to.centre, frame.lines))
+    part = as_repetition(coordinates, sizes(coordinates, to.centre[0], frame.lines))
     (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1])
     bins = survey_counts(coordinates, *stream.bins)
-    (sums,), (digits,) = clipped_totals([part], to.as_repetition())
-    return to_limbs(bins.tolist()), to_limbs(counts.tolist()), to_limbs([*sums, *of_digits(digits)])
+    (sums,), (digits,) = clipped_totals([part], to)
+    means = np.concatenate([to_limbs(sums), words_to_limbs(*of_digits(digits))])
+    return words_to_limbs(bins), words_to_limbs(counts), means
+
+
+@lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one
+def _clipping(stream: StreamMechanism, epoch: Epoch) -> Clipping:
+    """Return what maps the records of an epoch to their vectors."""
+    centre = stream.in_axes(epoch.centre)
+    return clipping(epoch.clip, stream.frame, centre, stream.prior).as_repetition()
 
 
 def _with(rows: Limbs, night: Limbs) -> Limbs:

@@ -41,7 +41,7 @@ from pipeline.mechanisms.base import Neighbours
 from pipeline.parallel import workers
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
-from pipeline.results.tables import AUDIT_SCHEMA, write_audit
+from pipeline.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
 
 FALSE_ALARM = 1e-6
 """Probability that any bound of one audit is wrong, all of them together."""
@@ -243,7 +243,7 @@ def run_audit(
     metadata = {"seed": str(seed), "false_alarm": str(FALSE_ALARM), "version": __version__}
     rows = [row(finding) for finding in findings]
     columns = {name: [item[name] for item in rows] for name in AUDIT_SCHEMA}
-    write_audit(path, columns, metadata=metadata)
+    write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
     tightest = [finding for group in by_case for finding in _tightest(group)]
     good = all(finding.good for finding in findings)
     every = _table(findings, "Audit: every bound")

@@ -18,7 +18,7 @@ import io
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -89,36 +89,51 @@ def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> A
     if len(lengths) > 1 or any(np.ndim(column) > 1 for column in columns.values()):
         raise ConfigError(f"all columns must have one length, found {sorted(lengths)}")
     n = lengths.pop() if lengths else int(bool(columns))
-    arrays, fields = [], []
+    fields = _arrow_schema(schema)
+    filled = {name: columns.get(name, _left_out(field)) for name, field in schema.items()}
+    return pa.table([_array(filled[field.name], n, field) for field in fields], schema=fields)
+
+
+def _arrow_schema(schema: Mapping[str, Field]) -> Any:
+    """Return the columns as Arrow has them, with their units of measurement and meanings."""
+    import pyarrow as pa
+
+    numbers = pa.list_(pa.float64())
+    kinds: dict[str, Any] = {
+        "text": pa.dictionary(pa.int32(), pa.string()),
+        "list<float64>": numbers,
+        "list<list<float64>>": pa.list_(numbers),
+    }
+    fields = []
     for name, field in schema.items():
-        kind = pa.dictionary(pa.int32(), pa.string()) if field.type == "text" else field.type
         note = {"unit": field.unit, "meaning": field.meaning}
+        kind = kinds.get(field.type, field.type)
         fields.append(pa.field(name, kind, nullable=field.optional, metadata=note))
-        arrays.append(_array(columns.get(name, _left_out(field)), n, fields[-1], name))
-    return pa.table(arrays, schema=pa.schema(fields))
+    return pa.schema(fields)
 
 
-def _array(column: ArrayLike, n: int, field: Any, name: str) -> Any:
+def _array(column: ArrayLike, n: int, field: Any) -> Any:
     """Return one Arrow array of length `n`, NaN as null; of arrays Arrow would ask pandas."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(field.type):
+    name, kind = field.name, field.type
+    if pa.types.is_dictionary(kind):
         return _texts(np.broadcast_to(np.asarray(column, object), n).tolist(), name)
     full = np.broadcast_to(np.asarray(column), n)
     missing = full != full  # NaN alone
     if missing.any() and not field.nullable:
         raise ConfigError(f"column {name!r} must have a value in every row")
     try:
-        values = np.where(missing, 0, full).astype(_dtype(field.type))
+        values = np.where(missing, 0, full).astype(_dtype(kind))
         fitting = np.array_equal(values[~missing], full[~missing])
     except (OverflowError, TypeError, ValueError):
         fitting = False
     if not fitting:
-        raise ConfigError(f"column {name!r} must hold {field.type}, found {full[:3].tolist()}")
+        raise ConfigError(f"column {name!r} must hold {kind}, found {full[:3].tolist()}")
     bits = [np.packbits(~missing, bitorder="little") if missing.any() else None]
     bits.append(np.packbits(values, bitorder="little") if values.dtype == bool else values)
     buffers = [part if part is None else pa.py_buffer(part) for part in bits]
-    return pa.Array.from_buffers(field.type, n, buffers)
+    return pa.Array.from_buffers(kind, n, buffers)
 
 
 def _texts(values: list[Any], name: str) -> Any:
@@ -148,13 +163,13 @@ def write_arrow(path: Path, table: Any, metadata: Mapping[str, str]) -> Path:
     return path
 
 
-def read_arrow(path: Path) -> Any:
-    """Return the Arrow table in `path`; raise `OutputError` when it is missing or damaged."""
+def _read(path: Path, part: Callable[[Any], Any]) -> Any:
+    """Return a part of a Parquet file; raise `OutputError` when it is missing or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path).read().unify_dictionaries()
+        return part(pq.ParquetFile(path))
     except (OSError, pa.ArrowInvalid) as error:
         raise OutputError(
             f"cannot read {path} as Parquet ({error}); run the experiment again"
@@ -166,7 +181,7 @@ def read_table(path: Path, schema: Mapping[str, Field]) -> Table:
 
     A column that may be left out may be missing: an older version did not have it.
     """
-    table = read_arrow(path)
+    table = _read(path, lambda file: file.read().unify_dictionaries())
     absent = schema.keys() - set(table.column_names)
     if missing := [name for name in schema if name in absent and not schema[name].optional]:
         raise OutputError(f"{path} lacks the columns {missing}; it was not written by covdp")
@@ -251,7 +266,14 @@ def write_rows(
     OutputError
         When the file cannot be written.
     """
-    return write_arrow(path, _rows_to_arrow(columns), metadata)
+    table = to_arrow(columns, SCHEMA)
+    status = np.asarray(columns.get("status", []), dtype=object)
+    if unknown := set(np.atleast_1d(status)) - set(STATUSES):
+        raise ConfigError(f"status must be one of {STATUSES}, found {sorted(map(str, unknown))}")
+    finite = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
+    if np.any((status == "ok") != finite):
+        raise ConfigError('a row must have a finite error if and only if its status is "ok"')
+    return write_arrow(path, table, metadata)
 
 
 def read_rows(path: Path) -> Table:
@@ -261,15 +283,7 @@ def read_rows(path: Path) -> Table:
 
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the metadata a table was written with."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        stored = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowInvalid) as error:
-        raise OutputError(
-            f"cannot read {path} as Parquet ({error}); run the experiment again"
-        ) from error
+    stored = _read(path, lambda file: file.schema_arrow.metadata) or {}
     return {key.decode(): value.decode() for key, value in stored.items()}
 
 
@@ -360,9 +374,9 @@ class RowWriter:
                     f"{self.path} is not finished: {len(missing)} of {len(self.cells)} cells are "
                     f"missing, the first is {missing[0]!r}; run again to compute them"
                 )
-            table = _rows_to_arrow(_joined([_read_part(self._part(cell)) for cell in self.cells]))
+            rows = _joined([_read_part(self._part(cell)) for cell in self.cells])
             metadata = {**self.metadata, "fingerprint": self.fingerprint}
-            write_arrow(self.path, table, metadata)
+            write_rows(self.path, rows, metadata=metadata)
         for folder in self.path.parent.glob(f".{self.path.stem}.*.parts"):
             shutil.rmtree(folder, ignore_errors=True)
         return self.path
@@ -399,32 +413,6 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     return joined
 
 
-def _rows_to_arrow(columns: Mapping[str, ArrayLike]) -> Any:
-    table = to_arrow(columns, SCHEMA)
-    status = np.asarray(columns.get("status", []), dtype=object)
-    if unknown := set(np.atleast_1d(status)) - set(STATUSES):
-        raise ConfigError(f"status must be one of {STATUSES}, found {sorted(map(str, unknown))}")
-    finite = np.isfinite(np.asarray(columns.get("error", np.nan), dtype=np.float64))
-    if np.any((status == "ok") != finite):
-        raise ConfigError('a row must have a finite error if and only if its status is "ok"')
-    return table
-
-
-def write_audit(
-    path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
-) -> Path:
-    """Write the table of an audit with the columns of `AUDIT_SCHEMA`, whole or not at all.
-
-    Raises
-    ------
-    ConfigError
-        When the columns do not follow the schema.
-    OutputError
-        When the file cannot be written.
-    """
-    return write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
-
-
 def write_release(
     rows: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], path: Path
 ) -> Path:
@@ -436,17 +424,8 @@ def write_release(
     import pyarrow as pa
     import pyarrow.json
 
-    kinds: dict[str, Any] = {
-        "list<list<float64>>": pa.list_(pa.list_(pa.float64())),
-        "list<float64>": pa.list_(pa.float64()),
-    }
-    fields, columns = [], NIGHT_SCHEMA if "night" in metadata else RELEASE_SCHEMA
-    for name, field in columns.items():
-        note = {"unit": field.unit, "meaning": field.meaning}
-        kind = kinds.get(field.type, field.type)
-        fields.append(pa.field(name, kind, nullable=field.optional, metadata=note))
-    schema = pa.schema(fields)
-    cells = ({name: _text(row.get(name)) for name in columns} for row in rows)
+    schema = _arrow_schema(NIGHT_SCHEMA if "night" in metadata else RELEASE_SCHEMA)
+    cells = ({name: _text(row.get(name)) for name in schema.names} for row in rows)
     lines = "\n".join(["", *map(json.dumps, cells), ""]).encode()
     table = pyarrow.json.read_json(
         io.BytesIO(lines),

@@ -147,9 +147,7 @@ def _lines(
         "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.12},
     }
     drawn = set(table["series"])
-    color, shape = style.look(
-        "series", style.in_order(names), [name for name in names if name in drawn]
-    )
+    color, shape = style.look("series", names, [name for name in names if name in drawn])
     up = style.position(measured, span, along=False)
     mean = {"y": channel("mean:Q", **up)}
     ends = {"y": channel("low:Q", title=up["title"]), "y2": {"field": "high"}}
@@ -175,7 +173,7 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
     span = np.concatenate([table["low"], table["high"]])
     base = {"y": style.down("series", drawn, 18)}
     along = style.position(measured, span, along=False)
-    color, shape = style.look("series", style.in_order(names), ())
+    color, shape = style.look("series", names, ())
     mean, theory = {"x": channel("mean:Q", **along)}, {"x": channel("expected:Q")}
     ends = {"x": channel("low:Q", title=along["title"]), "x2": {"field": "high"}}
     dots = {"filled": True, "size": 60, "opacity": 1, "fillOpacity": style.FADED}

@@ -394,30 +394,25 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def look(field: str, places: Mapping[str, int], legend: Sequence[str]) -> tuple[Chart, Chart]:
+def look(field: str, names: Sequence[str], legend: Sequence[str]) -> tuple[Chart, Chart]:
     """Return the channels of colour and of shape of names, by their places in the palette.
 
     Parameters
     ----------
     field : str
         The column of the names.
-    places : mapping of str to int
-        Name to place, the same whichever of them are drawn.
+    names : sequence of str
+        All of them, so that each looks the same whichever of them are drawn.
     legend : sequence of str
         The names in the legend; none without one.
     """
     shown = {"values": list(legend)} if legend else None
     colours, shapes = (
-        {"domain": list(places), "range": [marks[x % len(marks)] for x in places.values()]}
+        {"domain": list(names), "range": [marks[x % len(marks)] for x in range(len(names))]}
         for marks in (PALETTE, POINT_SHAPES)
     )
     color = {"color": channel(f"{field}:N", legend=shown, scale=colours)}
     return color, {"shape": channel(f"{field}:N", legend=shown, scale=shapes)}
-
-
-def in_order(names: Sequence[str]) -> dict[str, int]:
-    """Return the place of each name."""
-    return {name: place for place, name in enumerate(names)}
 
 
 def budget_column(definitions: Iterable[str]) -> str:

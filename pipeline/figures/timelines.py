@@ -16,7 +16,6 @@ from pipeline.figures.style import (
     channel,
     finish,
     header,
-    in_order,
     layer,
     listing,
     look,
@@ -139,7 +138,7 @@ def _layers(
 ) -> Chart:
     """Return bands, lines and marks."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
+    colour, shape = look("class", classes, classes if len(classes) > 1 else ())
     along = style.along_runs(runs)
     base = {"x": along, **colour}
     value, ends = {"y": channel("value:Q", **up)}, {"y": channel("low:Q", **up)}
@@ -208,7 +207,7 @@ def _panels(
 ) -> Chart:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
     columns, width = 3, (style.WIDTH - 150) // 3 - 20
-    colour, shape = look("class", in_order(classes), classes if len(classes) > 1 else ())
+    colour, shape = look("class", classes, classes if len(classes) > 1 else ())
     down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
     base = {
         "y": channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),

@@ -8,20 +8,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
-from pipeline.figures.style import (
-    INK,
-    WIDTH,
-    Chart,
-    Figure,
-    broken,
-    channel,
-    chart_settings,
-    finish,
-    house_style,
-    layer,
-    listing,
-    number,
-)
+from pipeline.figures import style
+from pipeline.figures.style import INK, WIDTH, Chart, Figure, channel, layer, listing, number
 
 DARK = 0.179
 """Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05).
@@ -102,8 +90,8 @@ def _specification(
     records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
 ) -> dict[str, Any]:
     """Return the specification."""
-    spec, side = chart_settings("matrices"), CELL * len(features)
-    spec |= {"config": house_style(), "datasets": {"cells": records}}
+    spec, side = style.chart_settings("matrices"), CELL * len(features)
+    spec |= {"config": style.house_style(), "datasets": {"cells": records}}
     spec |= {"columns": columns, "spacing": SPACING}
     spec["facet"]["sort"] = names
     spec["spec"] |= {"width": side, "height": side}
@@ -159,8 +147,8 @@ def _text(
     text: str, place: str, size: int, ink: str, *, anchor: str = "middle", weight: str = "normal"
 ) -> str:
     """Return a text of a picture."""
-    style = f'font-family="sans-serif" font-weight="{weight}" font-size="{size}px" fill="{ink}"'
-    return f'<text text-anchor="{anchor}" transform="{place}" {style}>{escape(text)}</text>'
+    font = f'font-family="sans-serif" font-weight="{weight}" font-size="{size}px" fill="{ink}"'
+    return f'<text text-anchor="{anchor}" transform="{place}" {font}>{escape(text)}</text>'
 
 
 def _colour(value: float) -> tuple[int, ...]:
@@ -206,7 +194,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         for column, outline in enumerate(outlines_[:ACROSS])
         for order, point in enumerate(_scaled([*outline, outline[0]]))
     ]
-    names = broken(range(len(shapes)), list(shapes), 18)
+    names = style.broken(range(len(shapes)), list(shapes), 18)
     head = {"labelAngle": 0, "title": None, "labelAlign": "left", "labelExpr": names}
     hidden = {"labels": False, "ticks": False, "grid": False, "domain": False, "title": None}
     place = {"axis": hidden, "scale": {"domain": [-1.02, 1.02]}}
@@ -220,7 +208,7 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         "spacing": {"row": 6, "column": 10},
         "spec": {**line, "width": OUTLINE_SIDE, "height": OUTLINE_SIDE},
     }
-    return finish(
+    return style.finish(
         chart,
         records,
         name="outlines",

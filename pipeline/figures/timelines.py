@@ -10,17 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.figures import style
-from pipeline.figures.style import (
-    Chart,
-    Figure,
-    channel,
-    finish,
-    header,
-    layer,
-    listing,
-    look,
-    tips,
-)
+from pipeline.figures.style import Chart, Figure, channel, layer, listing
 
 Record = Mapping[str, Any]
 BAND_NUMBERS = ("value", "low", "high")
@@ -87,7 +77,7 @@ def timeline(
     if not shown:
         return None
     runs = list(dict.fromkeys(record["run"] for record in shown))
-    return finish(
+    return style.finish(
         _layers(records, scale, classes, _up(shown, scale)),
         records,
         name=name,
@@ -138,7 +128,7 @@ def _layers(
 ) -> Chart:
     """Return bands, lines and marks."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    colour, shape = look("class", classes, classes if len(classes) > 1 else ())
+    colour, shape = style.look("class", classes, classes if len(classes) > 1 else ())
     along = style.along_runs(runs)
     base = {"x": along, **colour}
     value, ends = {"y": channel("value:Q", **up)}, {"y": channel("low:Q", **up)}
@@ -190,7 +180,7 @@ def comparison(
         return None
     panels = listing(line for line in lines if any(record[along] == line for record in records))
     terms = list(dict.fromkeys(record["term"] for record in records))
-    return finish(
+    return style.finish(
         _panels(terms, along, lines, classes),
         records,
         name=name,
@@ -207,7 +197,7 @@ def _panels(
 ) -> Chart:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
     columns, width = 3, (style.WIDTH - 150) // 3 - 20
-    colour, shape = look("class", classes, classes if len(classes) > 1 else ())
+    colour, shape = style.look("class", classes, classes if len(classes) > 1 else ())
     down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
     base = {
         "y": channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),
@@ -223,8 +213,9 @@ def _panels(
         layer("rule", base, {"x": low, "x2": {"field": "high"}}, strokeWidth=2),
     ]
     height = {"step": max(34, 12 * len(classes)), "for": "position"}
+    head = style.header(titles, width)
     return {
-        "facet": channel("term:N", sort=list(titles), title=None, header=header(titles, width)),
+        "facet": channel("term:N", sort=list(titles), title=None, header=head),
         "columns": columns,
         "spec": {"layer": layers, "width": width, "height": height},
         "resolve": {"scale": {"x": "independent"}},
@@ -257,4 +248,4 @@ def _middle(value: float) -> Chart:
 def _told(first: str) -> list[Chart]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
     sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
-    return [*map(channel, ("class:N", f"{first}:N")), *tips(*BAND_NUMBERS), *sizes]
+    return [*map(channel, ("class:N", f"{first}:N")), *style.tips(*BAND_NUMBERS), *sizes]

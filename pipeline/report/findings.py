@@ -219,11 +219,11 @@ def disagreement(table: Table, checked: LawChecks, row: int) -> str:
     return text
 
 
-def place(table: Table, row: int) -> str:
-    """Return class and budget of a cell, and its night where there are nights."""
-    symbol = letter(str(table["definition"][row]))
+def place(table: Table, row: int, *series: str) -> str:
+    """Return class and budget of a cell, its series if given, and its night where it has one."""
     night = int(table["night"][row]) if "night" in table else 0
-    text = f"{table['class_name'][row]}, {symbol} = {number(float(table['budget'][row]))}"
+    budget = f"{letter(str(table['definition'][row]))} = {number(float(table['budget'][row]))}"
+    text = ", ".join([table["class_name"][row], *series, budget])
     return f"{text}, night {night}" if night else text
 
 
@@ -519,9 +519,7 @@ def cells(claim: Claim, rows: Table) -> Iterator[tuple[str, Table]]:
                 if len(beside) != len(at):
                     continue
                 cell["right"] = rows["auc"][beside]
-            symbol = letter(str(cell["definition"][0]))
-            name = f"{cell['class_name'][0]}, {series}, {symbol} = {number(float(budget))}"
-            yield name + (f", night {night}" if night else ""), cell
+            yield place(cell, 0, series), cell
 
 
 def _covers_at_least(least: float, cell: Table, level: float = CONFIDENCE) -> CellVerdict | None:

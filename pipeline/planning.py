@@ -132,6 +132,11 @@ class Curve:
     plan: Plan
 
     @property
+    def manifold(self) -> Manifold:
+        """Where the records are points."""
+        return MANIFOLDS[self.domain.manifold](k=self.domain.k)
+
+    @property
     def widened(self) -> tuple[float, float]:
         """How far the range reaches beyond the least and the largest error."""
         return GAUSSIAN_RANGE if isinstance(self.plan, SinglePlan) else WIDENED
@@ -165,12 +170,9 @@ def _point(curve: Curve, power: int) -> ErrorRange:
 @lru_cache(maxsize=8)
 def picture_records(curve: Curve) -> tuple[MeanSetup, ...]:
     """Return the records of each set of pictures, ready to be drawn from."""
-    spec = find_descriptor(curve.domain.descriptor)
-    manifold: Manifold = MANIFOLDS[curve.domain.manifold](k=spec.k)
-    return tuple(
-        prepare(admit(points, domain=curve.domain, manifold=manifold), curve.plan, rng=None)
-        for points in reference_points(spec, curve.domain.eta)
-    )
+    points = reference_points(find_descriptor(curve.domain.descriptor), curve.domain.eta)
+    sets = (admit(each, domain=curve.domain, manifold=curve.manifold) for each in points)
+    return tuple(prepare(records, curve.plan, rng=None) for records in sets)
 
 
 def _errors(sets: Sequence[tuple[MeanSetup, Noise]], budget: Budget) -> list[float]:
@@ -342,9 +344,9 @@ class StreamCurves:
         return ErrorRange(low, high)
 
 
-def stream_curves(plan: StreamPlan, later: Curve, manifold: Manifold) -> StreamCurves:
+def stream_curves(plan: StreamPlan, later: Curve) -> StreamCurves:
     """Return the curves of a stream whose releases of their own have the curve `later`."""
-    opening: AdaptivePlan = StreamMechanism(plan, later.domain, manifold).opening
+    opening: AdaptivePlan = StreamMechanism(plan, later.domain, later.manifold).opening
     return StreamCurves(Curve(later.domain, opening), later)
 
 
@@ -608,14 +610,13 @@ class _Forecasts:
         """Return what a mean is likely usable for: its error is the upper end of the range."""
         estimate, nights = self.at(self.config.budget, units, night), self.config.nights
         n = units.until(night) if nights is None else in_mean(nights, units, night)
-        spec, plan = DESCRIPTORS[self.config.descriptor], self.curve.plan
-        manifold, sigma = MANIFOLDS[self.config.manifold](k=spec.k), None
+        plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
         if isinstance(plan, AdaptivePlan):
             shares = plan.shares or default_shares(default_prior(self.curve.domain, manifold))
             sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
         share = None
         if estimate is not None:
-            share = estimate.high / usual_difference(manifold, spec.k)
+            share = estimate.high / usual_difference(manifold, self.curve.domain.k)
         opened = nights is not None and estimate is not None and nights.next_opening(n) is None
         offered = sigma is not None and (opened or sigma <= NOISY)
         found = verdict_of(name, n, share, sigma, offered=offered, plan=nights)
@@ -646,10 +647,8 @@ def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
                 "with `covdp run`"
             )
     curve = Curve(_domain(config, card), config.plan)
-    if config.nights is None:
-        return _Forecasts(config, curve, None)
-    manifold = MANIFOLDS[config.manifold](k=DESCRIPTORS[config.descriptor].k)
-    return _Forecasts(config, curve, stream_curves(config.nights, curve, manifold))
+    streamed = None if config.nights is None else stream_curves(config.nights, curve)
+    return _Forecasts(config, curve, streamed)
 
 
 def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:

@@ -147,7 +147,7 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
     The norm is that of exact fractions.
     """
     plan, units = StreamPlan(GDP(1.0), 365, opening=10.0), ClassArrivals(1000, 1000)
-    known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
+    known = stream_curves(plan, curve())
     c, squares = Fraction(1), [Fraction(0)]
     for k in range(1, 366):
         squares.append(squares[-1] + c * c)
@@ -242,7 +242,7 @@ def test_a_real_stream_errs_as_foreseen() -> None:
     records = records_of(images_of(ImageClass("tiles", 0), None), descriptor="oct5")
     plan = StreamPlan(GDP(1.0), 365)
     stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
-    known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
+    known = stream_curves(plan, curve())
     nightly, history, private = 20, [], empty_state(stream.space.dim)
     noise = FloatNoise(np.random.default_rng(5))
     rows = np.random.default_rng(6).permutation(records.n)
@@ -260,9 +260,9 @@ def test_a_real_stream_errs_as_foreseen() -> None:
 
 def test_what_counts_cost_is_foreseen() -> None:
     """Of secret labels the opening has 0.95 of the squared budget; later nights have all of it."""
-    kind, units = MANIFOLDS["spd-log-euclidean"](k=5), ClassArrivals(300, 300)
+    units = ClassArrivals(300, 300)
     public, secret = (StreamPlan(GDP(1.0), 365, secret=labels) for labels in (False, True))
-    known = stream_curves(secret, curve(), kind)
+    known = stream_curves(secret, curve())
     assert known.ends(secret, units, 1) == known.opening.ends(300.0 * secret.opening_mu(15))
     assert secret.opening_mu(15) == pytest.approx(math.sqrt(0.95), rel=1e-9)
     assert public.opening_mu(15) == public.mu
@@ -279,7 +279,7 @@ def test_streams_of_secret_labels_err_as_foreseen() -> None:
     records = records_of(images_of(ImageClass("tiles", 0), None), descriptor="oct5")
     plan, nightly = StreamPlan(GDP(1.0), 365, secret=True), 20
     stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
-    known = stream_curves(plan, curve(), MANIFOLDS["spd-log-euclidean"](k=5))
+    known = stream_curves(plan, curve())
     errors: dict[int, list[float]] = {0: [], 25: [], 55: []}
     for seed in range(12):
         history, private = [], empty_state(stream.space.dim)

@@ -201,7 +201,7 @@ def nights(
     for mu, horizon, nightly in STREAMS:
         plan = StreamPlan(GDP(mu), horizon)
         stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
-        known = stream_curves(plan, later, records.manifold)
+        known = stream_curves(plan, later)
         runs = [_run(stream, records.placed, nightly, seed) for seed in range(draws)]
         for night, *errors in zip(NIGHTS, *runs, strict=True):
             told = known.ends(plan, ClassArrivals(nightly, nightly), night)

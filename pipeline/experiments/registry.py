@@ -81,9 +81,7 @@ def load_experiments(
     caps = [QUICK] if quick else []
     caps += [] if repetitions is None else [repetitions]
     result = [
-        _limited(_least(config) if quick else config, caps, chains).loaded_by(
-            *config.words, *options
-        )
+        _limited(config, caps, quick=quick, chains=chains).loaded_by(*config.words, *options)
         for configs in read
         for config in _on(configs, dataset, fixed=descriptor is not None)
     ]
@@ -175,15 +173,16 @@ def _on(
     return [fit[0].model_copy(update={**changes, "beyond": bool(fit[0].paper)})]
 
 
-def _least(config: ExperimentConfig) -> ExperimentConfig:
-    """Return the config with the least n of each set whose passes are timed."""
-    sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in config.scale)
-    return config.model_copy(update={"scale": sets})
+def _limited(
+    config: ExperimentConfig, caps: Sequence[int], *, quick: bool, chains: bool
+) -> ExperimentConfig:
+    """Return the config with at most as many repetitions as `caps` say, or without chains.
 
-
-def _limited(config: ExperimentConfig, caps: Sequence[int], chains: bool) -> ExperimentConfig:
-    """Return the config with at most as many repetitions as `caps` say, or without chains."""
-    series = config.mechanisms
+    Where it is to be `quick` sets of images whose passes are timed have their least n alone.
+    """
+    series, sets = config.mechanisms, config.scale
+    if quick:
+        sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in sets)
     if not chains:
         series = tuple(item for item in series if item.sampler != "chain")
     short = tuple(
@@ -192,8 +191,8 @@ def _limited(config: ExperimentConfig, caps: Sequence[int], chains: bool) -> Exp
         else item
         for item in series
     )
-    repetitions = min([config.repetitions, *caps])
-    return config.model_copy(update={"mechanisms": short, "repetitions": repetitions})
+    changes = {"mechanisms": short, "repetitions": min([config.repetitions, *caps]), "scale": sets}
+    return config.model_copy(update=changes)
 
 
 def check(config: ExperimentConfig) -> None:

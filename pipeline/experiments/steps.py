@@ -10,7 +10,7 @@ A run that was interrupted goes on where it stopped; one that is complete draws 
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,12 +125,11 @@ def run_experiment(
 
 def fill_table(run: Run) -> None:
     """Compute every cell that is not on disk yet, one at a time, and join them."""
-    config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
-    cells = kind.table[1](config) if kind.table else {}
-    metadata = {"config": config.model_dump_json(), "version": __version__}
-    writer = RowWriter(run.table, list(cells), metadata)
+    kind = EXPERIMENT_KINDS[run.config.kind]
+    cells = kind.table[1](run.config) if kind.table else {}
+    writer = row_writer(run, cells)
     pending = writer.pending()
-    with counted(config.name, len(pending), "cells") as tick:
+    with counted(run.config.name, len(pending), "cells") as tick:
         for key in pending:
             writer.write(key, cells[key]())
             tick(1)
@@ -178,9 +177,10 @@ def collect(run: Run) -> None:
         run.store.clear()
 
 
-def row_writer(run: Run) -> RowWriter:
+def row_writer(run: Run, cells: Iterable[str] | None = None) -> RowWriter:
     """Return the writer of a run's table: the same for every task of the run.
 
+    Its cells are those of classes, series and budgets, where no others are named.
     Simulated records depend on the config and the version alone.
     """
     config = run.config
@@ -188,5 +188,6 @@ def row_writer(run: Run) -> RowWriter:
     if config.on_images:
         records = hashlib.sha256(run.stored.fingerprint.encode())
         metadata["records"] = records.hexdigest()
-    cells = [cell.key for cell in all_cells(config, drawn_labels(run))]
-    return RowWriter(run.table, cells, metadata)
+    if cells is None:
+        cells = [cell.key for cell in all_cells(config, drawn_labels(run))]
+    return RowWriter(run.table, list(cells), metadata)

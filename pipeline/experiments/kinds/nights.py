@@ -9,9 +9,9 @@ its own law all the same, and what differs between two of them is the series: th
 compared repetition by repetition, as their rows say by one seed (``report/findings.py``).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -77,10 +77,10 @@ class Nights(NamedTuple):
             means |= zip(same, drawn.outputs, strict=True)
         return means
 
-    def all_so_far(self, budget: Budget) -> list[FloatArray]:
+    def all_so_far(self, budget: Budget) -> "Means":
         """Return the adaptive mean of all records up to each night that is looked at."""
         means = self.means({night: self.until(night) for night in self.settings.shown}, budget)
-        return [means[night] for night in self.settings.shown]
+        return [NightEstimate(means[night]) for night in self.settings.shown]
 
 
 class NightEstimate(NamedTuple):
@@ -90,7 +90,7 @@ class NightEstimate(NamedTuple):
     region: ConfidenceRegion | None = None
 
 
-Means = Iterator[NightEstimate | None]
+Means: TypeAlias = Iterable[NightEstimate | None]
 """What is found at each night that is looked at, None where nothing is released yet."""
 
 
@@ -120,14 +120,10 @@ def _region(
     return region(entry, RADIUS_LEVEL)
 
 
-def _one(nights: Nights) -> Means:
-    yield from map(NightEstimate, nights.all_so_far(nights.budget))
-
-
 def _anew(nights: Nights) -> Means:
     share = 1.0 / nights.settings.horizon
     budget = split(nights.budget, (share, 1.0 - share))[0]
-    yield from map(NightEstimate, nights.all_so_far(budget))
+    return nights.all_so_far(budget)
 
 
 def _average(nights: Nights) -> Means:
@@ -143,7 +139,7 @@ def _average(nights: Nights) -> Means:
 SERIES: dict[str, Callable[[Nights], Means]] = {
     "stream": _stream,
     "stream of secret labels": _stream,
-    "one release": _one,
+    "one release": lambda nights: nights.all_so_far(nights.budget),
     "anew every night": _anew,
     "average of nights": _average,
 }

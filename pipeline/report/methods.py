@@ -260,8 +260,8 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
 
 def of_experiment(
     config: Settings, *, title: str = "", classes: str = "", guarantees: Mapping[str, str] = {}
-) -> Sentences:
-    """Return what the settings of an experiment say.
+) -> tuple[Sentences, SeriesSettings]:
+    """Return what the settings of an experiment say, and those of each series of it.
 
     Parameters
     ----------
@@ -274,12 +274,13 @@ def of_experiment(
     guarantees : mapping of str to str
         What each series guarantees at its largest budget, or why nothing.
     """
-    settings = _complete(ExperimentConfig, config)
-    series = [_complete(SeriesConfig, item) for item in settings.mechanisms]
-    source = settings.source or {}
+    settings: Any = ExperimentConfig.model_construct(**config)
+    series = [SeriesConfig.model_construct(**item) for item in settings.mechanisms]
+    defaults = SeriesConfig.model_construct(series="", mechanism="")
+    source, promises = settings.source or {}, set(guarantees.values())
+    guarantee = promises.pop() if len(promises) == 1 else ""
     kind = source.get("kind")
-    promises = set(guarantees.values())
-    return _sentences(
+    sentences = _sentences(
         "methods_experiment.txt.j2",
         settings=settings,
         series=series,
@@ -288,34 +289,18 @@ def of_experiment(
         made=settings.source or settings.composition or settings.scale,
         title=title,
         classes=classes,
-        guarantee=promises.pop() if len(promises) == 1 else "",
+        guarantee=guarantee,
         moment=settings.kind in WITH_MOMENT,
         plans=SERIES_PLANS,
-        defaults=_complete(SeriesConfig, {}),
+        defaults=defaults,
     )
-
-
-def series_of_experiment(config: Settings, guarantees: Mapping[str, str] = {}) -> SeriesSettings:
-    """Return what the settings of each series of an experiment say; arguments as above."""
-    settings = _complete(ExperimentConfig, config)
-    template: Any = _environment().get_template("methods_series.txt.j2").module
-    several = len(set(guarantees.values())) > 1
+    own = {} if guarantee else guarantees
+    say: Any = _environment().get_template("methods_series.txt.j2").module.series_settings
     texts = {
-        item["series"]: template.series_settings(
-            _complete(SeriesConfig, item),
-            settings,
-            SERIES_PLANS,
-            _complete(SeriesConfig, {}),
-            guarantees.get(item["series"]) if several else "",
-        )
-        for item in settings.mechanisms
+        item.series: say(item, settings, SERIES_PLANS, defaults, own.get(item.series))
+        for item in series
     }
-    return {name: " ".join(text.split()) for name, text in texts.items()}
-
-
-def _complete(model: Any, settings: Settings) -> Any:
-    """Return settings as attributes, those that are absent at their defaults, without a check."""
-    return model.model_construct(**settings)
+    return sentences, {name: " ".join(text.split()) for name, text in texts.items()}
 
 
 def _sentences(template: str, **values: Any) -> Sentences:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import ClaimConfig
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import (
     Figure,
@@ -26,20 +25,13 @@ from pipeline.figures import (
     printed_numbers,
     tightness,
 )
-from pipeline.report.findings import cells, claims, findings, median_times, our_value
-from pipeline.report.methods import (
-    Methods,
-    Sentences,
-    SeriesSettings,
-    methods,
-    of_experiment,
-    series_of_experiment,
-)
+from pipeline.report.findings import claims, findings, median_times, our_value
+from pipeline.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
 from pipeline.report.page import Declaration, PageFrame, Section, statement_of, table
 from pipeline.report.readings import signed
 from pipeline.report.runs import FinishedRun, where
 from pipeline.report.templates import say_each
-from pipeline.results import RunRecord, Table, summarise, unique
+from pipeline.results import RunRecord, Table, cells_of, summarise, unique
 
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
@@ -103,8 +95,7 @@ def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
     ran = _as_run(config | {"name": record.experiment}, rows)
     guarantees = {x: text for x, text in record.guarantees.items() if x in series}
     sizes = ", ".join(f"{item.name} n = {item.n:,}" for item in classes)
-    sentences = of_experiment(ran, title=where(run), classes=sizes, guarantees=guarantees)
-    return sentences, series_of_experiment(ran, guarantees)
+    return of_experiment(ran, title=where(run), classes=sizes, guarantees=guarantees)
 
 
 def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
@@ -138,11 +129,7 @@ def _about(run: FinishedRun) -> str:
     """Return what figures of a run are of, as a caption in a paper says it."""
     if run.subject == "budgets":
         return ""
-    record = run.record
-    descriptor, manifold = (
-        listing(name for name in unique(run.rows[column])[0] if name != "none") if run.rows else ""
-        for column in ("descriptor", "manifold")
-    )
+    record, (descriptor, manifold) = run.record, _names(run).values()
     if run.subject in ("images", "missing"):
         sides = " × ".join(str(side) for side in record.image_shape[:3])
         images = f"{record.dataset.title}, {sides} pixels" if sides else record.dataset.title
@@ -192,12 +179,18 @@ def facts(run: FinishedRun, *, about: str) -> Mapping[str, Any] | None:
     """Return what was run and on what, of runs about that: the record, and names in its rows."""
     if run.subject != about:
         return None
-    names = {
-        column: listing(unique(run.rows[column])[0]) if run.rows else ""
+    is_made, series, names = _is_made(run.record), _series(run), _names(run)
+    return {"run": run, "record": run.record, "is_made": is_made, "series": series, **names}
+
+
+def _names(run: FinishedRun) -> dict[str, str]:
+    """Return which descriptors and manifolds the rows of a run are of; "" of none."""
+    return {
+        column: listing(name for name in unique(run.rows[column])[0] if name != "none")
+        if run.rows
+        else ""
         for column in ("descriptor", "manifold")
     }
-    is_made, series = _is_made(run.record), _series(run)
-    return {"run": run, "record": run.record, "is_made": is_made, "series": series, **names}
 
 
 def _is_made(record: RunRecord) -> bool:
@@ -403,8 +396,9 @@ def coverage(run: FinishedRun) -> list[dict[str, Any]]:
     rows = run.rows
     if rows is None or "reach" not in rows or not np.isfinite(rows["reach"]).any():
         return []
-    every = ClaimConfig(says="all", place="everywhere", column="offered", factor=1.0).model_dump()
-    return [_coverage_row(cell) for _, cell in cells(every, rows)]
+    return [
+        _coverage_row({name: column[at] for name, column in rows.items()}) for at in cells_of(rows)
+    ]
 
 
 def _coverage_row(cell: Table) -> dict[str, Any]:

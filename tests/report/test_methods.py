@@ -23,14 +23,7 @@ from pipeline.privacy import DEFINITIONS, GDP, ApproxDP, convert
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish import ReleaseConfig
 from pipeline.report import load_runs
-from pipeline.report.methods import (
-    Methods,
-    methods,
-    of_experiment,
-    of_release,
-    references,
-    series_of_experiment,
-)
+from pipeline.report.methods import Methods, methods, of_experiment, of_release, references
 from pipeline.report.run_page import methods_of_runs
 from pipeline.report.templates import word, words
 
@@ -214,8 +207,8 @@ is said by the command that lists them."""
 
 def ran(settings: Mapping[str, Any]) -> str:
     """Return the paragraph of an experiment, and its table."""
-    series = {"a": series_of_experiment(settings)}
-    return text(methods({"a": of_experiment(settings)}, series=series))
+    sentences, series = of_experiment(settings)
+    return text(methods({"a": sentences}, series={"a": series}))
 
 
 @pytest.mark.parametrize("name", [*OTHER_EXPERIMENT, *OTHER_SERIES])
@@ -270,8 +263,8 @@ def test_the_paragraph_of_a_run_is_short(name: str) -> None:
     """At most 200 words; the settings of several series are a table, a row each."""
     for config in load_experiments(MAIN if name == "main" else name):
         settings = config.model_dump(mode="json")
-        series = {"a": series_of_experiment(settings)}
-        found = methods({"a": of_experiment(settings)}, series=series, apart=True)
+        sentences, series = of_experiment(settings)
+        found = methods({"a": sentences}, series={"a": series}, apart=True)
         ((_, paragraph),) = found.paragraphs
         assert len(paragraph.split()) <= MOST, paragraph
         assert [list(rows) for _, rows in found.tables] == [

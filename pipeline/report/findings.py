@@ -120,21 +120,15 @@ def is_meant(claim: Claim, label: int, budget: float, night: int) -> bool:
 
 def rows_of(claim: Claim, table: Table) -> list[tuple[int, int]]:
     """Return the rows of both series of a claim, in every class and budget it is about."""
-    out = []
-    night = table.get("night", np.zeros(len(table["label"]), dtype=np.int64))
-    for label, budget, when in dict.fromkeys(
-        zip(table["label"], table["budget"], night, strict=True)
-    ):
-        if not is_meant(claim, label, budget, when):
-            continue
-        at = (table["label"] == label) & (table["budget"] == budget) & (night == when)
-        both = [
-            np.flatnonzero(at & (table["series"] == claim[side]) & (table["count"] > 0))
-            for side in ("left", "right")
-        ]
-        if all(len(rows) for rows in both):
-            out.append((int(both[0][0]), int(both[1][0])))
-    return out
+    nights = table.get("night", np.zeros_like(table["label"]))
+    keys = zip(table["series"], table["label"], table["budget"], nights, strict=True)
+    rows = {key: row for row, key in enumerate(keys) if table["count"][row] > 0}
+    return [
+        (row, rows[other])
+        for (series, *where), row in rows.items()
+        if series == claim["left"] and is_meant(claim, *where)
+        if (other := (claim["right"], *where)) in rows
+    ]
 
 
 def mean_errors(rows: Table) -> Table:
@@ -196,15 +190,10 @@ def smaller(
         gap, se = float(np.mean(gaps)), float(stats.sem(gaps))
         limit = -special.stdtrit(len(gaps) - 1, NOMINAL / (2 * tests))
         return int(np.sign(gap)) if abs(gap) > limit * se else 0
-    parts = np.array([table["se"][b], factor * table["se"][a]]) ** 2
-    freedom = np.array([table["count"][b], table["count"][a]]) - 1.0
-    if not np.isfinite(parts).all():
-        return 0
-    if parts.sum() == 0:
-        return int(np.sign(gap))
-    degrees = parts.sum() ** 2 / (parts**2 / freedom).sum()
-    limit = -special.stdtrit(degrees, NOMINAL / (2 * tests))
-    return int(np.sign(gap)) if abs(gap) > limit * np.sqrt(parts.sum()) else 0
+    first, other = ([table[name][row] for name in ("mean", "sd", "count")] for row in (a, b))
+    scaled = factor * first[0], factor * first[1], first[2]
+    p = stats.ttest_ind_from_stats(*other, *scaled, equal_var=False).pvalue
+    return int(np.sign(gap)) if p < NOMINAL / tests else 0
 
 
 def disagreement(table: Table, checked: LawChecks, row: int) -> str:

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.figures import style
@@ -30,15 +31,14 @@ GAP = 2
 """Pixels between two tiles, transparent."""
 
 
-def matrices(
-    names: Sequence[str], points: FloatArray, features: Sequence[str], *, across: int = 0
-) -> Figure:
+def matrices(means: Mapping[str, ArrayLike], features: Sequence[str], *, across: int = 0) -> Figure:
     """Draw one square a class: correlations as colour, standard deviations on the diagonal.
 
-    `points` are their matrices, shape (c, k, k), symmetric positive definite; `across` of them
+    `means` are their matrices by name, shape (k, k), symmetric positive definite; `across` of them
     belong together: whole groups of them stand in a row, if there is room for one.
     """
-    records = _cells(names, points, features)
+    names = list(means)
+    records = _cells(names, np.array(list(means.values())), features)
     wide = _left(features) + CELL * len(features) + SPACING
     room = max(1, (WIDTH + SPACING) // wide)
     columns = room // across * across if 0 < across <= room else room

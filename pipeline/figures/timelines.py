@@ -154,7 +154,6 @@ def comparison(
     name: str,
     title: str,
     along: str,
-    lines: Sequence[str],
     classes: Sequence[str],
     caption: str,
 ) -> Figure | None:
@@ -167,15 +166,13 @@ def comparison(
     name, title : str
         Id of the figure, and what it shows.
     along : str
-        Key of what the means are of.
-    lines : sequence of str
-        All its values, the first on top.
+        Key of what the means are of; what the first record has is on top.
     classes : sequence of str
         All classes.
     caption : str
         What the marks stand for.
     """
-    records = _known(records)
+    lines, records = list(dict.fromkeys(record[along] for record in records)), _known(records)
     if not records:
         return None
     panels = listing(line for line in lines if any(record[along] == line for record in records))

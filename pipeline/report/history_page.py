@@ -213,15 +213,13 @@ def windows(series: Series, *, caption: str) -> Figure | None:
         for span, size, read in _spans(row)
         if span in furthest
     ]
-    lines = list(dict.fromkeys(str(record["nights"]) for record in records))
-    if len(lines) < 2:
+    if len({record["nights"] for record in records}) < 2:
         return None
     return comparison(
         records,
         name="windows",
         title="Windows",
         along="nights",
-        lines=lines,
         classes=series.classes,
         caption=caption.format(record=series.settings.unit),
     )

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.figures import Figure, letter, matrices
 from pipeline.inference import (
@@ -235,7 +233,7 @@ def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
 
 def means(document: Document) -> Figure | None:
     """Return the mean of each class that has a usable one, a square a class."""
-    points = [(row.class_name, row.point) for row in _released(document) if is_usable(row)]
+    points = {row.class_name: row.point for row in _released(document) if is_usable(row)}
     return _squares(points, document.settings)
 
 
@@ -244,12 +242,9 @@ def _released(document: Document) -> list[ClassEntry]:
     return [row for row in document.classes if row.point is not None]
 
 
-def _squares(points: Sequence[tuple[str, Any]], settings: SettingsPart) -> Figure | None:
+def _squares(points: Mapping[str, Any], settings: SettingsPart) -> Figure | None:
     spec = DESCRIPTORS.get(settings.descriptor)
-    if not points or spec is None:
-        return None
-    names, squares = zip(*points, strict=True)
-    return matrices(names, np.array(squares), spec.features)
+    return matrices(points, spec.features) if points and spec else None
 
 
 def terms(document: Document) -> dict[str, Any] | None:
@@ -323,13 +318,13 @@ def waiting(document: Document) -> list[str]:
 
 def joined(document: NightDocument) -> Figure | None:
     """Return the mean of this stream and of those that it follows, where it is usable."""
-    points = []
+    points = {}
     for name, mean in ((row.class_name, row.joined) for row in document.classes if row.joined):
         manifold = manifold_named(document.settings.manifold, len(mean.coordinates))
         usual = usual_difference(manifold, len(mean.point))
         share = math.sqrt(mean.covariance.trace()) / usual
         if verdict_of(name, mean.n, share, None, offered=False).use != NOTHING:
-            points.append((name, mean.point))
+            points[name] = mean.point
     return _squares(points, document.settings)
 
 

@@ -531,7 +531,7 @@ def beside_true(run: FinishedRun) -> Figure | None:
         for what, point in (("without noise", true), (private, noised))
     }
     features = DESCRIPTORS[run.record.config["descriptor"]].features
-    drawn = matrices(list(squares), np.array(list(squares.values())), features, across=2)
+    drawn = matrices(squares, features, across=2)
     return replace(drawn, title="A private mean beside the true one")
 
 

@@ -36,7 +36,7 @@ from pipeline.report.page import Declaration, Finding, PageFrame, Section, write
 from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
 from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import probability, say, word
-from pipeline.schema import ClassEntry
+from pipeline.schema import ClassEntry, SettingsPart
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
 FARTHEST_IMAGES = 20
@@ -61,14 +61,9 @@ class ReleaseComparison:
     files: Sequence[Path] = ()
 
     @property
-    def descriptor(self) -> str:
-        """Which descriptor the means are of."""
-        return self.several.documents[0].settings.descriptor
-
-    @property
-    def unit(self) -> str:
-        """What one record is."""
-        return self.several.documents[0].settings.unit
+    def settings(self) -> SettingsPart:
+        """Those of the first: all have its descriptor and its privacy unit."""
+        return self.several.documents[0].settings
 
     @cached_property
     def refusals(self) -> dict[str, str]:
@@ -134,7 +129,10 @@ def several_page(together: ReleaseComparison, texts: Declaration) -> PageFrame:
 def size_numbers(together: ReleaseComparison) -> list[tuple[str, str]]:
     """Return how many images or persons there are, and how many classes."""
     units, count = units_in_words(together.several.documents), len(together.several.classes)
-    return [(units, f"{together.unit}s"), (str(count), "class" if count == 1 else "classes")]
+    return [
+        (units, f"{together.settings.unit}s"),
+        (str(count), "class" if count == 1 else "classes"),
+    ]
 
 
 def frame_of(
@@ -293,7 +291,7 @@ def documents(together: ReleaseComparison) -> list[tuple[str, CommittedDocument,
 
 def means(together: ReleaseComparison) -> Figure | None:
     """Return the released means as squares, those of a tested class one beside the other."""
-    spec, several = DESCRIPTORS.get(together.descriptor), together.several
+    spec, several = DESCRIPTORS.get(together.settings.descriptor), together.several
     if spec is None or not together.tested:
         return None
     squares: dict[str, Any] = {}
@@ -303,7 +301,7 @@ def means(together: ReleaseComparison) -> Figure | None:
             points[ALL] = together.results[name].all.centre
         squares |= {f"{name}: {title}": point for title, point in points.items()}
     across = len(squares) // len(together.tested)
-    return matrices(list(squares), np.array(list(squares.values())), spec.features, across=across)
+    return matrices(squares, spec.features, across=across)
 
 
 def class_means(together: ReleaseComparison) -> Iterator[tuple[str, dict[str, Mean]]]:
@@ -332,9 +330,8 @@ def _local_mean(match: ClassMatch) -> Mean:
 
 def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
     """Return what each mean says in each term, classes side by side; None without terms."""
-    if together.descriptor not in DESCRIPTORS:
-        return None
-    terms, classes = terms_of(DESCRIPTORS[together.descriptor]), dict(class_means(together))
+    spec, classes = DESCRIPTORS.get(together.settings.descriptor), dict(class_means(together))
+    terms = terms_of(spec) if spec else ()
     records = [
         {
             "term": f"{item.term.title} ({item.term.unit})" if item.term.unit else item.term.title,
@@ -351,7 +348,6 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
         name="forest",
         title="Terms",
         along="mean",
-        lines=list(dict.fromkeys(title for means in classes.values() for title in means)),
         classes=list(classes),
         caption=marks,
     )

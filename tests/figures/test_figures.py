@@ -143,9 +143,9 @@ def test_every_chart_is_valid(rows: Table) -> None:
         bars(["a"], [2.0], limits=[3.0], name="x", title="X", axis=["two", "lines"]),
         printed_numbers([number]),
         outlines({"a": [[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]}),
-        matrices(["a"], np.eye(2)[np.newaxis], ["I", "|I|"]),
+        matrices({"a": np.eye(2)}, ["I", "|I|"]),
         timeline(nights, scale=Scale("low", "high", middle=1.0), first="all", **texts),
-        comparison(nights, along="run", lines=[row["run"] for row in nights], **texts),
+        comparison(nights, along="run", **texts),
     ):
         assert figure
         spec = json.loads(json.dumps(figure.spec))
@@ -527,7 +527,7 @@ def test_matrices_label_every_cell_readably() -> None:
     """Whatever the correlation, a label stands out 4.5 to 1 from its cell (WCAG 2, level AA)."""
     correlations = np.linspace(-0.99, 0.99, 67)
     names = [f"c{i}" for i in range(len(correlations))]
-    svg = matrices(names, two_by_two(correlations), ["u", "v"]).svg
+    svg = matrices(dict(zip(names, two_by_two(correlations), strict=True)), ["u", "v"]).svg
     cells = re.findall(r'<path d="[^"]*" fill="rgb\((\d+), (\d+), (\d+)\)"', svg)
     labels = re.findall(r'font-size="10px" fill="#(..)(..)(..)"', svg)
     assert len(cells) == len(labels) == 4 * len(names)
@@ -549,7 +549,7 @@ def test_settings_of_charts_have_the_ink_of_figures() -> None:
 def test_matrices_write_numbers_alike() -> None:
     """Correlations have two decimals and zero has no sign; deviations have two digits."""
     points = two_by_two(np.array([-1e-9, 0.2, -0.196, 0.5]))
-    cells = records(matrices(["a", "b", "c", "d"], points, ["u", "v"]))
+    cells = records(matrices(dict(zip("abcd", points, strict=True)), ["u", "v"]))
     upper = [cell["text"] for cell in cells if (cell["row"], cell["column"]) == ("u", "v")]
     assert upper == ["0.00", "0.20", "-0.20", "0.50"]
     assert {cell["text"] for cell in cells if cell["row"] == cell["column"]} == {"0.20", "12"}
@@ -559,8 +559,7 @@ def test_matrices_write_numbers_alike() -> None:
 def test_each_matrix_has_its_own_labels(classes: int, features: int) -> None:
     """Every square, in whatever row of squares, names each feature at its side and below it."""
     names = [f"f{i}" for i in range(features)]
-    points = np.array([np.eye(features)] * classes)
-    svg = matrices(["a", "b", "c", "d"][:classes], points, names).svg
+    svg = matrices(dict.fromkeys("abcd"[:classes], np.eye(features)), names).svg
     assert len(re.findall(r">f\d+</text>", svg)) == 2 * features * classes
 
 

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby, product
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -182,12 +184,7 @@ class ExperimentKind:
 
 def all_cells(config: ExperimentConfig, labels: Iterable[int]) -> list[Cell]:
     """Return the cells of an experiment in the order of its table."""
-    return [
-        Cell(label, series, value)
-        for label in labels
-        for series in config.mechanisms
-        for value in config.budgets
-    ]
+    return [Cell(*each) for each in product(labels, config.mechanisms, config.budgets)]
 
 
 def stream_seed(config: ExperimentConfig, key: str) -> int:
@@ -236,14 +233,11 @@ def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Cel
     its budgets, which are drawn side by side: one class may have most of the records.
     """
     records = cache(partial(admitted, data, setting))
-    for series in setting.config.mechanisms:
-        own = [cell for cell in pending if cell.series == series and cell.label == data.label]
-        if not own:
-            continue
+    for series, own in groupby(pending, key=attrgetter("series")):
         prepared = prepare_series(records(series.records), data, setting, series)
         with side_by_side() as submit:
-            jobs = [submit(columns, data, prepared, cell, setting) for cell in own]
-            for cell, job in zip(own, jobs, strict=True):
+            jobs = [(cell, submit(columns, data, prepared, cell, setting)) for cell in own]
+            for cell, job in jobs:
                 yield cell, job.result()
 
 

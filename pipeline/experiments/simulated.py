@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -203,12 +204,10 @@ def _outlines(
     manifold: Manifold, ball: Domain, source: SourceConfig, n: int, rng: np.random.Generator
 ) -> NDArray[Any]:
     """Outlines like a corpus callosum, drawn again outside the ball of radius r."""
-    shapes: list[NDArray[Any]] = []
-    while len(shapes) < n:
-        shape = outlines(manifold.point_shape[0], 1, rng)[0]
-        if manifold.dist(center_of(ball, manifold), shape) <= ball.radius:
-            shapes.append(shape)
-    return np.array(shapes)
+    centre = center_of(ball, manifold)
+    drawn = (outlines(manifold.point_shape[0], 1, rng)[0] for _ in count())
+    inside = (shape for shape in drawn if manifold.dist(centre, shape) <= ball.radius)
+    return np.array(list(islice(inside, n)))
 
 
 def _whose(source: SourceConfig, n: int) -> NDArray[np.int64]:

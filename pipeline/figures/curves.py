@@ -83,7 +83,7 @@ def curves(
     table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
     measured, names = _measure(table, value), unique(rows["series"])[0]
     if is_alone(table, x):
-        chart, where = _dots(table, names, measured), f"at {budgets(table)}"
+        chart, where = _dots(table, names, measured), f"at {listing(budgets(table))}"
     else:
         along = Axis(f"budget {letters(table)}") if x == "budget" else SIZE_AXES[x]
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
@@ -161,10 +161,9 @@ def _lines(
         layer("point", base, mean, color, shape, _tooltip("x"), **dots) | {"name": "dots"},
         layer("rule", base, ends, color, strokeWidth=2, clip=True),
     ]
-    columns, width = style.layout(len(set(table["panel"])), across)
     select = {"type": "point", "fields": ["series"]}
     picked = {"name": "picked", "select": select, "bind": "legend", "views": ["dots"]}
-    return _facets(layers, table, columns, width, 230) | {"params": [picked]}
+    return _facets(layers, table, 230, across=across) | {"params": [picked]}
 
 
 def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
@@ -183,9 +182,7 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
         layer("point", base, mean, color, shape, _tooltip(), **dots),
         layer("rule", base, ends, color, strokeWidth=2),
     ]
-    columns, width = style.layout(len(set(table["panel"])))
-    width -= 160 // columns  # room for the names of the series
-    return _facets(layers, table, columns, width, {"step": 34})
+    return _facets(layers, table, {"step": 34}, room=160)
 
 
 def _tooltip(*along: str) -> Chart:
@@ -195,10 +192,12 @@ def _tooltip(*along: str) -> Chart:
 
 
 def _facets(
-    layers: Sequence[Chart], table: Table, columns: int, width: int, height: int | Chart
+    layers: Sequence[Chart], table: Table, height: int | Chart, *, across: int = 0, room: int = 0
 ) -> Chart:
-    """Return one copy of the layers a panel."""
+    """Return one copy of the layers a panel; `room` is for the names of the series."""
     titles = unique(table["panel"])[0]
+    columns, width = style.layout(len(titles), across)
+    width -= room // columns
     facet = channel("panel:N", sort=titles, header=style.header(titles, width))
     spec = {"layer": layers, "width": width, "height": height}
     return {"facet": facet, "columns": columns, "spec": spec}
@@ -241,10 +240,7 @@ def into_panels(
     columns = {
         "class": class_titles(table) if sizes else table["class_name"],
         "panel": [groups.get(name, "") for name in table["series"]],
-        "budget": [
-            f"{letter(definition)} = {number(budget)}"
-            for definition, budget in zip(table["definition"], table["budget"], strict=True)
-        ],
+        "budget": budgets(table),
     }
     parts = [np.array(columns[name], dtype=object) for name in panels]
     codes = [unique(part)[1] for part in parts]
@@ -282,7 +278,9 @@ def caption(table: Table, *, x: str, panels: tuple[str, ...], value: str) -> str
         f"{'Mark' if alone else 'Curve'}: mean of {spread} repetitions.",
         _band_words(table, "Stroke" if alone else "Band and stroke"),
         _theory(table, "Upright stroke" if alone else "Thin dashes"),
-        "" if alone or x == "budget" or "budget" in panels else f"Budget: {budgets(table)}.",
+        ""
+        if alone or x == "budget" or "budget" in panels
+        else f"Budget: {listing(budgets(table))}.",
         _definitions(table),
         _distances(table) if value == "error" else "",
         _sizes(table) if x not in GROWING else "",
@@ -295,10 +293,10 @@ def is_alone(table: Table, x: str) -> bool:
     return x == "budget" and len(set(table["budget"])) == 1
 
 
-def budgets(table: Table) -> str:
-    """Return the budgets of a table with their letters: "ε = 1 and μ = 1"."""
+def budgets(table: Table) -> list[str]:
+    """Return the budget of each row of a table with its letter: "ε = 1"."""
     pairs = zip(table["definition"], table["budget"], strict=True)
-    return listing([f"{letter(name)} = {number(value)}" for name, value in pairs])
+    return [f"{letter(name)} = {number(value)}" for name, value in pairs]
 
 
 def letters(table: Table) -> str:

@@ -7,7 +7,7 @@ images, made without noise, tell the site of one half by the other half, and the
 of each site by those of all others. Nothing of this is private but the releases.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -79,25 +79,22 @@ class Division(NamedTuple):
         every = zip(self.sites.populations, self.rows, strict=True)
         return np.stack([space.log(space.origin, s.records.placed[rows]) for s, rows in every])
 
-    def released(self, series: SeriesConfig, parts: Sequence[Sequence[NDArray[np.int64]]]) -> Any:
-        """Return the releases of each site, one of each part of its images."""
-        budget = self.setting.config.budget(self.budget)
-        return {
-            str(site): [pool.release_each([part], budget, series.plan, self.rng)[0] for part in own]
-            for site, (pool, own) in enumerate(zip(self.sites.populations, parts, strict=True))
-        }
-
 
 def _released(
     division: Division, series: SeriesConfig, parts: list[list[NDArray[np.int64]]]
 ) -> FloatArray:
     """Return the images on the scale of the maps that releases of parts of each site make."""
-    places = division.coordinates
+    places, populations = division.coordinates, division.sites.populations
+    budget, rng = division.setting.config.budget(division.budget), division.rng
+    released = {
+        str(site): [pool.release_each([part], budget, series.plan, rng)[0] for part in own]
+        for site, (pool, own) in enumerate(zip(populations, parts, strict=True))
+    }
     try:
-        result = harmonise(division.released(series, parts))
+        result = harmonise(released)
     except ConfigError:  # all maps would be noise: they stay as they are
         return places
-    space = division.sites.populations[0].records.space
+    space = populations[0].records.space
     origin = space.log(space.origin, result.base)
     maps = [result.map_of(str(site)) for site in range(len(places))]
     return np.stack(

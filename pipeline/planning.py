@@ -202,10 +202,8 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
     """
     sets = list[ImageArray]()
     for picture in _pictures(spec.channels):
-        taken, small = (
-            _some(cut(picture, TILE_SIDE)),
-            _some(cut(picture[::SMALLER, ::SMALLER], TILE_SIDE)),
-        )
+        thumbnail = picture[::SMALLER, ::SMALLER]
+        taken, small = (_some(cut(each, TILE_SIDE)) for each in (picture, thumbnail))
         if spec.dimensions == 3:
             taken, small = volumes(taken), volumes(small)
         sets += [taken, stretched(taken), stretched(small), parted(taken)]
@@ -228,8 +226,7 @@ def _some(tiles: ImageArray) -> ImageArray:
 def parted(images: ImageArray) -> ImageArray:
     """Return images with all that is above their own median white, all else black."""
     middle = np.median(images, axis=tuple(range(1, images.ndim)), keepdims=True)
-    white: ImageArray = np.where(images > middle, 255, 0).astype(np.uint8)
-    return white
+    return np.where(images > middle, 255, 0).astype(np.uint8)
 
 
 def stretched(images: ImageArray) -> ImageArray:
@@ -249,8 +246,7 @@ def volumes(tiles: ImageArray) -> ImageArray:
     first = tiles[:, :VOLUME_SIDE, :VOLUME_SIDE].astype(np.uint16)
     other, third = np.roll(first, 1, axis=0), np.roll(first, 2, axis=0)
     total = first[:, np.newaxis] + other[:, :, np.newaxis] + third[:, :, :, np.newaxis]
-    images: ImageArray = (total // 3).astype(np.uint8)
-    return images
+    return (total // 3).astype(np.uint8)
 
 
 STREAMED = (0.8, 1.2)

@@ -19,8 +19,7 @@ from pipeline.privacy.statement import class_sentence, plainly
 
 def draw(template: str, **values: Any) -> str:
     """Return what a template makes of `values`; every text is escaped."""
-    page: str = templates().get_template(template).render(**values)
-    return page
+    return str(templates().get_template(template).render(**values))
 
 
 @cache
@@ -120,8 +119,7 @@ def _link(text: str, kind: str) -> str:
 def words() -> Mapping[str, Mapping[str, str]]:
     """Return the words for each name, by the table of the setting that has it."""
     with resource("reports", "methods.toml").open("rb") as stream:
-        tables: Mapping[str, Mapping[str, str]] = tomllib.load(stream)
-    return tables
+        return tomllib.load(stream)
 
 
 MEMBERS: Mapping[str, str] = {

@@ -218,8 +218,7 @@ def _numpy(column: Any) -> NDArray[Any]:
         numbers = _is_number(array.type)
         return _from_buffers(array) if numbers else np.array(array.to_pylist(), object)
     words = np.array(array.dictionary.to_pylist(), dtype=object)
-    column_of_words: NDArray[Any] = words[_from_buffers(array.indices)]
-    return column_of_words
+    return np.asarray(words[_from_buffers(array.indices)])
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:

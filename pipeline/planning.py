@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline import mean
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import Card, find_card
 from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
@@ -37,18 +38,7 @@ from pipeline.descriptors import (
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
-from pipeline.mean import (
-    AdaptivePlan,
-    MeanSetup,
-    Plan,
-    Release,
-    SinglePlan,
-    admit,
-    default_prior,
-    draw,
-    draw_each,
-    prepare,
-)
+from pipeline.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise, Noise
@@ -171,18 +161,20 @@ def _point(curve: Curve, power: int) -> ErrorRange:
 def picture_records(curve: Curve) -> tuple[MeanSetup, ...]:
     """Return the records of each set of pictures, ready to be drawn from."""
     points = reference_points(find_descriptor(curve.domain.descriptor), curve.domain.eta)
-    sets = (admit(each, domain=curve.domain, manifold=curve.manifold) for each in points)
-    return tuple(prepare(records, curve.plan, rng=None) for records in sets)
+    sets = (mean.admit(each, domain=curve.domain, manifold=curve.manifold) for each in points)
+    return tuple(mean.prepare(records, curve.plan, rng=None) for records in sets)
 
 
 def _errors(sets: Sequence[tuple[MeanSetup, Noise]], budget: Budget) -> list[float]:
     """Return the mean error of each set, of as many records, with its own noise."""
     drawn, errors = list[tuple[Release, FloatArray | None]](), list[float]()
     if isinstance(sets[0][0].plan, SinglePlan):
-        drawn += [draw(ready, budget, noise=noise, size=DRAWS_A_POINT) for ready, noise in sets]
+        drawn += [
+            mean.draw(ready, budget, noise=noise, size=DRAWS_A_POINT) for ready, noise in sets
+        ]
     else:
         prepared, noises = zip(*(each for each in sets for _ in range(DRAWS_A_POINT)), strict=True)
-        several = draw_each(prepared, budget, noise=noises)
+        several = mean.draw_each(prepared, budget, noise=noises)
         outputs = np.split(several.outputs, len(sets))
         drawn += [(several._replace(outputs=own), None) for own in outputs]
     for (ready, _), (release, distance) in zip(sets, drawn, strict=True):
@@ -608,7 +600,7 @@ class _Forecasts:
         n = units.until(night) if nights is None else in_mean(nights, units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
         if isinstance(plan, AdaptivePlan):
-            shares = plan.shares or default_shares(default_prior(self.curve.domain, manifold))
+            shares = plan.shares or default_shares(mean.default_prior(self.curve.domain, manifold))
             sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
         share = None
         if estimate is not None:

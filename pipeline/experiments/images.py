@@ -170,10 +170,10 @@ def class_images(run: Run, label: int) -> ClassData:
     return ClassData(label, run.images.classes[label], points, persons)
 
 
-def described(
+def placed_images(
     run: Run, label: int, splits: Splits, change: Callable[[ImageArray], ImageArray] | None = None
-) -> tuple[Point, NDArray[np.int64] | None]:
-    """Return the descriptors of a class in some splits, and whose each is as `class_images` does.
+) -> Point:
+    """Return the records of a class in some splits, placed; persons where it is known whose.
 
     Parameters
     ----------
@@ -188,16 +188,9 @@ def described(
         describe(images if change is None else change(images), config.descriptor, config.eta, mask)
         for images, mask in zip(source.read(chosen.rows, size), masks, strict=False)
     ]
-    units = chosen.units.astype(np.int64) if source.unit == "person" else None
-    return np.concatenate(points), units
-
-
-def placed_images(
-    run: Run, label: int, splits: Splits, change: Callable[[ImageArray], ImageArray] | None = None
-) -> Point:
-    """Return the records of a class in some splits, placed; persons where it is known whose."""
-    setting = image_setting(run)
-    return admitted(ClassData(label, "", *described(run, label, splits, change)), setting).placed
+    persons = chosen.units.astype(np.int64) if source.unit == "person" else None
+    data = ClassData(label, "", np.concatenate(points), persons)
+    return admitted(data, image_setting(run)).placed
 
 
 def describe_classes(run: Run) -> None:

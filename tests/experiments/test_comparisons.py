@@ -8,9 +8,10 @@ import pytest
 
 from pipeline.arrays import ImageArray
 from pipeline.config import ClaimConfig
+from pipeline.descriptors import describe
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.images import CHANGES, described
+from pipeline.experiments.images import CHANGES
 from pipeline.experiments.kinds.comparisons import read_populations
 from pipeline.figures import class_titles
 from pipeline.geometry import vecd
@@ -61,7 +62,7 @@ def test_the_experiment_says_how_often_tests_are_right(tmp_path: Path) -> None:
     assert found["another class is found nine times out of ten"] == "Agrees"
     assert found["a gain of 1.1 is found nine times out of ten"] == "Cannot be judged"  # n = 200
     populations, setting = read_populations(run, 2)
-    points = described(run, 0, None)[0]
+    points = describe(np.concatenate(list(run.images.chunks(label=0))), "oct5", config.eta)
     assert len(populations.others["class", 0.0]) == len(points)
     np.testing.assert_allclose(
         populations.others["class", 0.0], setting.manifold.log(setting.manifold.origin, points)

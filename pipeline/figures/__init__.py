@@ -19,9 +19,9 @@ from pipeline.figures.curves import tightness as tightness
 from pipeline.figures.pictures import matrices as matrices
 from pipeline.figures.pictures import montage as montage
 from pipeline.figures.pictures import outlines as outlines
-from pipeline.figures.style import DEFINITION_WORDS as DEFINITION_WORDS
 from pipeline.figures.style import PALETTE as PALETTE
 from pipeline.figures.style import Figure as Figure
+from pipeline.figures.style import definition_words as definition_words
 from pipeline.figures.style import digits as digits
 from pipeline.figures.style import firm as firm
 from pipeline.figures.style import javascript as javascript

@@ -321,10 +321,10 @@ def _theory(table: Table, mark: str) -> str:
 def _definitions(table: Table) -> str:
     """Say which definition each letter stands for."""
     words: dict[str, list[str]] = {}
+    known = style.definition_words()
     for name in unique(table["definition"])[0]:
-        if name in style.DEFINITION_WORDS:
-            symbol, text = letter(name), style.DEFINITION_WORDS[name]
-            words.setdefault(symbol, []).append(text.removesuffix(" differential privacy"))
+        if name in known:
+            words.setdefault(letter(name), []).append(known[name])
     parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
     return "; ".join(parts) + "." if parts else ""
 

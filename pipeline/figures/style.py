@@ -14,6 +14,7 @@ import json
 import math
 import re
 import textwrap
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -50,19 +51,6 @@ POINT_SHAPES = (
     "triangle-right",
 )
 INK = "#4b5563"
-
-DEFINITION_WORDS: Mapping[str, str] = {
-    "pure": "pure differential privacy",
-    "approx": "approximate differential privacy",
-    "gdp": "Gaussian differential privacy",
-    "rdp": "Rényi differential privacy",
-    "zcdp": "zero-concentrated differential privacy",
-    "rao": "Rao differential privacy",
-    "kl": "Kullback-Leibler differential privacy",
-    "mcdp": "mean-concentrated differential privacy",
-}
-"""Each definition in words."""
-
 
 WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
@@ -252,6 +240,14 @@ def firm(value: Any) -> Any:
     What is not plain text stays as it is.
     """
     return TIED.sub("\u00a0", value) if type(value) is str else value
+
+
+@cache
+def definition_words() -> Mapping[str, str]:
+    """Return what each definition is called before "differential privacy", as in Methods."""
+    with resource("reports", "methods.toml").open("rb") as stream:
+        texts = tomllib.load(stream)["definition"]
+    return {name: text.partition(" differential privacy")[0] for name, text in texts.items()}
 
 
 def is_log(values: Sequence[float]) -> bool:

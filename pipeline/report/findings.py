@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.figures import DEFINITION_WORDS, letter, listing, number
+from pipeline.figures import definition_words, letter, listing, number
 from pipeline.geometry import MANIFOLDS
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
@@ -659,7 +659,8 @@ def _rules(run: FinishedRun) -> list[ClaimVerdict]:
         ]
         text = f" (Table 1). So in all {chosen.sum()} rows, up to rounding."
         text = text if same else " (Table 1). Our totals are others."
-        says = f"{DEFINITION_WORDS[str(name)]}: m budgets make {listing(rules)}"
+        kind, added = definition_words()[name], listing(rules)
+        says = f"{kind} differential privacy: m budgets make {added}"
         out.append(ClaimVerdict(AGREES if same else AGAINST, says, text))
     return out
 

@@ -76,10 +76,11 @@ def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
 class PairTest(NamedTuple):
     """A test of a repetition: how far means are apart, its p-value, and whether it is sound.
 
-    Of local records also the share outside, and whether it is in the range that is stated.
+    Of local records also the share outside, and whether it is in the range that is stated. All are
+    called as the columns of its row.
     """
 
-    distance: float
+    error: float
     p_value: float
     offered: bool
     outside: float = math.nan
@@ -115,16 +116,9 @@ def run_tests(
         else:
             tests = (two_sample(*both) for both in zip(*released, strict=True))
             results += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
-    error, p, offered, outside, as_stated = np.array(results, dtype=np.float64).T
-    return {
-        "n": n,
-        "error": error,
-        "p_value": p,
-        "rejected": (p <= TEST_LEVEL).astype(np.float64),
-        "offered": offered,
-        "outside": outside,
-        "as_stated": as_stated,
-    }
+    columns = dict(zip(PairTest._fields, np.array(results, dtype=np.float64).T, strict=True))
+    rejected = (columns["p_value"] <= TEST_LEVEL).astype(np.float64)
+    return {"n": n, "rejected": rejected, **columns}
 
 
 def _match(release: Release, points: Point) -> PairTest:

@@ -46,15 +46,10 @@ def combine_parts(
             true = records.records.sample(drawn).frechet.point
             point, p, offered = together(released, cell.series.of)
             results.append((float(space.dist(point, true)), noise_of(released), p, offered))
-    error, sigma, p, offered = np.array(results, dtype=np.float64).T
-    return {
-        "n": n,
-        "error": error,
-        "sigma": sigma,
-        "p_value": p,
-        "rejected": np.where(np.isfinite(p), p <= TEST_LEVEL, np.nan),
-        "offered": offered,
-    }
+    names = ("error", "sigma", "p_value", "offered")
+    columns = dict(zip(names, np.array(results, dtype=np.float64).T, strict=True))
+    p = columns["p_value"]
+    return {"n": n, "rejected": np.where(np.isfinite(p), p <= TEST_LEVEL, np.nan), **columns}
 
 
 def divided(drawn: NDArray[Any], sizes: Sequence[int]) -> list[NDArray[Any]]:

@@ -255,18 +255,18 @@ class Bound(NamedTuple):
     """The bound on one class; not private."""
 
     label: int
-    name: str
+    class_name: str
     n: int
-    largest: float
+    largest_norm: float
     """Largest dist(R, Id), 0 if the class is empty."""
     radius: float
     ratio: float
-    """largest / radius: how tight the bound is, at most 1."""
+    """largest_norm / radius: how tight the bound is, at most 1."""
     diameter: float
     least_eigenvalue: float
     largest_trace: float
     ok: bool
-    """largest ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to `DescriptorDomain.rounding`."""
+    """largest_norm ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to the domain's rounding."""
 
 
 def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, name: str) -> Bound:
@@ -329,8 +329,8 @@ def require(bounds: Sequence[Bound]) -> None:
     for row in bounds:
         if not row.ok:
             raise DomainError(
-                f"class {row.name}: distance to the identity {row.largest:.6g} with radius "
-                f"{row.radius:.6g}, least eigenvalue {row.least_eigenvalue:.3g}, trace "
+                f"class {row.class_name}: distance to the identity {row.largest_norm:.6g} with "
+                f"radius {row.radius:.6g}, least eigenvalue {row.least_eigenvalue:.3g}, trace "
                 f"{row.largest_trace:.6g}: outside the proven domain; describe the images with "
                 "the same descriptor, size and eta"
             )

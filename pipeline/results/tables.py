@@ -239,10 +239,6 @@ def _from_buffers(array: Any) -> NDArray[Any]:
     return np.where(bits(valid), values, np.nan) if array.null_count else values
 
 
-_ATTRIBUTES = {"class_name": "name", "largest_norm": "largest"}
-"""Where a column of the table of bounds is called otherwise than the attribute it holds."""
-
-
 def write_rows(
     path: Path, columns: Mapping[str, ArrayLike], *, metadata: Mapping[str, str]
 ) -> Path:
@@ -294,10 +290,7 @@ def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
     OutputError
         When the file cannot be written.
     """
-    columns = {
-        name: [getattr(bound, _ATTRIBUTES.get(name, name)) for bound in bounds]
-        for name in BOUND_SCHEMA
-    }
+    columns = {name: [getattr(bound, name) for bound in bounds] for name in BOUND_SCHEMA}
     return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
 
 

@@ -260,7 +260,8 @@ def test_rounding_margin_holds():
     images = attacks(DESCRIPTORS["oct5"], 9, 8, np.random.default_rng(5))
     rows = [verify([found[np.newaxis]], limit, 0, "one") for found in describe(images)]
     errors = [
-        abs(row.largest - exact_log_norm(image)) for row, image in zip(rows, images, strict=True)
+        abs(row.largest_norm - exact_log_norm(image))
+        for row, image in zip(rows, images, strict=True)
     ]
     assert 1e-12 < max(errors) < limit.rounding < 1e-3
 
@@ -280,8 +281,8 @@ def test_verify_accepts_images(name, manifold):
     rows = by_class(describe(images, name, eta), labels, limit, ("a", "b", "c", "none"))
     require(rows)
     assert [row.n for row in rows] == [*np.bincount(labels), 0]
-    assert [row.name for row in rows] == ["a", "b", "c", "none"]
-    assert (rows[3].largest, rows[3].ok) == (0.0, True)
+    assert [row.class_name for row in rows] == ["a", "b", "c", "none"]
+    assert (rows[3].largest_norm, rows[3].ok) == (0.0, True)
     if name == "oct5" and manifold in SPECTRAL:
         assert math.isclose(rows[0].ratio, 1, abs_tol=2e-12)
 
@@ -292,11 +293,11 @@ def test_verify_measures_the_logarithm():
     found, labels = describe(images), np.repeat([4, 2], 3)
     limit = domain("oct5", height=12, width=12)
     rows = [verify([found[labels == label]], limit, label, str(label)) for label in (2, 4)]
-    assert [(row.label, row.name, row.n) for row in rows] == [(2, "2", 3), (4, "4", 3)]
+    assert [(row.label, row.class_name, row.n) for row in rows] == [(2, "2", 3), (4, "4", 3)]
     for row in rows:
         norms = [np.linalg.norm(scipy.linalg.logm(matrix)) for matrix in found[labels == row.label]]
-        assert math.isclose(row.largest, max(norms), rel_tol=1e-9)
-        assert row.ratio == row.largest / row.radius
+        assert math.isclose(row.largest_norm, max(norms), rel_tol=1e-9)
+        assert row.ratio == row.largest_norm / row.radius
 
 
 @pytest.mark.parametrize("manifold", EVERY)

@@ -125,7 +125,6 @@ def methods(
     runs: Mapping[str, Sentences],
     *,
     series: Mapping[str, SeriesSettings] = {},
-    apart: bool = False,
     more: str = "",
     version: str = "",
 ) -> Methods:
@@ -136,15 +135,14 @@ def methods(
     runs : mapping of str to mapping
         Name of a release or run to what its settings say.
     series : mapping of str to SeriesSettings
-        Of runs, by their names; those of several have a table.
-    apart : bool
-        Whether each has a paragraph of its own; else what all have in common is stated once.
+        Of runs, by their names: each has a paragraph of its own, and those of several series a
+        table. Of releases none: what all have in common is stated once.
     more : str
         A sentence on what was made of them, the last.
     version : str
         Of covdp that drew the noise, where that was another than this.
     """
-    several = apart and len(runs) > 1
+    several = bool(series) and len(runs) > 1
     if several:
         texts = [(name, list(sentences.values())) for name, sentences in runs.items()]
     else:

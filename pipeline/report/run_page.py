@@ -79,7 +79,7 @@ def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
     contents = {run.id: _sentences(run) for run in runs}
     series = {name: rows for name, (_, rows) in contents.items()}
     sentences = {name: texts for name, (texts, _) in contents.items()}
-    return methods(sentences, series=series, apart=True, version=version_of(runs))
+    return methods(sentences, series=series, version=version_of(runs))
 
 
 @lru_cache

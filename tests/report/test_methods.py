@@ -264,7 +264,7 @@ def test_the_paragraph_of_a_run_is_short(name: str) -> None:
     for config in load_experiments(MAIN if name == "main" else name):
         settings = config.model_dump(mode="json")
         sentences, series = of_experiment(settings)
-        found = methods({"a": sentences}, series={"a": series}, apart=True)
+        found = methods({"a": sentences}, series={"a": series})
         ((_, paragraph),) = found.paragraphs
         assert len(paragraph.split()) <= MOST, paragraph
         assert [list(rows) for _, rows in found.tables] == [
@@ -346,7 +346,7 @@ def test_what_releases_have_in_common_is_said_once() -> None:
     assert found.count("Tuzel") == 1
     assert "For a: the release satisfies" in found
     assert "; for b: the release satisfies" in found
-    apart = methods(told, apart=True)
+    apart = methods(told, series={"a": {}, "b": {}})
     assert [name for name, _ in apart.paragraphs] == ["a", "b"]
     assert text(apart).count("Tuzel") == 2
 

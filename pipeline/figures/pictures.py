@@ -243,13 +243,11 @@ def montage(images: ImageArray, columns: int) -> bytes:
     n, h, w = images.shape[:3]
     columns = min(columns, n)
     lines = -(-n // columns)
-    sheet = np.zeros((lines * (h + GAP) - GAP, columns * (w + GAP) - GAP, 4), dtype=np.uint8)
-    for index, image in enumerate(images):
-        row, column = divmod(index, columns)
-        top, left = row * (h + GAP), column * (w + GAP)
-        tile = sheet[top : top + h, left : left + w]
-        tile[..., :3] = image if image.ndim == 3 else image[..., None]
-        tile[..., 3] = 255
+    tiles = np.zeros((lines, columns, h + GAP, w + GAP, 4), dtype=np.uint8)
+    shown = tiles.reshape(-1, *tiles.shape[2:])[:n, :h, :w]
+    shown[..., :3] = images if images.ndim == 4 else images[..., np.newaxis]
+    shown[..., 3] = 255
+    sheet = np.vstack([np.hstack(line) for line in tiles])[:-GAP, :-GAP]
     stream = io.BytesIO()
     Image.fromarray(sheet).save(stream, format="PNG")
     return stream.getvalue()

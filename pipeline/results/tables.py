@@ -486,13 +486,9 @@ def cells_of(rows: Table) -> list[NDArray[np.int64]]:
 
 def unique(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the distinct values in order of appearance, and each row's index among them."""
-    if column.dtype != object and not np.isnan(np.asarray(column, dtype=np.float64)).any():
-        values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        return values[order].tolist(), np.argsort(order)[inverse]
-    texts = column.tolist()
-    index = {value: place for place, value in enumerate(dict.fromkeys(texts))}
-    codes = np.fromiter(map(index.__getitem__, texts), np.int64, len(texts))
+    values = column.tolist()
+    index = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    codes = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
     return list(index), codes
 
 

@@ -24,6 +24,12 @@ LABEL_CHUNK = 1 << 16
 """Images whose classes are counted at a time: NumPy works on copies of 8 bytes an image."""
 
 
+def evenly(items: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return at most so many items, spread over all of them."""
+    places = np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)
+    return np.ascontiguousarray(items[places])
+
+
 def counting(most: int) -> np.dtype[Any]:
     """Return the smallest type of integers, with a sign, that has 0 to `most`."""
     return np.min_scalar_type(-most - 1)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline import mean
-from pipeline.arrays import FloatArray, ImageArray
+from pipeline.arrays import FloatArray, ImageArray, evenly
 from pipeline.datasets import Card, find_card
 from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
 from pipeline.descriptors import (
@@ -195,7 +195,7 @@ def reference_points(spec: Descriptor, eta: float) -> tuple[FloatArray, ...]:
     sets = list[ImageArray]()
     for picture in _pictures(spec.channels):
         thumbnail = picture[::SMALLER, ::SMALLER]
-        taken, small = (_some(cut(each, TILE_SIDE)) for each in (picture, thumbnail))
+        taken, small = (evenly(cut(x, TILE_SIDE), MOST_TILES) for x in (picture, thumbnail))
         if spec.dimensions == 3:
             taken, small = volumes(taken), volumes(small)
         sets += [taken, stretched(taken), stretched(small), parted(taken)]
@@ -207,12 +207,6 @@ def _pictures(channels: int) -> list[ImageArray]:
     if channels == 3:
         return [opened(folder / TILE_PICTURES[name], "RGB") for name in IN_COLOUR]
     return [opened(folder / name) for name in TILE_PICTURES.values()]
-
-
-def _some(tiles: ImageArray) -> ImageArray:
-    """Return at most `MOST_TILES` tiles, from all over the picture."""
-    rows = np.linspace(0, len(tiles) - 1, min(MOST_TILES, len(tiles))).astype(int)
-    return np.ascontiguousarray(tiles[rows])
 
 
 def parted(images: ImageArray) -> ImageArray:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
+from pipeline.arrays import FloatArray, ImageArray, evenly
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
@@ -210,8 +210,7 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
     wanted = dict[int, int]()
     for label in run.labels:
         rows = source.select(run.config.splits, label).rows[:AMONG]
-        spread = np.linspace(0, len(rows) - 1, min(SAMPLES, len(rows))).astype(int)
-        wanted |= dict.fromkeys(rows[spread].tolist(), label)
+        wanted |= dict.fromkeys(evenly(rows, SAMPLES).tolist(), label)
     samples = dict[int, list[ImageArray]]()
     order = sorted(wanted)
     for row, image in zip(order, _shown(source, order), strict=False):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import FloatArray, evenly
 from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
@@ -131,11 +131,7 @@ def _stream(
 
 def _classified(classes: Sequence[Class]) -> tuple[Point, NDArray[np.int64]]:
     """Return records of all classes, and which class each is of."""
-    chosen = []
-    for class_ in classes:
-        placed = class_.records.placed
-        count = min(len(placed), CLASSIFIED)
-        chosen.append(placed[np.linspace(0, len(placed) - 1, count).astype(int)])
+    chosen = [evenly(class_.records.placed, CLASSIFIED) for class_ in classes]
     return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), list(map(len, chosen)))
 
 

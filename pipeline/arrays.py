@@ -187,6 +187,6 @@ def from_upper(values: FloatArray) -> FloatArray:
     d = (math.isqrt(8 * len(values) + 1) - 1) // 2
     if d * (d + 1) // 2 != len(values):
         raise ValueError(f"{len(values)} numbers are no upper triangle of a matrix")
-    matrix = np.zeros((d, d))
-    matrix[_upper(d)] = values
-    return np.asarray(matrix + np.triu(matrix, 1).T)
+    matrix, (rows, columns) = np.empty((d, d)), _upper(d)
+    matrix[rows, columns] = matrix[columns, rows] = values + 0.0  # no −0
+    return matrix

@@ -107,7 +107,7 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
         )
     measurement = _measurement(len(values), float(sigma))
     noisy = np.asarray(measurement(values.tolist()), dtype=np.float64)
-    return NoisyVector(noisy, float(measurement.map(float(sensitivity))))
+    return NoisyVector(noisy, _certified(len(values), float(sigma), float(sensitivity)))
 
 
 def check_scale(sigma: float) -> None:
@@ -130,3 +130,9 @@ def _measurement(dim: int, sigma: float) -> Any:
     enable_features("contrib")
     domain = vector_domain(atom_domain(T=float, nan=False), size=dim)
     return make_gaussian(domain, l2_distance(T=float), scale=sigma)
+
+
+@lru_cache(maxsize=256)
+def _certified(dim: int, sigma: float, sensitivity: float) -> float:
+    """Return ρ by OpenDP's privacy map, which takes as long as some draws."""
+    return float(_measurement(dim, sigma).map(sensitivity))

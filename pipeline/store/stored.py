@@ -14,7 +14,8 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -59,9 +60,10 @@ class Chunk(NamedTuple):
         return self.points if form is None else form(self.points, self.units)
 
 
-def columns_of(k: int) -> list[str]:
-    """Return the names of the columns that hold a lower triangle, row by row."""
-    return [f"R_{a + 1}_{b + 1}" for a, b in zip(*np.tril_indices(k), strict=True)]
+@lru_cache(maxsize=8)
+def columns_of(k: int) -> dict[str, tuple[int, int]]:
+    """Return the columns that hold a lower triangle: name, row and column of each, row by row."""
+    return {f"R_{a + 1}_{b + 1}": (a, b) for a in range(k) for b in range(a + 1)}
 
 
 def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
@@ -99,7 +101,10 @@ def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
 
 
 def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
-    """Return one class of a shard; raise `OutputError` when the file is damaged."""
+    """Return one class of a shard; raise `OutputError` when the file is damaged.
+
+    With `k` 0 the descriptors are not read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,7 +118,7 @@ def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
         raise OutputError("a shard was damaged since the pass over the images; run again")
     table = table.combine_chunks()
     points = np.empty((table.num_rows, k, k))
-    for name, a, b in zip(columns_of(k), *np.tril_indices(k), strict=True):
+    for name, (a, b) in columns_of(k).items():
         points[:, a, b] = points[:, b, a] = _column(table, name, np.float64)
     width = table.schema.field("digest").type.byte_width
     digests = _column(table, "digest", np.uint8, width).reshape(-1, width)
@@ -206,7 +211,7 @@ class StoredImages:
         on where shards are cut; of all, not on their classes. They are held, 32 bytes each.
         """
         labels = range(len(self.units)) if label is None else [label]
-        chunks = itertools.chain.from_iterable(map(self.chunks, labels))
+        chunks = itertools.chain.from_iterable(map(replace(self, k=0).chunks, labels))
         units = [digests_of_units(chunk) for chunk in chunks]
         digests = np.concatenate(units or [np.empty((0, DIGEST), np.uint8)])
         digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place

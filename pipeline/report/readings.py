@@ -259,9 +259,8 @@ def largest_gain(where: ConfidenceRegion) -> float:
 
     One of more than 10⁵⁵ is infinite.
     """
-    return _least_gain(
-        lambda log_gain: bool(where.contains(math.exp(2.0 * log_gain) * where.centre))
-    )
+    centre = where.centre
+    return _least_gain(lambda log_gain: bool(where.contains(math.exp(2.0 * log_gain) * centre)))
 
 
 def _least_gain(falls_short: Callable[[float], bool]) -> float:

@@ -101,10 +101,7 @@ def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
 
 
 def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
-    """Return one class of a shard; raise `OutputError` when the file is damaged.
-
-    With `k` 0 the descriptors are not read.
-    """
+    """Return one class of a shard; raise `OutputError` when the file is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -211,7 +208,7 @@ class StoredImages:
         on where shards are cut; of all, not on their classes. They are held, 32 bytes each.
         """
         labels = range(len(self.units)) if label is None else [label]
-        chunks = itertools.chain.from_iterable(map(replace(self, k=0).chunks, labels))
+        chunks = itertools.chain.from_iterable(map(self.chunks, labels))
         units = [digests_of_units(chunk) for chunk in chunks]
         digests = np.concatenate(units or [np.empty((0, DIGEST), np.uint8)])
         digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place

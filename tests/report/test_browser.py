@@ -3,9 +3,7 @@
 Playwright drives whatever Chromium or Chrome is on this machine.
 """
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -52,7 +50,7 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-Opening = Callable[[dict[str, Any]], tuple[Any, list[str], list[str]]]
+Showing = Callable[[Path, Mapping[str, Any]], tuple[Any, list[str], list[str]]]
 AS_LOADED = """() => {
   for (const one of document.querySelectorAll("details[open]")) one.open = false;
   for (const form of document.forms) {
@@ -69,34 +67,39 @@ AS_LOADED = """() => {
 
 
 @pytest.fixture(scope="module")
-def open_once(browser: Any, report: Path) -> Iterator[Opening]:
-    """Give a function that opens the report once for each choice of options.
+def show(browser: Any) -> Iterator[Showing]:
+    """Give a function that shows a file in the one window, as options of a context say.
 
-    It returns the page, what it complained of, and what it asked for.
+    To open a window takes longer than to load a file. A file is loaded again unless it was shown
+    last, with equal options. Returned are the page, what it complained of, and what it asked for.
     """
-    known: dict[str, tuple[Any, list[str], list[str]]] = {}
-    with ExitStack() as stack:
+    context = browser.new_context(reduced_motion="reduce")
+    page, faults, requests = context.new_page(), list[str](), list[str]()
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda item: requests.append(item.url))
+    settings, shown = context.new_cdp_session(page), list[Any]()
 
-        def open_with(options: dict[str, Any]) -> tuple[Any, list[str], list[str]]:
-            key = json.dumps(options, sort_keys=True)
-            if key not in known:
-                context = browser.new_context(reduced_motion="reduce", **options)
-                stack.callback(context.close)
-                page = context.new_page()
-                known[key] = found = page, list[str](), list[str]()
-                page.on("console", lambda message: found[1].append(message.text))
-                page.on("pageerror", lambda error: found[1].append(str(error)))
-                page.on("request", lambda item: found[2].append(item.url))
-                page.goto(report.as_uri(), wait_until="load")
-            return known[key]
+    def show_in_window(path: Path, options: Mapping[str, Any]) -> tuple[Any, list[str], list[str]]:
+        if shown != [path, options]:
+            plain = not options.get("java_script_enabled", True)
+            settings.send("Emulation.setScriptExecutionDisabled", {"value": plain})
+            page.set_viewport_size(options.get("viewport", DESKTOP))
+            page.emulate_media(color_scheme=options.get("color_scheme", "light"))
+            faults.clear()
+            requests.clear()
+            page.goto(path.as_uri(), wait_until="load")
+            shown[:] = path, options
+        return page, faults, requests
 
-        yield open_with
+    yield show_in_window
+    context.close()
 
 
 @pytest.fixture
-def opened(open_once: Opening, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Open the report with the given options; afterwards: no error, no request but the file."""
-    page, faults, requests = open_once(getattr(request, "param", {}))
+def opened(show: Showing, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Show the report with the given options; afterwards: no error, no request but the file."""
+    page, faults, requests = show(report, getattr(request, "param", {}))
     yield page
     page.evaluate(AS_LOADED)
     called = [url for url in requests if not url.startswith(("data:", "blob:"))]
@@ -145,6 +148,7 @@ FAULTS = """figures => figures.flatMap(figure => {
       .map(([other]) => `${words} over ${other}`)]);
 })"""
 """What is wrong with the texts of interactive charts: cut, outside the picture, on one another."""
+DESKTOP = {"width": 1280, "height": 720}
 PHONE = {"viewport": {"width": 390, "height": 844}}
 DARK = {"color_scheme": "dark"}
 
@@ -166,23 +170,19 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wide", [1280, 800, 390])
-def test_texts_of_charts_are_whole_and_apart(browser: Any, long_names: Path, wide: int) -> None:
+def test_texts_of_charts_are_whole_and_apart(show: Showing, long_names: Path, wide: int) -> None:
     """No text of a chart is cut, leaves its picture or lies on another, on screens of any width."""
-    context = browser.new_context(viewport={"width": wide, "height": 900})
-    page = context.new_page()
-    page.goto(long_names.as_uri(), wait_until="load")
+    page, *_ = show(long_names, {"viewport": {"width": wide, "height": 900}})
     assert draw_all(page) == 6
     faults = page.locator("figure.chart").evaluate_all(FAULTS)
     texts = page.locator("figure.chart .live svg text").count()
-    wider = overflow(page)
-    context.close()
     assert faults == []
     assert texts > 50
-    assert wider == 0
+    assert overflow(page) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opened", [{}, DARK, PHONE], indirect=True, ids=["light", "dark", "phone"])
+@pytest.mark.parametrize("opened", [PHONE, DARK, {}], indirect=True, ids=["phone", "dark", "light"])
 def test_charts_become_interactive(opened: Any) -> None:
     """Every chart is drawn again by the script with marks inside the screen, no static one left."""
     assert overflow(opened) == 0
@@ -209,38 +209,6 @@ def test_marks_answer_the_mouse(opened: Any) -> None:
     assert "mean" in tip.inner_text()
 
 
-@pytest.mark.parametrize(
-    "opened",
-    [{"java_script_enabled": False}, {"java_script_enabled": False, **PHONE}],
-    indirect=True,
-    ids=["desktop", "phone"],
-)
-def test_pictures_without_scripts(opened: Any) -> None:
-    """With JavaScript off every chart and sample is a visible picture on a page that fits.
-
-    Numbers and pictures can be saved; what would need a script is not there.
-    """
-    charts = opened.locator("figure.chart .static svg")
-    assert charts.count() == 6
-    for index in range(6):
-        assert charts.nth(index).is_visible()
-        assert charts.nth(index).bounding_box()["width"] > 300
-        assert charts.nth(index).locator(".role-mark path").count() > 1
-    assert overflow(opened) == 0
-    images = opened.locator(".samples img")
-    assert images.count() == 2 + 4
-    assert all(images.nth(index).is_visible() for index in range(6))
-    assert not opened.locator("button, .filter").filter(visible=True).count()
-    with opened.expect_download() as waiting:
-        opened.locator("#main-pneumoniamnist-error a.svg").click()
-    assert waiting.value.suggested_filename == "main-pneumoniamnist-error.svg"
-    root = ElementTree.parse(waiting.value.path()).getroot()
-    seen = opened.locator("#main-pneumoniamnist-error .static svg")
-    drawn = seen.evaluate("svg => [svg.viewBox.baseVal.width, svg.textContent]")
-    assert float(root.attrib["width"]) == drawn[0] + 40
-    assert "".join(root.itertext()) == drawn[1]
-
-
 def test_pictures_are_present(opened: Any) -> None:
     """Every image has decoded to a size of its own, and no class name became a script."""
     opened.wait_for_function("[...document.images].every(image => image.complete)")
@@ -249,18 +217,6 @@ def test_pictures_are_present(opened: Any) -> None:
     assert min(sizes) > 28
     assert opened.title() == "Private mean covariance descriptors, per class"
     assert opened.get_by_text("<script>alert(1)</script>").count() > 1
-
-
-@pytest.mark.parametrize("opened", [PHONE], indirect=True)
-def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
-    """At 390 pixels nothing sticks out of the page; a wide table scrolls inside its box."""
-    assert overflow(opened) == 0
-    box = opened.locator("#main-pneumoniamnist-numbers .scroll")
-    assert box.evaluate("box => box.scrollWidth - box.clientWidth") > 0
-    head = box.locator("thead th").first
-    before = head.bounding_box()["y"]
-    box.evaluate("box => box.scrollTop = 200")
-    assert head.bounding_box()["y"] == pytest.approx(before, abs=2)
 
 
 def test_links_lead_to_their_sections(opened: Any) -> None:
@@ -285,6 +241,18 @@ def test_bibtex_is_copied_by_keyboard_offline(opened: Any) -> None:
     found = opened.evaluate("navigator.clipboard.readText()")
     assert found.strip() == opened.locator("#bibtex").inner_text().strip()
     assert "@software{covdp," in found
+
+
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_phone_needs_no_sideways_scrolling(opened: Any) -> None:
+    """At 390 pixels nothing sticks out of the page; a wide table scrolls inside its box."""
+    assert overflow(opened) == 0
+    box = opened.locator("#main-pneumoniamnist-numbers .scroll")
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") > 0
+    head = box.locator("thead th").first
+    before = head.bounding_box()["y"]
+    box.evaluate("box => box.scrollTop = 200")
+    assert head.bounding_box()["y"] == pytest.approx(before, abs=2)
 
 
 SIDES = """async figure => {
@@ -325,16 +293,44 @@ def test_pictures_and_numbers_can_be_taken_away(opened: Any, tmp_path: Path) -> 
     assert len(png) > 20_000  # drawn, not blank
 
 
+@pytest.mark.parametrize(
+    "opened",
+    [{"java_script_enabled": False}, {"java_script_enabled": False, **PHONE}],
+    indirect=True,
+    ids=["desktop", "phone"],
+)
+def test_pictures_without_scripts(opened: Any) -> None:
+    """With JavaScript off every chart and sample is a visible picture on a page that fits.
+
+    Numbers and pictures can be saved; what would need a script is not there.
+    """
+    charts = opened.locator("figure.chart .static svg")
+    assert charts.count() == 6
+    for index in range(6):
+        assert charts.nth(index).is_visible()
+        assert charts.nth(index).bounding_box()["width"] > 300
+        assert charts.nth(index).locator(".role-mark path").count() > 1
+    assert overflow(opened) == 0
+    images = opened.locator(".samples img")
+    assert images.count() == 2 + 4
+    assert all(images.nth(index).is_visible() for index in range(6))
+    assert not opened.locator("button, .filter").filter(visible=True).count()
+    with opened.expect_download() as waiting:
+        opened.locator("#main-pneumoniamnist-error a.svg").click()
+    assert waiting.value.suggested_filename == "main-pneumoniamnist-error.svg"
+    root = ElementTree.parse(waiting.value.path()).getroot()
+    seen = opened.locator("#main-pneumoniamnist-error .static svg")
+    drawn = seen.evaluate("svg => [svg.viewBox.baseVal.width, svg.textContent]")
+    assert float(root.attrib["width"]) == drawn[0] + 40
+    assert "".join(root.itertext()) == drawn[1]
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_bar_stays_in_sight_and_leads_by_keyboard(
-    browser: Any, site: Path, scripts: bool
+    show: Showing, site: Path, scripts: bool
 ) -> None:
     """On a phone, from the index by keys alone to the end of a page, on to the next, and back."""
-    context = browser.new_context(**PHONE, java_script_enabled=scripts, reduced_motion="reduce")
-    page = context.new_page()
-    requests: list[str] = []
-    page.on("request", lambda item: requests.append(item.url))
-    page.goto(site.as_uri(), wait_until="load")
+    page, _, requests = show(site, {"java_script_enabled": scripts, **PHONE})
     assert overflow(page) == 0
     menus = page.locator(".bar summary")
     menus.first.press("Enter")
@@ -357,7 +353,6 @@ def test_the_bar_stays_in_sight_and_leads_by_keyboard(
     page.wait_for_url("**/report-pages/second.html")
     page.locator(".bar .home").press("Enter")
     page.wait_for_url("**/report.html")
-    context.close()
     assert {url for url in requests if not url.startswith("file:")} <= {
         url for url in requests if url.startswith(("data:", "blob:"))
     }

@@ -14,10 +14,10 @@ from tests.report.test_browser import (  # noqa: F401  (fixtures)
     PHONE,
     browser,
     draw_all,
-    open_once,
     opened,
     overflow,
     parts,
+    show,
 )
 
 DAYS = [f"2026-03-{day:02d}" for day in range(1, 9)]
@@ -81,6 +81,31 @@ def wait_for_marks(page: Any, count: int) -> None:
     )
 
 
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_it_fits_a_phone(opened: Any) -> None:  # noqa: F811
+    """At 390 pixels nothing sticks out, with all charts drawn; each window's panel has its axis."""
+    assert draw_all(opened) == 7
+    assert overflow(opened) == 0
+    widths = opened.locator("#series-1-windows .live .mark-group.cell > g").evaluate_all(
+        """panels => panels.map(panel => {
+          const places = [...panel.querySelectorAll(".mark-symbol path")].map(mark =>
+            mark.getBoundingClientRect().x);
+          return Math.max(...places) - Math.min(...places);
+        })"""
+    )
+    assert len(widths) == 5
+    assert min(widths) > 10
+
+
+@pytest.mark.parametrize("opened", [DARK, {}], indirect=True, ids=["dark", "light"])
+def test_soft_texts_are_legible(opened: Any) -> None:  # noqa: F811
+    """What is written in soft colours has a contrast of 4.5, on a light and on a dark screen."""
+    shown = opened.locator(".where, .word, .filter label, .caption, .digest, figcaption, .data")
+    found = shown.evaluate_all(CONTRAST)
+    assert len(found) > 30
+    assert min(found) > 4.5
+
+
 def test_every_control_is_reached_by_keyboard(opened: Any) -> None:  # noqa: F811
     """Tab comes to each box, to the means, to every table, statement and committed file."""
     opened.evaluate(CONTROLS)
@@ -125,20 +150,13 @@ def test_other_nights_are_chosen_by_keyboard(opened: Any, report: Path) -> None:
     wait_for_marks(opened, month)
 
 
-@pytest.mark.parametrize("opened", [PHONE], indirect=True)
-def test_it_fits_a_phone(opened: Any) -> None:  # noqa: F811
-    """At 390 pixels nothing sticks out, with all charts drawn; each window's panel has its axis."""
-    assert draw_all(opened) == 7
-    assert overflow(opened) == 0
-    widths = opened.locator("#series-1-windows .live .mark-group.cell > g").evaluate_all(
-        """panels => panels.map(panel => {
-          const places = [...panel.querySelectorAll(".mark-symbol path")].map(mark =>
-            mark.getBoundingClientRect().x);
-          return Math.max(...places) - Math.min(...places);
-        })"""
-    )
-    assert len(widths) == 5
-    assert min(widths) > 10
+def test_a_night_leads_to_its_statement(opened: Any) -> None:  # noqa: F811
+    """The link of a night brings the line of its statement to the screen."""
+    link = opened.locator("main a", has_text="statement").nth(2)
+    link.click()
+    line = opened.locator(f'[id="{link.get_attribute("href")[1:]}"]')
+    assert line.get_by_text(DAYS[-3]).is_visible()
+    assert opened.evaluate("location.hash") == link.get_attribute("href")
 
 
 @pytest.mark.parametrize(
@@ -167,15 +185,6 @@ def test_the_bar_leads_to_every_part(opened: Any) -> None:  # noqa: F811
     opened.wait_for_function("scrollY === 0")
 
 
-@pytest.mark.parametrize("opened", [{}, DARK], indirect=True, ids=["light", "dark"])
-def test_soft_texts_are_legible(opened: Any) -> None:  # noqa: F811
-    """What is written in soft colours has a contrast of 4.5, on a light and on a dark screen."""
-    shown = opened.locator(".where, .word, .filter label, .caption, .digest, figcaption, .data")
-    found = shown.evaluate_all(CONTRAST)
-    assert len(found) > 30
-    assert min(found) > 4.5
-
-
 @pytest.mark.parametrize("opened", [{"java_script_enabled": False}], indirect=True)
 def test_without_scripts_all_is_there(opened: Any, report: Path) -> None:  # noqa: F811
     """Pictures of all nights are visible, no box that does nothing, and numbers can be had."""
@@ -189,12 +198,3 @@ def test_without_scripts_all_is_there(opened: Any, report: Path) -> None:  # noq
     assert waiting.value.suggested_filename == "series-1-contrast.csv"
     saved = Path(waiting.value.path()).read_text(encoding="utf-8-sig")
     assert len(saved.splitlines()) == 1 + len(tables(report)["series-1-contrast.csv"])
-
-
-def test_a_night_leads_to_its_statement(opened: Any) -> None:  # noqa: F811
-    """The link of a night brings the line of its statement to the screen."""
-    link = opened.locator("main a", has_text="statement").nth(2)
-    link.click()
-    line = opened.locator(f'[id="{link.get_attribute("href")[1:]}"]')
-    assert line.get_by_text(DAYS[-3]).is_visible()
-    assert opened.evaluate("location.hash") == link.get_attribute("href")

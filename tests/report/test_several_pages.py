@@ -36,10 +36,10 @@ from tests.report.test_browser import (  # noqa: F401  (fixtures)
     PHONE,
     browser,
     draw_all,
-    open_once,
     opened,
     overflow,
     parts,
+    show,
 )
 
 CLASSES = ("<b>tissue</b>", "cells")

@@ -45,11 +45,12 @@ pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """Return the file of a small main job."""
-    path = tmp_path / "few.toml"
-    text = re.sub(r"budgets = .*", "budgets = [0.2, 1.0]", MAIN.read_text(encoding="utf-8"))
+    """Return the file of a small main job: two classes, two of its mechanisms, one budget."""
+    path, between = tmp_path / "few.toml", "[[mechanisms]]"
+    text = re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8"))
     text = text.replace("repetitions = 30", "repetitions = 2")
-    path.write_text("classes = [0, 1]\n" + text, encoding="utf-8")
+    head, first, *_, last = text.split(between)
+    path.write_text("classes = [0, 1]\n" + between.join([head, first, last]), encoding="utf-8")
     return path
 
 
@@ -108,6 +109,7 @@ def test_python_m_flows_writes_what_the_command_writes(
     with closing(sqlite3.connect(home / "prefect.db")) as database:
         tasks = database.execute("SELECT name, state_name, tags FROM task_run").fetchall()
     names = {name: state for name, state, tags in tasks if "main-tiles" in tags}
+    assert len(set(theirs["series"])) == 2
     expected = {"images", "descriptors", "bound", "usefulness", "results"}
     expected |= {
         f"mechanisms · class {label} · {series}"
@@ -117,11 +119,11 @@ def test_python_m_flows_writes_what_the_command_writes(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_python_m_flows(few: Path, tmp_path: Path, prefect_database: Path) -> None:
+def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> None:
     """One line and exit code 130 within 15 s; the run has crashed, and the server has gone."""
     shutil.copy(prefect_database, tmp_path)
     with subprocess.Popen(
-        [sys.executable, "-m", "flows", str(few), "--out", str(tmp_path / "out")],
+        [sys.executable, "-m", "flows", "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,
         text=True,
         cwd=project_root(),

@@ -10,7 +10,6 @@ whole has no private words, but for the names that a section of numpydoc explain
 
 import ast
 import re
-import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -103,6 +102,8 @@ QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
 """How a statement of SQL begins."""
 CODE = r"(?s)```.*?(```|\Z)|``[^`]*``|`[^`]*`|\b\w+ = \"[^\"]*\"|\w+=\S+"
 """What is one word, whatever stands in it."""
+TOKEN = re.compile(r'(?s:""".*?(?<!\\)""")|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#.*')
+"""A comment, or a string: one may stand in the other."""
 ENTRY = r"(?m)^\w+(, \w+)*(?=( : .*)?\n {4}\S| : )"
 """The names that an entry of a numpydoc section explains: of parameters, attributes or keys."""
 
@@ -246,11 +247,10 @@ def remarks() -> dict[str, str]:
         for node in statements(file):
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.startswith("_"):
                 found[f"{place} {node.name}:{node.lineno}"] = ast.get_docstring(node) or ""
-        with file.open("rb") as stream:
-            for token in tokenize.tokenize(stream.readline):
-                below = token.type == tokenize.STRING and token.start[1] == 0
-                if token.type == tokenize.COMMENT or below:
-                    found[f"{place}:{token.start[0]}"] = token.string
+        text = file.read_text(encoding="utf-8")
+        for token in TOKEN.finditer(text):
+            if token[0].startswith("#") or text[token.start() - 1 : token.start()] in ("", "\n"):
+                found[f"{place}:{text.count(chr(10), 0, token.start()) + 1}"] = token[0]
     return found
 
 

@@ -217,16 +217,9 @@ class FilesReader:
                 spans = list(
                     itertools.pairwise(edges[start : start + VALIDATED_AT_ONCE + 1].tolist())
                 )
-                jobs = [submit(self._fault, rows, np.array(span)) for span in spans]
+                jobs = [submit(_fault, self._decode, rows, np.array(span)) for span in spans]
                 for (low, high), job in zip(spans, jobs, strict=True):
                     yield int(rows[low]), high - low, job.result()
-
-    def _fault(self, rows: Rows, edges: NDArray[np.int64]) -> str | None:
-        try:
-            self._decode(rows, edges)
-        except DatasetError as error:
-            return str(error)
-        return None
 
     def _beside(self, index: int) -> tuple[Path, ...]:
         return () if self.beside is None else (Path(self.beside[index]),)
@@ -246,6 +239,15 @@ class FilesReader:
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
         return replace(self, names=names, file=file, frame=self.frame[rows], beside=beside)
+
+
+def _fault(read: Callable[..., object], *arguments: Any) -> str | None:
+    """Return why reading fails, None where it does not."""
+    try:
+        read(*arguments)
+    except DatasetError as error:
+        return str(error)
+    return None
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
@@ -346,13 +348,7 @@ class StacksReader:
     def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
         """Read volume by volume: yield each row, 1, and why it cannot be read."""
         for row in rows.tolist():
-            fault = None
-            try:
-                for _ in self(np.array([row]), 1):
-                    pass
-            except DatasetError as error:
-                fault = str(error)
-            yield row, 1, fault
+            yield row, 1, _fault(list, self(np.array([row]), 1))
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""
@@ -584,8 +580,7 @@ class ImageSource:
     def _check(self, chosen: Selection, split: Splits, label: int | None) -> None:
         """Raise when a wanted class has no image in the chosen splits."""
         counts = count_labels(chosen.labels, len(self.classes))
-        names = SPLITS if split is None else (split,) if isinstance(split, str) else split
-        where = f"{self.card.name}, split {'+'.join(names)}"
+        where = f"{self.card.name}, split {'+'.join(SPLITS[code] for code in _codes(split))}"
         if not counts.any():
             others = ", ".join(SPLITS[code] for code in np.unique(self.split_of))
             raise EmptyError(f"{where}, has no image; choose another split ({others})")
@@ -614,15 +609,11 @@ def _by_person(
     pairs, of_pair = np.unique(who * (labels.max(initial=0) + 1) + labels, return_inverse=True)
     person_of_pair = pairs // (labels.max(initial=0) + 1)
     rank = np.arange(len(pairs)) - np.searchsorted(person_of_pair, person_of_pair)
-    allowed = (rank < classes_per_person)[of_pair]
-    rows, labels, who = rows[allowed], labels[allowed], who[allowed]
-    order = np.lexsort((np.arange(len(rows)), first_seen[who], labels))
-    rows, labels, who = rows[order], labels[order], who[order]
-    begins = np.ones(len(rows), bool)
-    begins[1:] = (who[1:] != who[:-1]) | (labels[1:] != labels[:-1])
-    number = np.cumsum(begins) - 1
-    start_of_class = np.searchsorted(labels, labels)
-    units = number - number[start_of_class] if len(rows) else number
+    allowed = np.flatnonzero((rank < classes_per_person)[of_pair])
+    order = allowed[np.lexsort((first_seen[who[allowed]], labels[allowed]))]
+    rows, labels = rows[order], labels[order]
+    number = np.cumsum(np.diff(of_pair[order], prepend=-1) != 0)
+    units = number - number[np.searchsorted(labels, labels)]
     return Selection(rows, labels, units.astype(rows.dtype))
 
 

@@ -84,6 +84,8 @@ def is_watched() -> bool:
 def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block works, and give the function that moves it on.
 
+    The display comes with the first bar and goes with the last.
+
     Parameters
     ----------
     what : str
@@ -98,8 +100,22 @@ def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[flo
     callable
         ``tick(count)`` says that so many more are done, from any thread.
     """
-    with _bar(what, total) as bar:
-        yield lambda count: bar(count, unit)
+    if not is_watched():
+        yield lambda count: None
+        return
+    with _SCREEN.lock:
+        display = _SCREEN.display = _SCREEN.display or _started()
+        _SCREEN.bars += 1
+        task = display.add_task(printable(what), total=total, shown="")
+    try:
+        yield lambda count: _advance(display, task, count, unit)
+    finally:
+        with _SCREEN.lock:
+            display.remove_task(task)
+            _SCREEN.bars -= 1
+            if not _SCREEN.bars:
+                _SCREEN.display = None
+                display.stop()
 
 
 @dataclass
@@ -116,7 +132,7 @@ def step(name: str) -> Iterator[StepStatus]:
     The message stands on a terminal; for `Level.VERBOSE` in a log as well.
     """
     started, now, name = time.perf_counter(), StepStatus(), printable(name)
-    with _bar(name, None):
+    with counted(name, None, ""):
         yield now
     if not (is_watched() or is_verbose()):
         return
@@ -128,27 +144,6 @@ def step(name: str) -> Iterator[StepStatus]:
     else:
         seconds = time.perf_counter() - started
         console().print(f"[green]✓[/] {escape(name)} [dim]{seconds:.2f} s[/]", highlight=False)
-
-
-@contextmanager
-def _bar(what: str, total: float | None) -> Iterator[Callable[[float, str], None]]:
-    """Show one bar among those that stand; the display comes with the first, goes with the last."""
-    if not is_watched():
-        yield lambda count, unit: None
-        return
-    with _SCREEN.lock:
-        display = _SCREEN.display = _SCREEN.display or _started()
-        _SCREEN.bars += 1
-        task = display.add_task(printable(what), total=total, shown="")
-    try:
-        yield lambda count, unit: _advance(display, task, count, unit)
-    finally:
-        with _SCREEN.lock:
-            display.remove_task(task)
-            _SCREEN.bars -= 1
-            if not _SCREEN.bars:
-                _SCREEN.display = None
-                display.stop()
 
 
 def _started() -> "Progress":

@@ -16,6 +16,7 @@ from pipeline.errors import one_line, printable
 if TYPE_CHECKING:
     from pipeline.datasets import ImageSource
     from pipeline.datasets.draft import Draft
+    from pipeline.datasets.registry import DatasetRow
     from pipeline.geometry import AffineMap
     from pipeline.store import PassReport, Place
 
@@ -35,13 +36,13 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     covdp datasets --data-root ~/medmnist --json
     ```
     """
-    from pipeline.datasets import DATASETS, overview
+    from pipeline.datasets import overview
 
     rows = overview(data_root)
     name, sizes, here = (Column(head, no_wrap=True) for head in ("name", "sizes", "on disk"))
     heads = (name, *numbers("images", "classes"), sizes, Column("licence"), here)
-    table = new_table(*heads, rows=rows, title="Datasets", padding=(0, 1, 0, 0))
-    output.answer([_dataset(row, DATASETS[row.name]) for row in rows], table)
+    table = new_table(*heads, rows=map(_dataset, rows), title="Datasets", padding=(0, 1, 0, 0))
+    output.answer([row._asdict() for row in rows], table)
 
 
 def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
@@ -94,18 +95,13 @@ def _counted(draft: "Draft") -> Iterator[str]:
         yield "protected: one image, and not one person (data/README.md: persons)"
 
 
-def _dataset(row: Any, card: Any) -> dict[str, Any]:
-    """Return one dataset as JSON has it: numbers as numbers."""
-    here = row.on_disk
-    return {
-        "name": row.name,
-        "images": card.images.total if card.images else None,
-        "classes": list(card.classes),
-        "sizes": list(card.sizes),
-        "licence": card.licence,
-        "on_disk": here != "no",
-        "sizes_on_disk": [int(size) for size in here.split(", ") if size.isdecimal()],
-    }
+def _dataset(row: "DatasetRow") -> list[str]:
+    """Return the cells of one dataset; of several sizes those that are on disk are named."""
+    sizes, here = (", ".join(map(str, each)) for each in (row.sizes, row.sizes_on_disk))
+    if len(row.sizes) < 2:
+        here = "yes" if row.on_disk else ""
+    images = "" if row.images is None else f"{row.images:,}"
+    return [row.name, images, str(len(row.classes)), sizes, row.licence, here or "no"]
 
 
 def describe(

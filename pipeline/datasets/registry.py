@@ -1,5 +1,6 @@
 """Names: which datasets there are, how one is fetched and opened."""
 
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -96,14 +97,15 @@ def origin(card: Card) -> str:
 
 
 class DatasetRow(NamedTuple):
-    """One line of ``covdp datasets``, as text."""
+    """One line of ``covdp datasets``; `images` is None where a card does not say how many."""
 
     name: str
-    images: str
-    classes: str
-    sizes: str
+    images: int | None
+    classes: tuple[str, ...]
+    sizes: tuple[int, ...]
     licence: str
-    on_disk: str
+    on_disk: bool
+    sizes_on_disk: tuple[int, ...]
 
 
 def find_card(name: str | Path) -> Card:
@@ -127,15 +129,8 @@ def find_card(name: str | Path) -> Card:
 def beside(dataset: str, file: Path) -> str:
     """Return a dataset as a `file` names it: a card is searched beside the file, then here."""
     card = file.parent / dataset
-    return str(card) if dataset.endswith(".toml") and _is_there(card) else dataset
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether there is such a file; a name that no file can have is none."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    there = os.path.exists(card)  # noqa: PTH110 (a name that no file can have is none)
+    return str(card) if dataset.endswith(".toml") and there else dataset
 
 
 def fetch(
@@ -248,19 +243,14 @@ def collect_faults(card: Card, path: Path) -> OpenResult:
 
 
 def overview(root: Path | str | None = None) -> tuple[DatasetRow, ...]:
-    """Return one row of text for each dataset of `DATASETS`; looks at names, not at digests."""
-    where = data_root(root)
-    return tuple(
-        DatasetRow(
-            name,
-            f"{card.images.total:,}" if card.images else "",
-            str(len(card.classes)),
-            ", ".join(map(str, card.sizes)),
-            card.licence,
-            _on_disk(card, where),
-        )
-        for name, card in DATASETS.items()
-    )
+    """Return one row for each dataset of `DATASETS`; looks at names, not at digests."""
+    where, rows = data_root(root), []
+    for name, card in DATASETS.items():
+        images = card.images.total if card.images else None
+        here = tuple(size for size in card.sizes if card.on_disk(where, size))
+        on_disk = bool(here) or card.on_disk(where, None)
+        rows.append(DatasetRow(name, images, card.classes, card.sizes, card.licence, on_disk, here))
+    return tuple(rows)
 
 
 def _size(card: Card, size: int | None) -> int | None:
@@ -275,10 +265,3 @@ def _size(card: Card, size: int | None) -> int | None:
 def is_on_disk(card: Card, root: Path | str | None = None, size: int | None = None) -> bool:
     """Return whether nothing is to be downloaded; `root` and `size` as of `fetch`."""
     return card.on_disk(data_root(root), _size(card, size))
-
-
-def _on_disk(card: Card, root: Path) -> str:
-    """Return "yes" or "no", or which of several sizes are on disk."""
-    if len(card.sizes) > 1:
-        return ", ".join(str(size) for size in card.sizes if card.on_disk(root, size)) or "no"
-    return "yes" if is_on_disk(card, root) else "no"

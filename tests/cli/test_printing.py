@@ -87,6 +87,19 @@ def test_lists_as_json_hold_every_member(capsys: pytest.CaptureFixture[str]) -> 
     assert one == [row for row in families if row["name"] == "ewg"]
 
 
+def test_datasets_are_listed_with_what_is_on_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a dataset in several sizes those on disk are named; of another whether it is there."""
+    for name in ("octmnist.npz", "octmnist_64.npz"):
+        (tmp_path / name).touch()
+    lines = printed(capsys, "datasets", "--data-root", str(tmp_path)).splitlines()
+    ends = {line.split()[0]: line.rstrip() for line in lines if line.strip()}
+    assert ends["octmnist"].endswith(" 28, 64")
+    assert ends["mnist"].endswith(" no")
+    assert ends["tiles"].endswith(" yes")
+
+
 def test_an_audit_as_json_holds_the_rows_it_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

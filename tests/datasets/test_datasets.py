@@ -21,7 +21,7 @@ def test_every_card_is_named_and_listed(tmp_path: Path) -> None:
     assert [card.name for card in DATASETS.values()] == list(DATASETS) == names
     rows = overview(tmp_path)
     assert [row.name for row in rows] == names
-    assert {row.name for row in rows if row.on_disk != "no"} == {"tiles"}
+    assert {row.name for row in rows if row.on_disk} == {"tiles"}
     readme = (resource("data") / "README.md").read_text()
     assert all(f"`{name}`" in readme for name in names)
     keys = {key for kind in DATASET_KINDS.values() for key in kind.card.model_fields}
@@ -33,8 +33,9 @@ def test_overview_sees_what_is_on_disk(tmp_path: Path) -> None:
     for name in ("octmnist.npz", "octmnist_64.npz", "MNIST/raw/train-images-idx3-ubyte.gz"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    on_disk = {row.name: row.on_disk for row in overview(tmp_path)}
-    assert (on_disk["octmnist"], on_disk["mnist"], on_disk["kmnist"]) == ("28, 64", "yes", "no")
+    on_disk = {row.name: (row.on_disk, row.sizes_on_disk) for row in overview(tmp_path)}
+    assert on_disk["octmnist"] == (True, (28, 64))
+    assert (on_disk["mnist"], on_disk["kmnist"]) == ((True, (28,)), (False, ()))
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.datasets import DATASETS, data_root, find_card, open_dataset, overview
+from pipeline.datasets.registry import DatasetRow
 from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
 from pipeline.descriptors import describe, domain
 from pipeline.geometry import find_manifold
@@ -46,8 +47,8 @@ def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[ImageCla
 
     Nothing is downloaded.
     """
-    disk = {row.name: row.on_disk.split(", ")[0] for row in overview(root)}
-    here = [card for card in cards if _present(card, disk, root)]
+    rows = {row.name: row for row in overview(root)}
+    here = [card for card in cards if _present(card, rows, root)]
     found = [
         ImageClass(card, label)
         for card in here
@@ -57,10 +58,10 @@ def classes_of(cards: tuple[str, ...], root: Path | None) -> tuple[list[ImageCla
     return found, [Path(card).stem for card in cards if card not in here]
 
 
-def _present(card: str, disk: dict[str, str], root: Path | None) -> bool:
+def _present(card: str, rows: dict[str, DatasetRow], root: Path | None) -> bool:
     """Whether the files of a set are there, in the size that is used."""
-    if card in disk:
-        return disk[card] in ("yes", "28")
+    if card in rows:
+        return rows[card].on_disk and (len(rows[card].sizes) < 2 or 28 in rows[card].sizes_on_disk)
     return (data_root(root) / str(find_card(card).path)).exists()
 
 

@@ -23,7 +23,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Axis, Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
+from pipeline.datasets.pictures import Scaling, Window, made_to_fit, to_uint8
 from pipeline.datasets.source import (
     IMAGE_BYTES,
     LARGEST_VOLUME,
@@ -495,11 +495,5 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
             f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
             'window = [low, high] or "image" in the card'
         )
-    pixels = to_uint8(
-        stored,
-        slope=volume.slope,
-        intercept=volume.intercept,
-        window=window,
-        where=f"{volume.file} (datatype)",
-    )
-    return made_to_fit(pixels, card)
+    scale = Scaling(window, volume.slope, volume.intercept)
+    return made_to_fit(to_uint8(stored, scale, where=f"{volume.file} (datatype)"), card)

@@ -47,15 +47,28 @@ class Sigmoid(NamedTuple):
 Window: TypeAlias = tuple[float, float] | Sigmoid | Literal["image"] | None
 
 
+class Scaling(NamedTuple):
+    """From stored values to 0..255.
+
+    Attributes
+    ----------
+    window : (low, high), Sigmoid, "image" or None
+        What becomes 0 and 255; "image" is that image's own `PERCENTILES`. What "header" means, the
+        kind of file says.
+    slope, intercept : float
+        From stored values to the units of the window.
+    inverted : bool
+        Whether low is white (MONOCHROME1).
+    """
+
+    window: Window
+    slope: float = 1.0
+    intercept: float = 0.0
+    inverted: bool = False
+
+
 def to_uint8(
-    stored: NDArray[Any],
-    *,
-    slope: float = 1.0,
-    intercept: float = 0.0,
-    window: Window = None,
-    inverted: bool = False,
-    bits: int | None = None,
-    where: str,
+    stored: NDArray[Any], scale: Scaling, *, bits: int | None = None, where: str
 ) -> ImageArray:
     """Return one image, or one volume, as 0..255.
 
@@ -69,13 +82,8 @@ def to_uint8(
     ----------
     stored : (...) integers or floats
         One image, whatever its shape: percentiles are taken over all of it.
-    slope, intercept : float
-        From stored values to the units of the window.
-    window : (low, high), Sigmoid, "image" or None
-        What becomes 0 and 255; "image" is that image's own `PERCENTILES`. What "header" means, the
-        kind of file says.
-    inverted : bool
-        Whether low is white (MONOCHROME1).
+    scale : Scaling
+        What becomes 0 and 255.
     bits : int, optional
         Bits in use of each stored value; all of its type when left out.
     where : str
@@ -86,22 +94,23 @@ def to_uint8(
     ImageError
         When a value is not finite, or values need a window and there is none.
     """
-    if window is None:
+    if scale.window is None:
         bits = 8 * stored.dtype.itemsize if bits is None else bits
-        if stored.dtype.kind != "u" or bits != 8 or (slope, intercept) != (1.0, 0.0):
+        rescaled = (scale.slope, scale.intercept) != (1.0, 0.0)
+        if stored.dtype.kind != "u" or bits != 8 or rescaled:
+            kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
             raise ImageError(
-                f"{where}: {_described(stored, bits, (slope, intercept))} need a window, found "
-                'none; give window = [low, high], "image", or for DICOM and NIfTI "header", in the '
-                "card"
+                f"{where}: {kind}values of {bits} bits{' that the file rescales' * rescaled} need "
+                'a window, found none; give window = [low, high], "image", or for DICOM and NIfTI '
+                '"header", in the card'
             )
         plain = stored.astype(np.uint8, copy=False)
-        return ~plain if inverted else plain
-    scale = _Rescaling(slope, intercept, window, inverted)
-    _check_window(window, where)
+        return ~plain if scale.inverted else plain
+    _check_window(scale.window, where)
     if stored.dtype.kind in "iu" and stored.dtype.itemsize <= 2:
         native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
         _check_finite(_rescaled(_every(native.dtype)[[0, -1]], scale), where)
-        if window != "image":
+        if scale.window != "image":
             shown: ImageArray = _table(native.dtype.str, scale).take(
                 native.view(f"u{native.itemsize}")
             )
@@ -124,32 +133,25 @@ def _ends(values: Values, where: str) -> tuple[float, float]:
     return low, high
 
 
-class _Rescaling(NamedTuple):
-    slope: float
-    intercept: float
-    window: tuple[float, float] | Sigmoid | Literal["image"]
-    inverted: bool
-
-
-def _rescaled(stored: NDArray[Any], scale: _Rescaling) -> Values:
+def _rescaled(stored: NDArray[Any], scale: Scaling) -> Values:
     with np.errstate(over="ignore", invalid="ignore"):
         values: Values = stored.astype(np.float64) * scale.slope + scale.intercept
     return values
 
 
-def _shown(values: Values, scale: _Rescaling) -> ImageArray:
+def _shown(values: Values, scale: Scaling) -> ImageArray:
     """Return finite values as 0..255."""
     with np.errstate(over="ignore"):
         levels = 255 * np.clip(_curve(scale.window)(values), 0, 1)
     return np.rint(255 - levels if scale.inverted else levels).astype(np.uint8)
 
 
-def _curve(window: tuple[float, float] | Sigmoid | Literal["image"]) -> Callable[[Values], Values]:
+def _curve(window: Window) -> Callable[[Values], Values]:
     """Return the function from values to shares of 255, still to be cut to [0, 1]."""
     if isinstance(window, Sigmoid):
         center, width = window
         return lambda x: 1 / (1 + np.exp(-4 * (x - center) / width))
-    assert window != "image"  # which is replaced by its ends
+    assert isinstance(window, tuple)  # "image" is replaced by its ends
     low, high = window
     if low == high:
         return lambda x: (x > low).astype(np.float64)
@@ -157,7 +159,7 @@ def _curve(window: tuple[float, float] | Sigmoid | Literal["image"]) -> Callable
 
 
 @lru_cache(maxsize=64)
-def _table(kind: str, scale: _Rescaling) -> ImageArray:
+def _table(kind: str, scale: Scaling) -> ImageArray:
     """Return what each value of an integer type becomes, by its bits read as unsigned.
 
     Files of one series share it; looking values up is several times faster than computing them.
@@ -195,13 +197,6 @@ def _check_window(window: Window, where: str) -> None:
             f"{where}: a window must have finite ends, low to high, found {window}; correct it, or "
             "give window = [low, high] in the card"
         )
-
-
-def _described(stored: NDArray[Any], bits: int, rescale: tuple[float, float]) -> str:
-    """Say why values are not 0..255 by themselves."""
-    kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
-    scaled = "" if rescale == (1.0, 0.0) else " that the file rescales"
-    return f"{kind}values of {bits} bits{scaled}"
 
 
 EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
@@ -367,7 +362,7 @@ def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
     if image.mode == "I" and bits == 32 and not signed:  # and reads these as if signed
         values = values.view(np.uint32)
     where = f"{file} ({image.format})"
-    return to_uint8(values, window=window, inverted=white_is_low, where=where)
+    return to_uint8(values, Scaling(window, inverted=white_is_low), where=where)
 
 
 def _take_as_turned(image: Any) -> None:
@@ -470,7 +465,7 @@ def _decode(
         else:
             plain = image.convert("L" if card.channels == 1 else "RGB")
             if window is not None:
-                pixels = to_uint8(np.asarray(plain), window=window, where=str(file))
+                pixels = to_uint8(np.asarray(plain), Scaling(window), where=str(file))
                 plain = Image.fromarray(pixels)
     if card.channels == 3:
         plain = plain.convert("RGB")

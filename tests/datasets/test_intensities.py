@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.datasets.pictures import Sigmoid, Window, to_uint8
+from pipeline.datasets.pictures import Scaling, Sigmoid, Window, to_uint8
 from pipeline.errors import ImageError
 
 INTEGERS = st.sampled_from(["u1", "i1", "<u2", ">u2", "<i2", ">i2"])
 
 
-def shown(stored: object, window: Window = None, **more: float | bool) -> list[int]:
+def shown(
+    stored: object, window: Window = None, bits: int | None = None, **more: float | bool
+) -> list[int]:
     """Return some values as a list of 0..255."""
-    return to_uint8(np.asarray(stored), window=window, where="a.dcm", **more).tolist()  # type: ignore[arg-type]
+    scale = Scaling(window, **more)  # type: ignore[arg-type]
+    return to_uint8(np.asarray(stored), scale, bits=bits, where="a.dcm").tolist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,6 +104,6 @@ def test_what_may_not_be_guessed_is_one_line(
 ) -> None:
     """Each refusal names the file, the rule, what was found and the way out."""
     with pytest.raises(ImageError, match=f"^a.dcm: .*{reason}") as caught:
-        to_uint8(stored, **options, where="a.dcm")  # type: ignore[arg-type]
+        shown(stored, **options)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert "; " in str(caught.value)

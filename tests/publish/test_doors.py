@@ -327,14 +327,14 @@ def test_slices_that_are_made_small_are_read_one_by_one(
 def test_values_are_shown_piece_by_piece(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many values are worked on at a time changes no bit."""
     values = np.random.default_rng(0).normal(size=(40, 30, 2))
-    whole = pictures.to_uint8(values, window=window, where="here")
+    whole = pictures.to_uint8(values, pictures.Scaling(window), where="here")
     monkeypatch.setattr(pictures, "WINDOWED_VALUES", 100)
-    found = pictures.to_uint8(values, window=window, where="here")
+    found = pictures.to_uint8(values, pictures.Scaling(window), where="here")
     np.testing.assert_array_equal(found, whole)
     assert len(np.unique(whole)) > 100
     values[-1, -1, -1] = np.nan
     with pytest.raises(ImageError, match="finite"):
-        pictures.to_uint8(values, window=window, where="here")
+        pictures.to_uint8(values, pictures.Scaling(window), where="here")
 
 
 ODD = ("\x1b[2J", "\x07", "\u202e", "\u2066", "\x9b", "\x7f", "\u2028", "\udcff", "\U000e0041")

@@ -36,7 +36,7 @@ from pipeline.datasets.dicom.header import (
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
 from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import Window, made_to_fit, to_uint8
+from pipeline.datasets.pictures import Scaling, Window, made_to_fit, to_uint8
 from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
 from pipeline.errors import DatasetError, ImageError
 
@@ -356,27 +356,19 @@ def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> Non
 
 def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:
     """Return one frame as 0..255, made to fit where the card has a size."""
-    slope, intercept, window = scaling(header, frame, card.window)
-    if card.volumes and window == "image":  # that of the volume, not of the slice
-        values: ImageArray = (stored * np.float64(slope) + intercept).view(np.ndarray)
+    scale = scaling(header, frame, card.window)
+    if card.volumes and scale.window == "image":  # that of the volume, not of the slice
+        values: ImageArray = (stored * np.float64(scale.slope) + scale.intercept).view(np.ndarray)
         if not np.isfinite(values).all():
-            raise header.fault("RescaleSlope", f"must leave values finite, found {slope}")
+            raise header.fault("RescaleSlope", f"must leave values finite, found {scale.slope}")
         return values
-    pixels = to_uint8(
-        stored,
-        slope=slope,
-        intercept=intercept,
-        window=window,
-        inverted=header.photometric == "MONOCHROME1",
-        bits=header.stored,
-        where=f"{header.file}: BitsStored (0028,0101)",
-    )
-    return made_to_fit(pixels, card)
+    where = f"{header.file}: BitsStored (0028,0101)"
+    return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where), card)
 
 
 def _show_volume(window: Any, photometric: str, slices: NDArray[Any]) -> ImageArray:
     """Return the slices of a volume as 0..255: where it has a window of its own, by that."""
     if window != "image":
         return slices
-    inverted = photometric == "MONOCHROME1"
-    return to_uint8(slices, window="image", inverted=inverted, where="a series")
+    scale = Scaling("image", inverted=photometric == "MONOCHROME1")
+    return to_uint8(slices, scale, where="a series")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets.listing import open_regular, wrap_errors
-from pipeline.datasets.pictures import Sigmoid, Window
+from pipeline.datasets.pictures import Scaling, Sigmoid, Window
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
@@ -421,14 +421,6 @@ def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: in
 ASK_WINDOW = 'give window = [low, high] or "image" in the card'
 
 
-class Scaling(NamedTuple):
-    """What `pipeline.datasets.pictures.to_uint8` is given of one frame."""
-
-    slope: float
-    intercept: float
-    window: Window
-
-
 def scaling(
     header: Header, frame: int, window: tuple[float, float] | Literal["image", "header"] | None
 ) -> Scaling:
@@ -448,7 +440,7 @@ def scaling(
     slope, intercept = _rescale(header, frame)
     if window == "header":
         window = _header_window(header, frame, plain=(slope, intercept) == (1.0, 0.0))
-    return Scaling(slope, intercept, window)
+    return Scaling(window, slope, intercept, header.photometric == "MONOCHROME1")
 
 
 def _rescale(header: Header, frame: int) -> tuple[float, float]:

@@ -205,6 +205,20 @@ def make_source(
     )
 
 
+def require_alike(
+    file: Path, what: str, value: object, first: object, name: str, way: str = ""
+) -> None:
+    """Raise unless a file has the `value` that the `first` one has, which is called `name`.
+
+    Without another `way` it is to be fitted.
+    """
+    if value != first:
+        raise ImageError(
+            f"{file}: images must have one {what}, found {first} in {name} and {value} in "
+            f"{file.name}; {way or 'give size in the card to fit and resize them'}"
+        )
+
+
 def check_class_folders(card: Card, path: Path) -> None:
     """Raise `MismatchError` where a pattern has a folder for each class, and one is not there.
 

@@ -525,7 +525,7 @@ def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> It
     """
     inside = os.path.realpath(root)
     start = _followed(str(folder), inside)
-    for entry in _below(start, "", _Search(pattern, inside, faults)):
+    for entry in _below(start, "", pattern, inside, faults):
         if not entry.relative.rpartition("/")[2].startswith("."):
             yield entry
 
@@ -547,17 +547,10 @@ def follower(root: Path) -> Callable[[str], str]:
     return follow
 
 
-class _Search(NamedTuple):
-    """What is searched for, in which root, and who gets what cannot be used."""
-
-    pattern: Pattern
-    root: str
-    faults: Faults
-
-
-def _below(folder: str, relative: str, search: _Search) -> Iterator[FileEntry]:
+def _below(
+    folder: str, relative: str, pattern: Pattern, root: str, faults: Faults
+) -> Iterator[FileEntry]:
     """Yield what is named below a folder; `relative` has two slashes after each link."""
-    pattern, root, faults = search
     try:
         names, odd = _listed(folder)
     except ImageError as error:
@@ -580,9 +573,13 @@ def _below(folder: str, relative: str, search: _Search) -> Iterator[FileEntry]:
         within = name in odd and os.path.isdir(path)  # noqa: PTH112
         if within and leads:
             if below.count("/") - below.count("//") >= DEEPEST:
-                faults.append(Fault(path, too_deep(folder), listed=False))
+                deep = ImageError(
+                    f"{folder} is under more than {DEEPEST} folders; move the images up, or leave "
+                    "it out by a narrower pattern"
+                )
+                faults.append(Fault(path, deep, listed=False))
                 continue
-            yield from _below(path, f"{below}//" if linked else f"{below}/", search)
+            yield from _below(path, f"{below}//" if linked else f"{below}/", pattern, root, faults)
         elif fits:
             yield FileEntry(below.replace("//", "/"), path, within)
 
@@ -592,14 +589,6 @@ def _leads(pattern: Pattern, path: str, linked: bool) -> bool:
     return any(
         step.fullmatch(path) and not (linked and part == "**")
         for part, step in zip(pattern.parts[:-1], pattern.steps, strict=False)
-    )
-
-
-def too_deep(folder: str) -> ImageError:
-    """Return what is stated of a folder in which others are too deep."""
-    return ImageError(
-        f"{folder} is under more than {DEEPEST} folders; move the images up, or leave it out by "
-        "a narrower pattern"
     )
 
 

@@ -21,7 +21,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Axis, Frames, LocalFilesCard, chosen_frames
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Window, made_to_fit, to_uint8
 from pipeline.datasets.source import (
@@ -427,19 +427,11 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
     """Raise unless the images of a file have the size of the first's, where the card gives none."""
-    across = 2 if card.slices else None
     card.check_depth(volume.shape[2], str(volume.file))
-    if card.size or _sides(card, volume)[:across] == _sides(card, first)[:across]:
-        return
-    way = (
-        "save volumes of one size; slices = [fewest, most] in the card lets the last axis differ"
-        if card.volumes
-        else "give size in the card to fit and resize them"
-    )
-    raise ImageError(
-        f"{volume.file}: images must have one size, found {_sides(card, first)} in "
-        f"{first.file.name} and {_sides(card, volume)} in {volume.file.name}; {way}"
-    )
+    sides, wanted, across = _sides(card, volume), _sides(card, first), 2 if card.slices else None
+    way = "save volumes of one size; slices = [fewest, most] in the card lets the last axis differ"
+    if not card.size and sides[:across] != wanted[:across]:
+        require_alike(volume.file, "size", sides, wanted, first.file.name, way * card.volumes)
 
 
 def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageArray:

@@ -19,7 +19,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source
+from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.source import FileNames, FilesReader, ImageSource, Rows
 from pipeline.errors import ImageError
@@ -437,7 +437,7 @@ def _first(card: PictureCard, names: FileNames, faults: Faults) -> tuple[tuple[i
     errors: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
-            return read_extent(Path(names[index]), card), names[index]
+            return read_extent(Path(names[index]), card), Path(names[index]).name
         except ImageError as error:
             errors[names[index]] = error
     raise no_usable_file(errors, faults)
@@ -454,12 +454,8 @@ def _decode(
 
     window = None if card.window == "header" else card.window
     with opened(file, card.formats) as image:
-        sides = image.height, image.width
-        if first and sides != first[0]:
-            raise ImageError(
-                f"{file}: images must have one size, found {first[0]} in {Path(first[1]).name} and "
-                f"{sides} in {file.name}; give size in the card to fit and resize them"
-            )
+        if first:
+            require_alike(file, "size", (image.height, image.width), *first)
         if image.mode in DEEP:
             plain = Image.fromarray(_windowed(image, window, file))
         else:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import chosen_frames
-from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image
+from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
 from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
 from pipeline.datasets.dicom.header import (
     ASK_WINDOW,
@@ -42,6 +42,8 @@ from pipeline.errors import DatasetError, ImageError
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
+
+PHOTOMETRIC = "PhotometricInterpretation (0028,0004)"
 
 
 def open_dicom(
@@ -298,7 +300,7 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         ("class and split", [(files.label_of[m.file], files.split_of[m.file]) for m in members]),
         ("person", [files.people[summary.file] for summary in members]),
         ("size", [summary.sides for summary in members]),
-        ("PhotometricInterpretation (0028,0004)", [summary.photometric for summary in members]),
+        (PHOTOMETRIC, [summary.photometric for summary in members]),
         ("window", [summary.window for summary in members]),
     ):
         if any(value != values[0] for value in values):
@@ -333,25 +335,13 @@ def _decode(
 
 def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> None:
     """Raise unless a file has the size and the meaning of the first, where the card asks it."""
-    sides = header.rows, header.columns
-    fit = "give size in the card to fit and resize them"
-    if card.volumes:
-        fit = "leave the series out with exclude"
-    for what, first_value, other, asked, way in (
-        ("size", first.sides, sides, not card.size, fit),
-        (
-            "PhotometricInterpretation (0028,0004)",
-            first.photometric,
-            header.photometric,
-            card.mixed != "accept",
-            'leave some out, or give mixed = "accept" in the card',
-        ),
-    ):
-        if asked and first_value != other:
-            raise ImageError(
-                f"{header.file}: images must have one {what}, found {first_value} in {first.name} "
-                f"and {other} in {header.file.name}; {way}"
-            )
+    if not card.size:
+        way = "leave the series out with exclude" * card.volumes
+        sides = header.rows, header.columns
+        require_alike(header.file, "size", sides, first.sides, first.name, way)
+    if card.mixed != "accept":
+        what, way = PHOTOMETRIC, 'leave some out, or give mixed = "accept" in the card'
+        require_alike(header.file, what, header.photometric, first.photometric, first.name, way)
 
 
 def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) -> ImageArray:

@@ -17,7 +17,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "__main__": ["answered", "main", "run_in_thread"],
+        "__main__": ["main", "run_in_thread"],
         "commands": ["app", "version"],
     },
 )

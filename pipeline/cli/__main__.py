@@ -17,9 +17,9 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -136,6 +136,7 @@ def _place(error: BaseException) -> str:
 def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda: None) -> Result:
     """Do `work` in a thread, and return its result or raise its error; signals are answered.
 
+    After Ctrl-C and SIGTERM `ended` is called.
     Signals belong to the main thread: elsewhere the work is done at once, and they are left alone.
     What the work starts, such as workers of Dask, leaves Ctrl-C to this process.
     """
@@ -152,35 +153,21 @@ def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda
         except BaseException as error:
             done.set_exception(error)
 
-    with answered(ended):
-        threading.Thread(target=run, name="command", daemon=True).start()
-        while not wait([done], timeout=0.2).done:  # a wait without end would not be interrupted
-            continue
-    return done.result()
-
-
-@contextmanager
-def answered(ended: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Answer Ctrl-C and SIGTERM in the block, which the main thread is in; then call `ended`."""
-    stderr = os.dup(2) if _is_open(2) else None  # a release silences 2 itself while it reads
+    stderr = None
+    with suppress(OSError):  # a service may run without
+        stderr = os.dup(2)  # a release silences 2 itself while it reads
     leave = partial(_leave, stderr, ended)
     before = {number: signal.signal(number, leave) for number in SIGNAL_WORDS}
     try:
-        yield
+        threading.Thread(target=run, name="command", daemon=True).start()
+        while not wait([done], timeout=0.2).done:  # a wait without end would not be interrupted
+            continue
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         if stderr is not None:
             os.close(stderr)
-
-
-def _is_open(number: int) -> bool:
-    """Return whether a file descriptor is there: a service may run without."""
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
+    return done.result()
 
 
 def _leave(

@@ -134,10 +134,8 @@ def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) ->
     ```
     """
     confirmed = confirm_restored(ledger_address(ledger))
-    if output.json:
-        print_json({"confirmed": confirmed})
-    elif not output.quiet:
-        print("confirmed" if confirmed else "nothing to confirm: the ledger is as it was left")
+    done = "confirmed" if confirmed else "nothing to confirm: the ledger is as it was left"
+    output.answer({"confirmed": confirmed}, done)
 
 
 def _show_accounts(

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.markup import escape
@@ -420,13 +420,14 @@ def serve(
             "night's release again; leave run_key out of a config that is served"
         )
     print(f"serving {settings.name} at {cron!r}, next {_text(first)}; stop with Ctrl-C", flush=True)
-    for night in nights(planned_times(cron, datetime.now(UTC)), lambda: datetime.now(UTC)):
-        planned = _text(night.planned)
-        for missed in night.overtaken:
+    times = planned_times(cron, datetime.now(UTC))
+    for *overtaken, night in nights(times, lambda: datetime.now(UTC)):
+        planned = _text(night)
+        for missed in overtaken:
             print(f"{_text(missed)} is skipped: {planned} has come as well", flush=True)
         try:
-            job = prepare(night.planned)
-            if released_since(job.settings, job.ledger, night.planned):
+            job = prepare(night)
+            if released_since(job.settings, job.ledger, night):
                 print(f"{planned} is skipped: the ledger holds its release", flush=True)
                 continue
             print(f"{planned}  {release_night(job)}", flush=True)
@@ -438,13 +439,6 @@ def serve(
             notify_failure(line, command)
             if ends:
                 raise
-
-
-class ScheduledTime(NamedTuple):
-    """A planned time that has come, and those before it that it has overtaken."""
-
-    planned: datetime
-    overtaken: tuple[datetime, ...] = ()
 
 
 def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
@@ -465,8 +459,8 @@ def nights(
     times: Iterator[datetime],
     now: Callable[[], datetime],
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[ScheduledTime]:
-    """Yield planned times as they come; of several that have passed, the last with the others."""
+) -> Iterator[list[datetime]]:
+    """Yield planned times as they come; of several that have passed, the last after the others."""
     planned = next(times)
     while True:
         while (left := (planned - now()).total_seconds()) > 0:
@@ -474,7 +468,7 @@ def nights(
         passed = [planned]
         while (planned := next(times)) <= now():
             passed.append(planned)
-        yield ScheduledTime(passed[-1], tuple(passed[:-1]))
+        yield passed
 
 
 def release_night(job: "ReleaseJob") -> str:

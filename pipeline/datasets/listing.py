@@ -469,7 +469,7 @@ class FileEntry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class Paths(Sequence[str]):
     """Paths, packed a few at a time: a million need some megabytes, as they are similar.
 
     Attributes
@@ -489,7 +489,7 @@ class Paths:
     def __iter__(self) -> Iterator[str]:
         return (path for block in self.blocks for path in _unpack(block))
 
-    def __getitem__(self, index: int) -> str:
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]
         index = range(len(self))[index]  # negative ones, and IndexError at the end
         block = int(np.searchsorted(self.ends, index, "right"))
         return _unpacked(self.blocks[block])[index - int(self.ends[block])]

@@ -6,7 +6,7 @@ each rule here looks at one image and at what its card and its file say.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.source import FileNames, FilesReader, ImageSource, Rows
+from pipeline.datasets.source import FilesReader, ImageSource, Rows
 from pipeline.errors import ImageError
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ def open_pictures(
     return make_source(card, files, path, shape, read, masks=masks)
 
 
-def _first(card: PictureCard, names: FileNames, faults: Faults) -> tuple[tuple[int, int], str]:
+def _first(card: PictureCard, names: Sequence[str], faults: Faults) -> tuple[tuple[int, int], str]:
     """Return height and width of the first image that has them, and its name.
 
     One before it that cannot be read is refused when it is its turn.

@@ -14,7 +14,7 @@ import math
 import os
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,16 +39,6 @@ FILES_AT_ONCE = 16
 
 VALIDATED_AT_ONCE = 512
 """Files that are tried at a time."""
-
-
-class FileNames(Protocol):
-    """Names of files: a list, or `pipeline.datasets.listing.Paths`."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def __getitem__(self, index: int, /) -> str: ...
 
 
 class Reader(Protocol):
@@ -142,11 +132,11 @@ class FilesReader:
     ----------
     decode : callable
         See `Decode`; it runs in threads.
-    names : FileNames
-        The files.
+    names : sequence of str
+        The files, as `pipeline.datasets.listing.Paths`.
     file, frame : (n,) integers
         For each row the index of its file, and which image of that file it is.
-    beside : FileNames, optional
+    beside : sequence of str, optional
         For each file another that it is decoded with, as a mask is with its image.
     alone : bool
         Whether images have sizes of their own, so that each is yielded alone.
@@ -155,10 +145,10 @@ class FilesReader:
     """
 
     decode: Decode
-    names: FileNames = field(repr=False)
+    names: Sequence[str] = field(repr=False)
     file: NDArray[np.signedinteger[Any]]
     frame: NDArray[np.signedinteger[Any]]
-    beside: FileNames | None = None
+    beside: Sequence[str] | None = None
     alone: bool = False
     shared: bool = False
     sequential = False

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.cli import answered
+from pipeline.cli import run_in_thread
 from pipeline.publish.redact import silence
 from tests.ledger.test_ledger_faults import in_child
 
@@ -76,7 +76,10 @@ def test_a_signal_is_answered_in_silence(tmp_path: Path, name: str, code: int, s
             os.dup2(os.open(tmp_path / str(number), os.O_CREAT | os.O_WRONLY), number)
         if state == "closed":
             os.close(2)
-        with answered(), silence():
+        run_in_thread(work)
+
+    def work() -> None:
+        with silence():
             os.write(2, b"what an image made a library say")
             os.kill(os.getpid(), getattr(signal, name))
             time.sleep(30)

@@ -339,14 +339,14 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def wrap_errors(
-    file: Path, kind: str, way: str = "", error: type[DatasetError] = ImageError
+    file: Path | str, kind: str, way: str = "", error: type[DatasetError] = ImageError
 ) -> Iterator[None]:
     """Have whatever a damaged file makes its readers raise become one error.
 
     Parameters
     ----------
-    file : Path
-        The file.
+    file : Path or str
+        The file, or what is read of it.
     kind : str
         What it is to be: "NIfTI file".
     way : str

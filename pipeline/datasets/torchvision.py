@@ -26,7 +26,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
 from pipeline.datasets.download import Obtain, present, verify
-from pipeline.datasets.listing import Faults, open_regular, require_inside
+from pipeline.datasets.listing import Faults, open_regular, require_inside, wrap_errors
 from pipeline.datasets.source import (
     ImageSource,
     MemoryReader,
@@ -34,7 +34,7 @@ from pipeline.datasets.source import (
     check_shape,
     split_codes,
 )
-from pipeline.errors import CovdpError, DatasetError, MissingError, require_extra
+from pipeline.errors import DatasetError, MissingError, require_extra
 
 LARGEST_ARCHIVE = 1 << 30
 """Bytes of all that one archive unpacks to: five times the largest there is (CIFAR-10)."""
@@ -254,15 +254,9 @@ def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
     for name in files.archives:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open_regular(_check(card, path, name)) as stream:
-                unpack(stream, folder, name, set(files.unpacked))
-        except CovdpError:
-            raise
-        except Exception as error:  # readers of archives raise whatever they stumble over
-            raise DatasetError(
-                f"{path / name} cannot be unpacked ({error}); move it away and get it again"
-            ) from error
+        real, way = _check(card, path, name), "move it away and get it again"
+        with wrap_errors(path / name, "archive", way, DatasetError), open_regular(real) as stream:
+            unpack(stream, folder, name, set(files.unpacked))
     return folder
 
 
@@ -283,16 +277,11 @@ def _check(card: VisionCard, root: Path, name: str) -> Path:
 def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any, Any]:
     """Return images and labels of one split as torchvision reads them."""
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
-    try:
+    way = f"{'write' if card.local else 'move away and download'} its files again"
+    with wrap_errors(where, "split of torchvision", way, DatasetError):
         if card.local and card.torchvision == "CIFAR10":
             return _own_batches(dataset, folder, split)
         parsed = dataset(str(folder), train=split == "train", download=False)
-    except Exception as error:  # so do readers of damaged files
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        way = "write" if card.local else "move them away to download"
-        raise DatasetError(
-            f"{where}: torchvision cannot read the files ({reason}); {way} them again"
-        ) from error
     return np.asarray(parsed.data), np.asarray(parsed.targets)
 
 

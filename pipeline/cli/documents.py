@@ -281,17 +281,11 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     """Return what was found of local images under the names that programs may rely on."""
     from pipeline.publish.local_images import AS_PRIVATE
 
-    classes = [
-        {
-            "name": name,
-            "n": len(entry.local.places),
-            **_tested(entry.result.p_value if entry.result else math.nan, entry.untested),
-            "outside": entry.result.outside if entry.result else None,
-            "expected": entry.result.expected if entry.result else None,
-            "expected_range": entry.result.expected_range if entry.result else None,
-        }
-        for name, entry in matched.classes.items()
-    ]
+    classes, found = [], ("outside", "expected", "expected_range")
+    for name, entry in matched.classes.items():
+        tested = _tested(getattr(entry.result, "p_value", math.nan), entry.untested)
+        values = {key: getattr(entry.result, key, None) for key in found}
+        classes.append({"name": name, "n": len(entry.local.places), **tested, **values})
     keys = ("class", "file", "percentile")
     return {
         "note": AS_PRIVATE,

@@ -69,14 +69,8 @@ def _gradients(first: int) -> tuple[tuple[int, int, float], ...]:
     return (across, down, 0.15), *gains, (across, angle, 0.53), (down, angle, -0.53)
 
 
-def _grid_units(height: int, width: int) -> tuple[float, ...]:
-    return (width - 1, height - 1, 255, 1020, 1020, 8160, 8160, 1020, 1)
-
-
-def _colour_grid_units(height: int, width: int) -> tuple[float, ...]:
-    first, second = 1020e4, 8160e4  # the luminance is stored in steps of 10⁻⁴
-    return (width - 1, height - 1, 255, 255, 255, first, first, second, second, first, 1)
-
+LUMINANCE_UNITS = (1020e4, 1020e4, 8160e4, 8160e4, 1020e4)
+"""Units of derivatives and magnitude of the luminance, which is stored in steps of 10⁻⁴."""
 
 OCT5 = Descriptor(
     name="oct5",
@@ -105,7 +99,7 @@ GRID9 = Descriptor(
     channels=1,
     ranges=(1.0,) * 7 + (MAGNITUDE, ANGLE),
     norm_bound=12.0,
-    units=_grid_units,
+    units=lambda height, width: (width - 1, height - 1, 255, 1020, 1020, 8160, 8160, 1020, 1),
     kernel=kernels.grid_moments,
     reference=grid_features,
     exact=False,
@@ -125,7 +119,7 @@ GRID11 = Descriptor(
     channels=3,
     ranges=(1.0,) * 9 + (MAGNITUDE, ANGLE),
     norm_bound=14.0,
-    units=_colour_grid_units,
+    units=lambda height, width: (width - 1, height - 1, 255, 255, 255, *LUMINANCE_UNITS, 1),
     kernel=kernels.grid_moments,
     reference=grid_features,
     exact=False,

@@ -165,7 +165,6 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
     from pydicom.encaps import generate_frames
 
-    _check_decoder(header)
     stream.seek(header.start)
     index, last = -1, frames[-1]
     for index, encoded in enumerate(generate_frames(stream, number_of_frames=header.frames)):

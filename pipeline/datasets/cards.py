@@ -101,7 +101,7 @@ class Card(Record):
     """
 
     volumetric: ClassVar[bool] = False
-    stored_as: ClassVar[str] = "files"
+    stored_as: ClassVar[str] = "files of your own"
     official: ClassVar[str] = ""
     """What is stated of files that are not the user's own; "" of a kind that has no others."""
 
@@ -135,7 +135,7 @@ class Card(Record):
 
     def origin(self, *, ours: bool) -> str:
         """Say where the images come from, and what was checked of them; of `ours` in ``data/``."""
-        return f"{self.stored_as} of your own, no digest to check" if self.own else self.official
+        return f"{self.stored_as}, no digest to check" if self.own else self.official
 
     _sparse: bool = PrivateAttr(False)
 

@@ -326,15 +326,11 @@ class NiftiCard(PatternCard):
     """
 
     volumetric: ClassVar[bool] = True
-    stored_as: ClassVar[str] = "NIfTI files"
+    stored_as: ClassVar[str] = "NIfTI files of your own"
+    ends: ClassVar[Mapping[Any, tuple[str, ...]]] = {"NIfTI": (".nii", ".nii.gz")}
 
     axis: Axis | None = None
     frames: Frames = "all"
-
-    @property
-    def ends(self) -> Mapping[Any, tuple[str, ...]]:
-        """Of NIfTI in one file."""
-        return {"NIfTI": (".nii", ".nii.gz")}
 
     @check(mode="after")
     def _nifti_keys_fit(self) -> Self:

@@ -489,7 +489,7 @@ class FolderCard(PatternCard, PictureCard):
     are.
     """
 
-    stored_as: ClassVar[str] = "a folder"
+    stored_as: ClassVar[str] = "a folder of your own"
 
     @property
     def ends(self) -> Mapping[Any, tuple[str, ...]]:

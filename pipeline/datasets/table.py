@@ -190,6 +190,7 @@ class TableCard(PictureCard):
     """
 
     volumetric: ClassVar[bool] = True
+    stored_as: ClassVar[str] = "files of your own that a table lists"
 
     columns: dict[Column, str]
     formats: tuple[Format | Literal["DICOM", "NIfTI"], ...] = Field(  # type: ignore[assignment]
@@ -211,10 +212,6 @@ class TableCard(PictureCard):
     def place(self, root: Path, size: int | None) -> Path:
         """Return where the table is."""
         return root / self.file
-
-    def origin(self, *, ours: bool) -> str:
-        """Say where the images come from."""
-        return "files of your own that a table lists, no digest to check"
 
     @property
     def masked(self) -> bool:

@@ -68,14 +68,11 @@ class DicomCard(PatternCard):
     mixed: Literal["refuse", "accept"] = "refuse"
 
     volumetric: ClassVar[bool] = True
-    stored_as: ClassVar[str] = "DICOM files"
+    stored_as: ClassVar[str] = "DICOM files of your own"
+    ends: ClassVar[Mapping[Any, tuple[str, ...]]] = {"DICOM": ("",)}
+    """Of any file, as DICOM is often named by a number."""
 
     segments: Segments | None = None
-
-    @property
-    def ends(self) -> Mapping[Any, tuple[str, ...]]:
-        """Of any file, as DICOM is often named by a number."""
-        return {"DICOM": ("",)}
 
     @property
     def beside(self) -> str | None:

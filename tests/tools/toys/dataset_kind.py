@@ -18,7 +18,7 @@ from pipeline.errors import DatasetError
 class RawCard(Card):
     """What a card of kind ``raw`` says: how high and wide its images are, in pixels."""
 
-    stored_as: ClassVar[str] = "raw bytes"
+    stored_as: ClassVar[str] = "raw bytes of your own"
     height: PositiveInt
     width: PositiveInt
 

@@ -313,15 +313,10 @@ def release(
 
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
     """Print where a release is, what it cost, and how long account or stream last."""
-    from pipeline.cli.ledger import (
-        account_json,
-        charge_json,
-        charge_line,
-        nights_line,
-        show_account,
-        stream_json,
-    )
+    from pipeline.cli import ledger
     from pipeline.ledger import stream_named
+    from pipeline.publish import read_document
+    from pipeline.report import verdict
 
     settings = job.settings
     (row,) = job.ledger.show(settings.population)
@@ -329,18 +324,19 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
     if settings.stream is not None:
         stream = stream_named(job.ledger, settings.population, settings.name)
     paths = {"release": document.with_suffix(".parquet"), "report": document.with_suffix(".html")}
+    usable = verdict(read_document(document)).text
     if output.json:
-        account = account_json(row, row.latest)
-        left = {"stream": stream_json(stream)} if stream else {"account": account}
-        print_json({**paths, **charge_json(charge), **left, "verdict": _usable_for(document)})
+        account = ledger.account_json(row, row.latest)
+        left = {"stream": ledger.stream_json(stream)} if stream else {"account": account}
+        print_json({**paths, **ledger.charge_json(charge), **left, "verdict": usable})
         return
     output.paths(paths)
-    output.show(f" [bold]{escape(_usable_for(document))}[/]")
-    output.show(f" {charge_line(charge, output)}")
+    output.show(f" [bold]{escape(usable)}[/]")
+    output.show(f" {ledger.charge_line(charge, output)}")
     if stream is None:
-        show_account(row, row.latest, output)
+        ledger.show_account(row, row.latest, output)
         return
-    output.show(f" {nights_line(stream)}")
+    output.show(f" {ledger.nights_line(stream)}")
     if not charge.committed and not output.quiet:
         _show_waiting(job, output)
 
@@ -360,14 +356,6 @@ def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
             f" up to {waiting:,} new {what} in the folder, not in this night: the next night, of "
             "another day, takes up what has not entered"
         )
-
-
-def _usable_for(document: Path) -> str:
-    """Return what the means of a release, or of a night, are usable for."""
-    from pipeline.publish import read_document
-    from pipeline.report import verdict
-
-    return verdict(read_document(document)).text
 
 
 def serve(

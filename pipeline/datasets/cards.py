@@ -413,19 +413,17 @@ mask, or those of these indices."""
 
 
 def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
-    """Return the indices of the frames that are read of `count`.
+    """Return the indices of the frames that are read of `count`; all, where masks choose.
 
     Raises
     ------
     ImageError
         When a named frame is not there; `where` names the file.
     """
-    if frames == "all":
-        return range(count)
     if frames == "middle":
         return (count // 2,)
-    if frames == "masked":
-        raise ImageError(f'{where} has no mask, which frames = "masked" asks; choose others')
+    if not isinstance(frames, tuple):
+        return range(count)
     if max(frames) >= count:
         raise ImageError(
             f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, or "

@@ -537,8 +537,6 @@ def follower(root: Path) -> Callable[[str], str]:
 
     def follow(path: str) -> str:
         folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
-        if name in ("", ".", ".."):
-            return _followed(path, inside)
         if folder not in folders:
             folders[folder] = _followed(path, inside, through=folder)
         real = os.path.join(folders[folder], name)  # noqa: PTH118

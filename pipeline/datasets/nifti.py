@@ -412,8 +412,7 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
         return range(1)
     count = volume.shape[card.axis]
     if card.frames != "masked" or mask is None:
-        frames = "all" if card.frames == "masked" else card.frames
-        return chosen_frames(frames, count, str(volume.file))
+        return chosen_frames(card.frames, count, str(volume.file))
     regions = _masks(card, mask, volume, range(count))
     slices = tuple(index for index, region in enumerate(regions) if region.any())
     if not slices:

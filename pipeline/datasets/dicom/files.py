@@ -194,8 +194,7 @@ def _checked(rules: Rules, header: Header | None, file: Path) -> tuple[Header, S
             'is empty, which unit = "person" needs',
             "name {person} in pattern, or leave the file out",
         )
-    wanted = "all" if card.frames == "masked" else card.frames  # of which masks choose
-    frames = chosen_frames(wanted, header.frames, str(file))
+    frames = chosen_frames(card.frames, header.frames, str(file))
     if card.window is None:  # what needs one is refused
         kind = f"{'i' if header.signed else 'u'}{header.allocated // 8}"
         _shown(card, header, frames[0], np.empty(0, kind))

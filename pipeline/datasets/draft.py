@@ -16,17 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.listing import (
-    Faults,
-    above_classes,
-    fill,
-    find_files,
-    follower,
-    open_regular,
-    require_inside,
-    stem_of,
-)
 from pipeline.datasets.nifti import read_volume
 from pipeline.datasets.pictures import DEEP, opened
 from pipeline.datasets.source import SPLITS
@@ -82,7 +73,7 @@ Find: TypeAlias = Callable[[str], Path]
 
 
 def _finder(folder: Path, root: Path) -> Find:
-    follow = follower(root)
+    follow = listing.follower(root)
     return lambda name: Path(follow(f"{folder}/{name}"))
 
 
@@ -98,9 +89,10 @@ def scan(folder: Path, root: Path) -> dict[str, list[str]]:
         When a folder cannot be listed, or is too deep.
     """
     names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
-    faults, find = Faults(), _finder(folder, root)
-    patterns = (fill("*", {}), fill("*/**/*", {}))
-    for entry in chain(*(find_files(folder, pattern, root, faults) for pattern in patterns)):
+    faults, find = listing.Faults(), _finder(folder, root)
+    patterns = listing.fill("*", {}), listing.fill("*/**/*", {})
+    found = (listing.find_files(folder, pattern, root, faults) for pattern in patterns)
+    for entry in chain.from_iterable(found):
         *above, name = entry.relative.lower().split("/")
         if entry.folder or _is_hidden(above) or name == "dicomdir":
             continue
@@ -131,7 +123,7 @@ def kind_of(name: str, find: Find) -> str | None:
 def _marked(name: str, find: Find) -> bool:
     """Return whether a file has the mark of DICOM."""
     try:
-        with open_regular(find(name)) as stream:
+        with listing.open_regular(find(name)) as stream:
             return stream.read(132)[128:] == b"DICM"
     except (OSError, ImageError):
         return False
@@ -345,7 +337,7 @@ def _is_mask(kind: str, find: Find, name: str) -> bool:
     folder, or the end of their own.
     """
     if kind != "dicom":
-        return bool(_MASK.search(stem_of(name)))
+        return bool(_MASK.search(listing.stem_of(name)))
     from pipeline.datasets.dicom.masks import is_segmentation
 
     try:
@@ -526,9 +518,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     if any(look.deep for look in looks):
         lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
         doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
-    doubts += _named_by_patients(
-        sorted({*sketch.labels.values()} & {look.person for look in looks})
-    )
+    patients = sorted({*sketch.labels.values()} & {look.person for look in looks})
+    doubts += [_named_by_patients(patients)] if patients else []
     sampled = sketch.persons is None and len(looks) + len(faults) < len(sketch.labels)
     counts, shared = _count_classes(sketch)
     if shared:
@@ -548,16 +539,14 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     )
 
 
-def _named_by_patients(classes: Sequence[str]) -> list[str]:
+def _named_by_patients(classes: Sequence[str]) -> str:
     """Return the warning that classes have the names of patients."""
-    if not classes:
-        return []
     shown = ", ".join(printable(name, lines=False) for name in classes[:3])
     more = f" and {len(classes) - 3} more" * (len(classes) > 3)
-    return [
+    return (
         f"class names that are PatientIDs: {shown}{more}; a release publishes the names of its "
         "classes: rename them in the folder or the table, or correct classes and pattern"
-    ]
+    )
 
 
 def _by(sides: tuple[int, ...]) -> str:
@@ -616,7 +605,7 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
         raise DatasetError(f"{path} does not exist; name a folder of images, or a table of them")
     path = path.resolve()
     root = (root or path.parent).resolve()
-    require_inside(path, root, str(path))
+    listing.require_inside(path, root, str(path))
     if path.is_file():
         if path.suffix.lower() not in TABLE_ENDS:
             raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
@@ -650,7 +639,7 @@ def _of_folder(
     looks, faults = summarise_files(kind, find, images)
     layout = _without_patients(layout, path.name, looks)
     base = path.parent if layout.from_above else path
-    require_inside(base, root, str(base))
+    listing.require_inside(base, root, str(base))
     keys: dict[str, object] = {
         "kind": kind,
         "path": base.relative_to(root).as_posix(),
@@ -683,7 +672,7 @@ def _of_folder(
 
 def _odd_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list[str]:
     """Return the warnings on many folders of few images, and on those in which no file is."""
-    above = [] if layout.from_above else above_classes(folder, layout.pattern) or []
+    above = [] if layout.from_above else listing.above_classes(folder, layout.pattern) or []
     full = {f"{name.rpartition('/')[0]}/" for name in names}
     empty = [
         printable(place.name, lines=False)
@@ -769,7 +758,7 @@ def _column(table: Path, file: str, column: str | None) -> dict[str, str] | None
     """Return what a column of a table says of each file, which the column `file` names."""
     if column is None:
         return None
-    faults: Faults = []  # reported when the card is read
+    faults: listing.Faults = []  # reported when the card is read
     rows = read_columns(table, {"file": file, "value": column}, faults)
     return {row["file"]: row["value"] for _, row in rows}
 

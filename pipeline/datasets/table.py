@@ -17,21 +17,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
+from pipeline.datasets import listing
 from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard, may_be_empty
 from pipeline.datasets.classed import FileRow, check_once, collect
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
-from pipeline.datasets.listing import (
-    Fault,
-    Faults,
-    check_count,
-    check_exclusions,
-    follower,
-    is_excluded,
-    open_regular,
-    read_exclusions,
-    wrap_errors,
-)
 from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
 from pipeline.datasets.pictures import PictureCard, open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource
@@ -49,7 +39,7 @@ def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
 
 
 def read_columns(
-    path: Path, columns: Mapping[Any, str], faults: Faults
+    path: Path, columns: Mapping[Any, str], faults: listing.Faults
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield where each row is, and its values by the names in `columns`, without blanks around.
 
@@ -82,7 +72,7 @@ def read_columns(
                 values = {name: _text(row[at]) for name, at in zip(columns, places, strict=True)}
                 complete = _full(values, columns, where) if any(values.values()) else None
             except ImageError as error:
-                faults.append(Fault(where, error, listed=False))
+                faults.append(listing.Fault(where, error, listed=False))
                 continue
             if complete is not None:
                 yield where, complete
@@ -100,7 +90,8 @@ def _opened(
 
     Whatever a damaged one raises becomes one `DatasetError`.
     """
-    with wrap_errors(path, "table", error=DatasetError), open_regular(path) as stream:
+    damaged = listing.wrap_errors(path, "table", error=DatasetError)
+    with damaged, listing.open_regular(path) as stream:
         try:
             if path.suffix.lower() == ".parquet":
                 yield _parquet(stream, path, wanted)
@@ -127,7 +118,7 @@ def _parquet(
 
     file = pq.ParquetFile(stream)
     names, count, size = file.schema_arrow.names, file.metadata.num_rows, path.stat().st_size
-    check_count(count, size, f"{path}: {count:,} rows", "a real table")
+    listing.check_count(count, size, f"{path}: {count:,} rows", "a real table")
     columns = [name for name in names if wanted is None or name in wanted]
 
     def rows() -> Iterator[Sequence[Any]]:
@@ -145,10 +136,10 @@ def _places(columns: Collection[str], names: list[str], path: Path) -> list[int]
     """Return where each column is among the names of the file's."""
     for column in columns:
         if (times := names.count(column)) != 1:
-            listing = ", ".join(map(repr, names[:9])) + (" and more" if len(names) > 9 else "")
+            there = ", ".join(map(repr, names[:9])) + (" and more" if len(names) > 9 else "")
             raise DatasetError(
                 f"{path} must have one column '{column}', found {times}; it has "
-                f"{listing or 'none'}: correct columns in the card, or save it with commas"
+                f"{there or 'none'}: correct columns in the card, or save it with commas"
             )
     return [names.index(column) for column in columns]
 
@@ -251,7 +242,7 @@ class TableCard(PictureCard):
         return self
 
 
-def open_table(card: TableCard, path: Path, faults: Faults) -> ImageSource:
+def open_table(card: TableCard, path: Path, faults: listing.Faults) -> ImageSource:
     """Open a table: read its rows; what the images hold is known when they are read.
 
     Images come in the order of the rows. Their paths, and those of masks, are relative to the
@@ -293,12 +284,12 @@ SAYS: dict[Column, str] = {"person": "person", "date": "day", "mask": "mask"}
 
 
 def _read(
-    card: TableCard, path: Path, left_out: NDArray[np.int64], faults: Faults
+    card: TableCard, path: Path, left_out: NDArray[np.int64], faults: listing.Faults
 ) -> Iterator[FileRow]:
     """Yield what each row says of its image; count those that the card leaves out."""
-    skip, named = read_exclusions(card.exclude, path.parent, there=False), set[str]()
+    skip, named = listing.read_exclusions(card.exclude, path.parent, there=False), set[str]()
     depth = len(Path(card.file).parts)
-    follow = follower(path.parents[depth - 1])
+    follow = listing.follower(path.parents[depth - 1])
     labels = {name: label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
     for where, row in read_columns(path, card.columns, faults):
@@ -308,9 +299,9 @@ def _read(
             image = follow(_joined(path, row["path"], where))
         except ImageError as error:
             if relative not in skip:
-                faults.append(Fault(where, error, listed=False))
+                faults.append(listing.Fault(where, error, listed=False))
             continue
-        if is_excluded(skip, relative, image, path.parent):
+        if listing.is_excluded(skip, relative, image, path.parent):
             if row["class"] in labels:
                 split = splits.get(row.get("split", SPLITS[0]), 0)
                 left_out[split, labels[row["class"]]] += 1
@@ -321,10 +312,10 @@ def _read(
             day = _day(row["date"], where) if "date" in row else None
             mask = follow(_joined(path, row["mask"], where)) if "mask" in row else ""
         except ImageError as error:
-            faults.append(Fault(image, error))
+            faults.append(listing.Fault(image, error))
             continue
         yield FileRow(image, label, split, row.get("person", ""), day, mask)
-    check_exclusions(card.exclude or "", path.parent, skip - named)
+    listing.check_exclusions(card.exclude or "", path.parent, skip - named)
 
 
 def _code(name: str, codes: Mapping[str, int], what: str) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
+from pipeline.datasets import listing
 from pipeline.datasets.cards import MASKS
 from pipeline.datasets.classed import ClassedFiles, root_of
 from pipeline.datasets.dicom.card import (
@@ -48,16 +49,6 @@ from pipeline.datasets.dicom.header import (
     text,
 )
 from pipeline.datasets.dicom.pixels import check_size
-from pipeline.datasets.listing import (
-    Fault,
-    Faults,
-    Paths,
-    fill,
-    find_files,
-    is_excluded,
-    packed,
-    read_exclusions,
-)
 from pipeline.datasets.nifti import (
     VOXEL_TOLERANCE,
     Volume,
@@ -100,7 +91,7 @@ class MaskSource(NamedTuple):
         What is stated of an image that has no mask.
     """
 
-    names: Paths
+    names: listing.Paths
     of: dict[tuple[int, int], MaskAddress | str]
     read: Callable[[Path, Sequence[int]], list[ImageArray]]
     where: str
@@ -111,7 +102,7 @@ def find_masks(
     files: ClassedFiles,
     path: Path,
     summaries: Sequence[HeaderSummary],
-    faults: Faults,
+    faults: listing.Faults,
 ) -> MaskSource:
     """Return the masks of some images, which card or table name.
 
@@ -127,10 +118,11 @@ def find_masks(
     read: Callable[[Path, Sequence[int]], list[ImageArray]]
     if card.objects:
         index = _index_segmentations(card, path, summaries, faults)
-        names, find, read = packed(index.names), index.find, partial(_read_regions, card.segments)
+        names, find = listing.packed(index.names), index.find
+        read = partial(_read_regions, card.segments)
         none = f"no segmentation at '{card.masks}' is of it"
     else:
-        names = files.masks or packed(())
+        names = files.masks or listing.packed(())
         find, read, none = partial(_find_sidecar, names, {}), _read_sidecar, "it has no mask"
     of = {
         (summary.file, number): address
@@ -203,7 +195,7 @@ def mask_reader(
             refuse(rows, reason)
     high, wide = (shape[1:] if card.volumes else shape)[:2]
     decode = partial(_decode, card, (high, wide), reasons, masks.read)
-    names = packed(itertools.chain(masks.names, files.names))
+    names = listing.packed(itertools.chain(masks.names, files.names))
     base = FilesReader(decode, names, file, place, shared=True)
     return StacksReader(base, read.starts, _not_empty) if isinstance(read, StacksReader) else base
 
@@ -471,23 +463,24 @@ def _misfit(
 
 
 def _index_segmentations(
-    card: DicomCard, path: Path, summaries: Sequence[HeaderSummary], faults: Faults
+    card: DicomCard, path: Path, summaries: Sequence[HeaderSummary], faults: listing.Faults
 ) -> SegmentationIndex:
     """Return what is at the card's `masks`; files there that are no segmentations are skipped."""
     assert card.masks is not None
     counts = Counter(
         (frame_id.uid, frame_id.frame) for summary in summaries for frame_id in summary.frame_ids
     )
-    skip, index = read_exclusions(card.exclude, path), SegmentationIndex([], {}, counts)
-    for entry in find_files(path, fill(card.masks, {}), root_of(card, path), faults):
-        if entry.folder or is_excluded(skip, entry.relative, entry.path, path):
+    skip, index = listing.read_exclusions(card.exclude, path), SegmentationIndex([], {}, counts)
+    pattern, root = listing.fill(card.masks, {}), root_of(card, path)
+    for entry in listing.find_files(path, pattern, root, faults):
+        if entry.folder or listing.is_excluded(skip, entry.relative, entry.path, path):
             continue
         try:
             if entry.fault is not None:
                 raise entry.fault
             regions = read_regions(Path(entry.path), card.segments)
         except ImageError as error:
-            faults.append(Fault(entry.path, error))
+            faults.append(listing.Fault(entry.path, error))
             continue
         if regions is not None:
             for place, frame_id in enumerate(regions.frame_ids):
@@ -545,7 +538,7 @@ Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
 
 
 def _find_sidecar(
-    masks: Paths, poses: Poses, summary: HeaderSummary, frame_id: FrameId | None
+    masks: listing.Paths, poses: Poses, summary: HeaderSummary, frame_id: FrameId | None
 ) -> MaskAddress | str:
     """Return where the mask of an image is, or what is wrong with it; see `Find`."""
     index, mask = summary.file, masks[summary.file]

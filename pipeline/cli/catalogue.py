@@ -296,16 +296,14 @@ def _mechanism(family: Any) -> dict[str, Any]:
 
 def _details(fact: dict[str, Any]) -> Table:
     """Return one mechanism as a table of two columns."""
-    words = {True: "yes", False: "no"}
-    rows = (
-        (label, words[value] if isinstance(value, bool) else _listed(value))
-        for label, value in fact.items()
-    )
+    rows = ((label, _cell(value)) for label, value in fact.items())
     first = Column(no_wrap=True)
     return new_table(first, "", rows=rows, title=fact["title"], show_header=False)
 
 
-def _listed(value: str | Sequence[str]) -> str:
+def _cell(value: bool | str | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return value if isinstance(value, str) else ", ".join(value)
 
 
@@ -320,14 +318,11 @@ def _mechanisms(facts: list[dict[str, Any]], wide: bool, manifolds: int) -> Tabl
         if wide or head not in ("mechanism", "definitions"):
             table.add_column(head, no_wrap=not wide or head == "name")
     for fact in facts:
-        lists = (", ".join(fact["definitions"]), ", ".join(fact["manifolds"]))
-        table.add_row(
-            fact["name"],
-            *((fact["title"], *lists) if wide else (f"{len(fact['manifolds'])} of {manifolds}",)),
-            ", ".join(fact["samplers"]),
-            "yes" if fact["pure"] else "no",
-            "yes" if fact["release"] else "no",
-        )
+        shown = [fact["title"], fact["definitions"], fact["manifolds"]]
+        if not wide:
+            shown = [f"{len(fact['manifolds'])} of {manifolds}"]
+        cells = (fact["name"], *shown, fact["samplers"], fact["pure"], fact["release"])
+        table.add_row(*map(_cell, cells))
     return table
 
 

@@ -333,12 +333,12 @@ class _Folder:
             passed[:] = [entry for entry in passed if entry.relative not in taken]
         for entry in images:
             try:
-                whose = pattern.read(entry.relative, entry.path)
+                said = pattern.read(entry.relative, entry.path)
                 mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
             except ImageError as error:
                 self.faults.append(listing.Fault(entry.path, error))
                 continue
-            yield FileRow(entry.path, label, split, whose.person, whose.day, mask)
+            yield FileRow(entry.path, label, split, *said, mask)
 
     def _usable(
         self, entries: Iterable[listing.FileEntry], split: int, label: int

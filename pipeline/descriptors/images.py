@@ -70,7 +70,7 @@ def _gradients(first: int) -> tuple[tuple[int, int, float], ...]:
 
 
 LUMINANCE_UNITS = (1020e4, 1020e4, 8160e4, 8160e4, 1020e4)
-"""Units of derivatives and magnitude of the luminance, which is stored in steps of 10⁻⁴."""
+"""By how much derivatives and magnitude of the luminance exceed φ: it is in steps of 10⁻⁴."""
 
 OCT5 = Descriptor(
     name="oct5",

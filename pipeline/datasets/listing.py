@@ -49,6 +49,13 @@ _READ = ("{person}", "{date}")
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 
+class PathFacts(NamedTuple):
+    """What a path says: a person or "", a day or None."""
+
+    person: str = ""
+    day: date | None = None
+
+
 def above_classes(folder: Path, pattern: str) -> list[Path] | None:
     """Return the folders in which a pattern has one for each class; None where it has none."""
     above, has_class, _ = f"/{pattern}".partition("/{class}/")
@@ -76,8 +83,8 @@ class Pattern:
         loose = [part.replace("{person}", "*").replace("{date}", "*") for part in self.parts]
         return tuple(_down(loose[: end + 1]) for end in range(len(loose)))
 
-    def read(self, path: str, where: str) -> tuple[str, date | None]:
-        """Return what a relative path says: a person or "", a day or None.
+    def read(self, path: str, where: str) -> PathFacts:
+        """Return what a relative path says of person and date.
 
         Raises
         ------
@@ -85,7 +92,7 @@ class Pattern:
             When it does not say what the pattern asks for; `where` names the file.
         """
         if self._reading is None:
-            return "", None
+            return PathFacts()
         match = self._reading.fullmatch(path)
         groups = match.groupdict() if match else {}
         person = groups.get("person", "")
@@ -101,7 +108,7 @@ class Pattern:
             raise ImageError(
                 f"{where} names a day that no calendar has; rename it, or leave it out with exclude"
             )
-        return person, day
+        return PathFacts(person, day)
 
     def letters(self, path: str) -> dict[str, str]:
         """Return the letters in which a relative path names person and date, where it does.

@@ -81,13 +81,7 @@ from pipeline.publish.document import (
     stands_on,
 )
 from pipeline.publish.redact import PUBLIC, draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import (
-    PublicFacts,
-    account_part,
-    black_point,
-    domain_for,
-    temporary_store,
-)
+from pipeline.publish.release import PublicFacts, account_part, black_point, domain_for
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
     SAME_MEANS,
@@ -98,7 +92,7 @@ from pipeline.schema import (
     read_settings,
     serialised,
 )
-from pipeline.store import Place, fill, make_plan
+from pipeline.store import Place, fill, make_plan, temporary_store
 from pipeline.stream import (
     WINDOWS,
     CumulativeMean,

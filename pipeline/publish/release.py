@@ -14,7 +14,6 @@ and go with the release. Killed before, they stay, and the next start goes on wi
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -38,7 +37,6 @@ from pipeline.descriptors import (
     domain_of,
     require_descriptor_for,
 )
-from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, name_in, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
@@ -55,7 +53,7 @@ from pipeline.schema import (
     read_settings,
     serialised,
 )
-from pipeline.store import Form, Place, StoredImages, fill, find_place, make_plan, private_stores
+from pipeline.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 EQUALITY = (
     "equality of contents: the ledger tells images that were charged before, and two classes of "
@@ -427,30 +425,3 @@ def domain_for(settings: ReleaseConfig | SettingsPart, source: ImageSource) -> D
         manifold=settings.manifold,
         masked=source.masks is not None,
     )
-
-
-@contextmanager
-def temporary_store(key: str, store: Place | None) -> Iterator[Place]:
-    """Give the store of a release in the block; a private one is emptied once the block succeeds.
-
-    A refusal by the ledger empties it too: what it refuses is not asked for again. Of two releases
-    of the same images one waits for the other, lest it lose its store.
-    """
-    if store is not None:
-        yield store
-        return
-    from filelock import FileLock
-
-    folder = private_stores() / key
-    with FileLock(folder.with_suffix(".lock"), mode=0o600) as lock:
-        own = find_place(folder)
-        try:
-            yield own
-        except LedgerError:
-            own.clear()
-            raise
-        else:
-            own.clear()
-        finally:
-            with suppress(OSError):
-                Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew

@@ -18,6 +18,7 @@ from pipeline.store.place import Place as Place
 from pipeline.store.place import find_place as find_place
 from pipeline.store.place import lease as lease
 from pipeline.store.place import private_stores as private_stores
+from pipeline.store.place import temporary_store as temporary_store
 from pipeline.store.plan import Plan as Plan
 from pipeline.store.plan import make_plan as make_plan
 from pipeline.store.stored import DIGEST as DIGEST

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from pipeline.datasets.download import without_password
-from pipeline.errors import ConfigError, OutputError, require_extra
+from pipeline.errors import ConfigError, LedgerError, OutputError, require_extra
 from pipeline.files import home, private_folder, write_whole
 from pipeline.parallel import answer_within
 
@@ -193,6 +193,27 @@ def find_place(address: str | Path, *, out: Path | None = None) -> Place:
     return Place(str(folder), folder)
 
 
+@contextmanager
+def temporary_store(key: str, store: Place | None) -> Iterator[Place]:
+    """Give the store of a release in the block; a private one is emptied once the block succeeds.
+
+    A refusal by the ledger empties it too: what it refuses is not asked for again. Of two releases
+    of the same images one waits for the other, lest it lose its store.
+    """
+    if store is not None:
+        yield store
+        return
+    folder = private_stores() / key
+    with _locked(folder.with_suffix(".lock")):
+        own = find_place(folder)
+        try:
+            yield own
+        except LedgerError:
+            own.clear()
+            raise
+        own.clear()
+
+
 LEASE, TASK, PART = ".lease", ".task", ".part"
 RENEWED = 600.0
 """Seconds after which the lease of a pass elsewhere is written again."""
@@ -229,7 +250,7 @@ def _locked(file: Path) -> Iterator[None]:
             yield
         finally:
             with suppress(OSError):
-                file.unlink()
+                file.unlink()  # whoever waits for it sees that and asks anew
 
 
 @contextmanager

@@ -70,6 +70,7 @@ is written, and its marker), ``database.py`` (tables, connections, locks, time l
 """
 
 from pipeline.ledger.api import Ledger as Ledger
+from pipeline.ledger.api import charge_for as charge_for
 from pipeline.ledger.api import charge_of as charge_of
 from pipeline.ledger.api import committed_results as committed_results
 from pipeline.ledger.api import confirm_restored as confirm_restored

@@ -32,19 +32,12 @@ from pipeline.files import make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference import check_opening
-from pipeline.ledger import clean_name, clean_run_key
+from pipeline.ledger import charge_for, clean_name, clean_run_key
 from pipeline.mean import Plan, release_plan
 from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
-from pipeline.privacy import (
-    Budget,
-    budget_from,
-    for_group_as_written,
-    gaussian_sigma,
-    repeat,
-    repeat_as_written,
-)
+from pipeline.privacy import Budget, budget_from, gaussian_sigma, repeat
 from pipeline.publish.redact import images_error
 from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
@@ -170,8 +163,7 @@ class ReleaseConfig(Record):
     @property
     def charge(self) -> Budget:
         """What the account pays: it protects people, so the cost for all images of one."""
-        of_one_class = for_group_as_written(self.cost, self.images_per_person or 1)
-        return repeat_as_written(of_one_class, self.classes_per_person or 1)
+        return charge_for(self.cost, self.group, self.classes_per_person or 1)
 
     def of_card(self, card: Card) -> Self:
         """Return this config with what the card protects: only now is `charge` what is due.

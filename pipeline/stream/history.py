@@ -393,7 +393,7 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
         Before the opening.
     """
     past = split_epochs(stream, history)
-    mean, opened = _cumulative_mean(stream, past), past.opened
+    mean, opened = cumulative_mean(stream, history), past.opened
     if mean is None or opened is None:
         raise ConfigError("an epoch begins after the opening; hold the records back until then")
     shells, around = opened.shells, opened.offset
@@ -583,12 +583,7 @@ def cumulative_mean(stream: StreamMechanism, history: Sequence[Night]) -> Cumula
 
     Opening and epochs are parts with errors of their own, put together by precision; see `pool`.
     """
-    return _cumulative_mean(stream, split_epochs(stream, history))
-
-
-def _cumulative_mean(stream: StreamMechanism, past: EpochHistory) -> CumulativeMean | None:
-    """Return the same of a history in its parts."""
-    pooled = mean_parts(stream, past)
+    pooled = mean_parts(stream, split_epochs(stream, history))
     return None if pooled is None else _pool(stream, *pooled)
 
 
@@ -741,9 +736,6 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
 
 def _pool(stream: StreamMechanism, parts: Sequence[Part], spread: FloatArray) -> CumulativeMean:
     """Return the mean of the records of all parts, by precision, inside the region; see `pool`."""
-    result, n, inside = (
-        pool(parts, spread),
-        sum(part.n for part in parts),
-        stream.feasible_set.inside,
-    )
-    return CumulativeMean(stream.space, inside(result.mean), result.of_units, n, spread)
+    result, n = pool(parts, spread), sum(part.n for part in parts)
+    offset = stream.feasible_set.inside(result.mean)
+    return CumulativeMean(stream.space, offset, result.of_units, n, spread)

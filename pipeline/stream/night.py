@@ -128,19 +128,8 @@ def add_placed(
         counts = _counted(stream, private.counts, placed)
         return replace(private, waiting=np.concatenate([private.waiting, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
-    return _add_row(stream, fresh, fresh or past.segments[-1].epoch, private, placed)
-
-
-def _add_row(
-    stream: StreamMechanism,
-    fresh: Epoch | None,
-    epoch: Epoch,
-    private: PrivateSums,
-    placed: FloatArray,
-) -> PrivateSums:
-    """Return the private sums with one night more; those of an epoch begin with it."""
-    survey, shells, means = _rows(stream, epoch, placed)
-    went = 0 if fresh else len(private.means)
+    survey, shells, means = _rows(stream, fresh or past.segments[-1].epoch, placed)
+    went = 0 if fresh else len(private.means)  # those of an epoch begin with it
     return PrivateSums(
         waiting=private.waiting,
         survey=_with(private.survey, survey),

@@ -313,21 +313,20 @@ def test_all_but_the_noised_vectors_is_made_of_them() -> None:
 
 def test_epochs_of_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: an epoch whose centre is made of private sums."""
-    private, honest = list[PrivateSums](), night_module._add_row
+    private, honest = list[PrivateSums](), night_module.add_placed
 
-    def peeking(
-        of: StreamMechanism, fresh: Any, epoch: Any, sums: PrivateSums, placed: Any
-    ) -> PrivateSums:
-        private.append(honest(of, fresh, epoch, sums, placed))
+    def peeking(of: StreamMechanism, history: Any, sums: PrivateSums, placed: Any) -> PrivateSums:
+        private.append(honest(of, history, sums, placed))
         return private[-1]
 
     def begin(of: StreamMechanism, history: Any) -> Any:
         found = honest_epoch(of, history)
-        sums = from_limbs(private[-1].means[-1][: SPACE.dim]) if private else [0] * SPACE.dim
+        means = private[-1].means
+        sums = from_limbs(means[-1][: SPACE.dim]) if len(means) else [0] * SPACE.dim
         return replace(found, centre=found.centre + np.array(sums) / 2.0**40)
 
     honest_epoch = night_module.begin_epoch
-    monkeypatch.setattr(night_module, "_add_row", peeking)
+    monkeypatch.setattr(night_module, "add_placed", peeking)
     monkeypatch.setattr(night_module, "begin_epoch", begin)
     assert not replays(stream())
 

@@ -204,40 +204,37 @@ def read_alone(document: Document) -> Series:
 def _series(runs: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
     settings = runs[-1].document.settings
+    runs = tuple(replace(run, classes=_class_sizes(run.document)) for run in runs)
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        unread = (_class_runs(run.document, None) for run in runs)
-        return Series(_with_classes(runs, unread), ())
+        return Series(runs, ())
     manifold, terms = space(k=kind.k), terms_of(kind)
     documents = [run.document for run in runs]
     step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
     shown = range(len(runs), 0, -step)
     means = night_means(documents, shown, axes_of(settings, manifold), manifold)
     read = partial(read_terms, terms, manifold=manifold)
-    classes = (
-        _class_runs(document, means.get(place), read) for place, document in enumerate(documents, 1)
+    every = (
+        replace(run, classes=_class_runs(run.document, means[place], read))
+        if place in means
+        else run
+        for place, run in enumerate(runs, 1)
     )
-    return Series(_with_classes(runs, classes), terms)
+    return Series(tuple(every), terms)
 
 
-def _with_classes(
-    runs: Sequence[PublishedRun], classes: Iterable[Sequence[ClassRun]]
-) -> tuple[PublishedRun, ...]:
-    pairs = zip(runs, classes, strict=True)
-    return tuple(replace(run, classes=tuple(rows)) for run, rows in pairs)
+def _class_sizes(document: Document) -> tuple[ClassRun, ...]:
+    """Return what a document says of its classes where means are not read: their sizes."""
+    return tuple(ClassRun(row.class_name, row.n, row.n_sd) for row in document.classes)
 
 
 def _class_runs(
-    document: Document,
-    means: Sequence["NightMean"] | None,
-    read: Callable[..., tuple[Reading, ...]] = lambda _: (),
-) -> list[ClassRun]:
-    """Return what a document says of its classes; of means that are not known their sizes alone."""
+    document: Document, means: Sequence["NightMean"], read: Callable[..., tuple[Reading, ...]]
+) -> tuple[ClassRun, ...]:
+    """Return what a document says of its classes."""
     rows: Sequence[ClassEntry] = document.classes
-    if means is None:
-        return [ClassRun(row.class_name, row.n, row.n_sd) for row in rows]
     pairs = zip(rows, means, strict=True)
-    return [_class_run(document, row, mean, read) for row, mean in pairs]
+    return tuple(_class_run(document, row, mean, read) for row, mean in pairs)
 
 
 def _class_run(

@@ -78,26 +78,24 @@ def read_foreign(path: Path) -> tuple[bytes, Document]:
 
 def foreign_json(path: Path, what: str, way: str) -> tuple[bytes, Any]:
     """Return the bytes of a file that somebody sent, and its JSON; raises as `read_foreign`."""
-    reason = ""
+
+    def refusal(reason: str) -> ConfigError:
+        return ConfigError(f"{path} {reason}, so it is no {what}; {way}")
+
     try:
         content = read_regular(path, DOCUMENT_BYTES)
     except IrregularFileError as error:
-        reason = f"is {error.strerror}"
+        raise refusal(f"is {error.strerror}") from None
     except OSError as error:
-        if error.errno != errno.EFBIG:
-            raise OutputError(f"cannot read {path} ({error.strerror}); {way}") from error
-        reason = f"has {error.strerror}"
-    else:
-        if (count := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
-            reason = f"has {count:,} values"
-    if not reason:
-        try:
-            values = json.loads(content)
-        except (ValueError, RecursionError):
-            reason = "is no JSON"
-        else:
-            return content, values
-    raise ConfigError(f"{path} {reason}, so it is no {what}; {way}")
+        if error.errno == errno.EFBIG:
+            raise refusal(f"has {error.strerror}") from None
+        raise OutputError(f"cannot read {path} ({error.strerror}); {way}") from error
+    if (count := sum(map(content.count, (b",", b"[", b"{")))) > MOST:
+        raise refusal(f"has {count:,} values")
+    try:
+        return content, json.loads(content)
+    except (ValueError, RecursionError):
+        raise refusal("is no JSON") from None
 
 
 @contextmanager

@@ -175,11 +175,8 @@ def fill(
         names = _intact(plan, place)
         if missing := [shard for shard, key in enumerate(plan.keys) if key not in names]:
             total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
-            with (
-                counted("describing", total, "images")
-                if shown
-                else nullcontext(no_progress) as tick
-            ):
+            bar = counted("describing", total, "images") if shown else nullcontext(no_progress)
+            with bar as tick:
                 if workers is None:
                     made.append(make(plan.part(missing), place, tick))
                 else:

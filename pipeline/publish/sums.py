@@ -210,11 +210,9 @@ def _rows(values: Iterable[FloatArray | None]) -> FloatArray:
     """Return what nights released as rows, of NaN where there was nothing."""
     vectors = list(values)
     width = max((len(value) for value in vectors if value is not None), default=0)
-    rows = np.full((len(vectors), width), np.nan)
-    for row, value in zip(rows, vectors, strict=True):
-        if value is not None:
-            row[:] = value
-    return rows
+    nothing = np.full(width, np.nan)
+    rows = [nothing if value is None else value for value in vectors]
+    return np.array(rows, np.float64).reshape(len(vectors), width)
 
 
 def _history(

@@ -134,10 +134,7 @@ def _added_up(journal: Journal, before: Journal, state: State) -> State:
     n = len(before.rows)
     if journal.rows[n - 1 : n] != before.rows[n - 1 :]:  # its mac is of all before it
         n, state = 0, State()
-    state = copied(state)
-    for number, event in enumerate(journal.events[n:], n + 1):
-        extend(state, event, number)
-    return state
+    return replay(journal.events[n:], state, n)
 
 
 def _check_results(connection: Connection, state: State) -> None:

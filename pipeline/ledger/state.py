@@ -60,16 +60,18 @@ def budget_event(population: str, budget: Budget, delta: float, line: str) -> Ev
     return {"kind": "budget", "at": now(), "population": population, **total, "text": line}
 
 
-def replay(events: Iterable[Event]) -> State:
-    """Return what `events`, the first ones of a verified journal, add up to.
+def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) -> State:
+    """Return what a verified journal adds up to, of which `events` come after its first `rows`.
+
+    `before` is what these add up to, and is left as it is.
 
     Raises
     ------
     LedgerError
         An event that only a later version knows.
     """
-    state = State()
-    for number, event in enumerate(events, 1):
+    state = copied(before) if before else State()
+    for number, event in enumerate(events, rows + 1):
         extend(state, event, number)
     return state
 

@@ -15,7 +15,6 @@ from pipeline.descriptors import describe, domain
 from pipeline.geometry import vecd
 from pipeline.ledger import (
     Ledger,
-    NightReservation,
     Reservation,
     commit_night,
     init_ledger,
@@ -113,7 +112,7 @@ def draw_nights(
             night, sums = release_night(stream, nights, sums, points, noise=FloatNoise(noise))
             known[label] = sums, (*nights, night)
         held = reserve(book, opened, day, [day.encode()], ["0"])
-        assert isinstance(held, NightReservation)
+        assert held is not None
         histories = [
             ClassHistory(label, CLASSES[label], stream, nights)
             for label, (_, nights) in known.items()

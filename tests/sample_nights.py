@@ -13,7 +13,7 @@ from PIL import Image
 
 from pipeline.ledger import (
     Ledger,
-    NightReservation,
+    NightState,
     StoredNight,
     StreamAccount,
     init_ledger,
@@ -121,7 +121,7 @@ def reserve(
     run_key: str,
     units: Sequence[bytes],
     labels: Sequence[str],
-) -> NightReservation | StoredNight | None:
+) -> NightState | StoredNight | None:
     """Reserve a night that rests on how things are."""
     now = stream_status(ledger, stream.population, stream.name, run_key)
     assert now

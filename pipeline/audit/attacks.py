@@ -29,7 +29,6 @@ from pipeline.datasets.source import MemoryReader, split_codes
 from pipeline.descriptors import domain
 from pipeline.geometry import Manifold, to_chart
 from pipeline.ledger import (
-    NightReservation,
     StreamStatus,
     commit_night,
     init_ledger,
@@ -770,9 +769,8 @@ def overlapping(count: int) -> tuple[int, ...]:
                 )
             ) is None:
                 now = read(day)
-            assert isinstance(reservation, NightReservation)
             commit_night(ledger, reservation, b"{}")
-            rests.append(len(now.digests))
+            rests.append(len(now.stream.committed))
 
         commit(days[0], read(days[0]))
         for day, now in [(day, read(day)) for day in days[1:]]:

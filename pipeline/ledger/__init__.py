@@ -79,7 +79,7 @@ from pipeline.ledger.api import open_ledger as open_ledger
 from pipeline.ledger.records import Account as Account
 from pipeline.ledger.records import Charge as Charge
 from pipeline.ledger.records import HistoryLine as HistoryLine
-from pipeline.ledger.records import NightReservation as NightReservation
+from pipeline.ledger.records import NightState as NightState
 from pipeline.ledger.records import Reservation as Reservation
 from pipeline.ledger.records import StoredNight as StoredNight
 from pipeline.ledger.records import StoredRelease as StoredRelease

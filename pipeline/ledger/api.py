@@ -107,7 +107,8 @@ class Transaction:
         if paid.committed is None:
             then = replay(self.journal.events[: paid.number]).accounts[paid.population]
             return Reservation(paid.population, paid.cost, True, then, identity)
-        return StoredRelease(paid.population, paid.cost, *self.stored(paid))
+        stored = self.result(paid), str(paid.digest), paid.reserved, paid.committed
+        return StoredRelease(paid.population, paid.cost, *stored)
 
     def commit(self, identity: str, result: bytes) -> "Transaction":
         """Store the one result of a release or a night; return the ledger as it is then."""
@@ -122,11 +123,6 @@ class Transaction:
         if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != row.digest:
             raise damaged(f"the result of row {row.number} of its journal was changed or lost")
         return result
-
-    def stored(self, row: PaidRelease | NightState) -> tuple[bytes, str, datetime, datetime]:
-        """Return result, digest and times of what is committed, as `StoredRelease` has them."""
-        assert row.committed is not None
-        return self.result(row), str(row.digest), row.reserved, row.committed
 
 
 def _added_up(journal: Journal, before: Journal, state: State) -> State:

@@ -258,6 +258,8 @@ class HistoryLine:
 class NightState:
     """A night of a stream, as the journal tells of it; all but its date and sizes is private.
 
+    Without a result it is the right to draw for the privacy units that it claimed, and to commit.
+
     Attributes
     ----------
     identity, stream : str
@@ -293,19 +295,16 @@ class NightState:
 
 
 @dataclass(frozen=True)
-class NightReservation(NightState):
-    """A night whose records are claimed and that has no result yet: the right to draw and commit.
+class StoredNight(NightState):
+    """A night that is committed: what may be published, now and again.
 
     Attributes
     ----------
-    mask : tuple of bool
-        Which of the privacy units given enter on this night; as private as the images.
-    resumed : bool
-        True when an earlier attempt reserved it and did not commit.
+    result : bytes
+        The released, private values, as they were committed.
     """
 
-    mask: tuple[bool, ...] = field(default=(), repr=False)
-    resumed: bool = True
+    result: bytes = field(repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -373,6 +372,11 @@ class StreamAccount:
         return self.rows[-1].run_key if self.rows else None
 
     @property
+    def committed(self) -> tuple[NightState, ...]:
+        """The nights that have a result."""
+        return self.rows[:-1] if self.pending else self.rows
+
+    @property
     def pending(self) -> NightState | None:
         """The last night, where it has no result yet: it has to be finished first."""
         return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
@@ -388,25 +392,6 @@ class StreamAccount:
 
 
 @dataclass(frozen=True)
-class StoredNight(StoredRelease):
-    """A night that is committed: what may be published, now and again; `cost` is of the stream.
-
-    Attributes
-    ----------
-    run_key : str
-        The planned date.
-    night : int
-        Its number in the stream.
-    units : int
-        How many privacy units entered on it; public.
-    """
-
-    run_key: str
-    night: int
-    units: int
-
-
-@dataclass(frozen=True)
 class StreamStatus:
     """How far a stream is, and its night of one planned date.
 
@@ -418,26 +403,17 @@ class StreamStatus:
     version : str
         What `reserve_night` compares: another one as soon as a night is reserved or committed, of
         this stream or of one with the same claims. As private as the images.
-    digests : tuple of str
-        `StoredNight.result_digest` of each night that is committed, in order.
-    totals : tuple of str
-        What the privacy units of each of these nights are known by; as private as the images.
     last : StoredNight or None
-        The last of them.
+        The last night that is committed.
     tonight : StoredNight or None
         The night that was asked about, once it is committed.
-    unfinished : NightReservation or None
-        The night that has to be finished before another is begun; its mask is empty.
     """
 
     stream: StreamAccount
     run_key: str
     version: str = field(repr=False)
-    digests: tuple[str, ...]
-    totals: tuple[str, ...] = field(repr=False)
     last: StoredNight | None
     tonight: StoredNight | None
-    unfinished: NightReservation | None
 
     @property
     def state(self) -> Literal["new", "reserved", "stored"]:
@@ -448,9 +424,7 @@ class StreamStatus:
         """
         if self.tonight is not None:
             return "stored"
-        unfinished = self.unfinished
-        same = unfinished is not None and unfinished.run_key == self.run_key
-        return "reserved" if same else "new"
+        return "reserved" if self.stream.unfinished == self.run_key else "new"
 
 
 @dataclass(frozen=True)

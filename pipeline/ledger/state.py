@@ -51,7 +51,7 @@ class State:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():
-            yield from ((night, stream) for night in stream.rows if night.committed)
+            yield from ((night, stream) for night in stream.committed)
 
 
 def budget_event(population: str, budget: Budget, delta: float, line: str) -> Event:
@@ -150,8 +150,7 @@ def _restored(state: State, event: Event, number: int) -> None:
     state.accounts[name] = replace(state.accounts[name], unfinished=0)
     for identity, stream in state.streams.items():
         if stream.population == name:
-            rows = tuple(night for night in stream.rows if night.committed)
-            state.streams[identity] = replace(stream, rows=rows, ended=True)
+            state.streams[identity] = replace(stream, rows=stream.committed, ended=True)
     for identity, paid in list(state.releases.items()):
         # its result may have been published after the backup: drawn again, it is charged again
         if paid.population == name and paid.committed is None:

@@ -79,7 +79,6 @@ from pipeline.ledger.api import Ledger, Transaction, charge_for, check_owner, ch
 from pipeline.ledger.database import CLAIMS
 from pipeline.ledger.journal import Event, mac_of
 from pipeline.ledger.records import (
-    NightReservation,
     NightState,
     StoredNight,
     StreamAccount,
@@ -370,8 +369,8 @@ def reserve_night(
     units: Sequence[bytes],
     labels: Sequence[str],
     version: str,
-    prepare: Callable[[NightReservation], None] | None = None,
-) -> NightReservation | StoredNight | None:
+    prepare: Callable[[NightState], None] | None = None,
+) -> NightState | StoredNight | None:
     """Claim the images of a night before its noise is drawn; or return the committed night.
 
     None says that another night came between: claim nothing, read `stream_status` and begin anew.
@@ -407,7 +406,7 @@ def reserve_night(
         opened = opened_stream(tx, stream)
         night = opened.night_on(run_key)
         if night and night.committed:
-            return stored_night(tx, opened, night)
+            return stored_night(tx, night)
         if version_of(tx, opened) != version:
             return None
         if night is None:
@@ -415,11 +414,10 @@ def reserve_night(
             check_claims(tx, opened)
         entered = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
         if night is not None:
-            reservation = _again(tx, opened, night, offered, entered)
+            _check_again(tx, opened, night, offered, entered)
         else:
             if entered and opened.unit == "image":
                 raise _refused()
-            mask = tuple(unit not in entered for unit in offered)
             new = {unit: label for unit, label in offered.items() if unit not in entered}
             identity = name_of(ledger, "night", stream.identity, run_key)
             event = _night_event(ledger, tx, opened, new)
@@ -427,10 +425,9 @@ def reserve_night(
             tx = tx.write(event | {"identity": identity})
             night = tx.state.streams[stream.identity].rows[-1]
             add_claims(tx.connection, ledger.key, opened.scope, night.number, new)
-            reservation = NightReservation(**vars(night), mask=mask, resumed=False)
         if prepare is not None:
-            prepare(reservation)
-    return reservation
+            prepare(night)
+    return night
 
 
 def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> StoredNight:
@@ -454,8 +451,7 @@ def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> Stor
             )
         if night.committed is None:
             tx = tx.commit(night.identity, result)
-        stream = tx.state.streams[identity]
-        return stored_night(tx, stream, stream.rows[night.night - 1])
+        return stored_night(tx, tx.state.streams[identity].rows[night.night - 1])
 
 
 def offered_units(
@@ -541,14 +537,14 @@ def _night_event(
     return event
 
 
-def _again(
+def _check_again(
     tx: Transaction,
     opened: StreamAccount,
     night: NightState,
     offered: Mapping[bytes, str],
     entered: Mapping[bytes, tuple[int, str]],
-) -> NightReservation:
-    """Return a night that was reserved before, for the privacy units that it claimed, no others."""
+) -> None:
+    """Raise `LedgerError` unless a reserved night is given the privacy units that it claimed."""
     (claimed,) = claims_of(tx, opened.scope, [night])
     if any(offered.get(unit) != label for unit, label in claimed.items()):
         raise LedgerError(
@@ -557,8 +553,6 @@ def _again(
         )
     if opened.unit == "image" and any(number != night.number for number, _ in entered.values()):
         raise _refused()
-    mask = tuple(unit in claimed for unit in offered)
-    return NightReservation(**vars(night), mask=mask)
 
 
 def _refused() -> LedgerError:
@@ -568,12 +562,9 @@ def _refused() -> LedgerError:
     )
 
 
-def stored_night(tx: Transaction, stream: StreamAccount, night: NightState) -> StoredNight:
+def stored_night(tx: Transaction, night: NightState) -> StoredNight:
     """Return a night that is committed."""
-    stored = tx.stored(night)
-    return StoredNight(
-        stream.population, stream.cost, *stored, night.run_key, night.night, night.units
-    )
+    return StoredNight(**vars(night), result=tx.result(night))
 
 
 def planned_date(run_key: str) -> str:
@@ -616,15 +607,13 @@ def none_missing(
         opened = opened_stream(tx, stream)
         claims = find_claims(tx.connection, ledger.key, opened.scope, list(offered))
         many = Counter(number for unit, (number, label) in claims.items() if label == offered[unit])
-        return all(many[night.number] == night.units for night in opened.rows if night.committed)
+        return all(many[night.number] == night.units for night in opened.committed)
 
 
 def stored_nights(ledger: Ledger, stream: StreamAccount) -> tuple[StoredNight, ...]:
     """Return the nights of a stream that are committed, in order."""
     with ledger.transaction(write=False) as tx:
-        opened = opened_stream(tx, stream)
-        committed = (night for night in opened.rows if night.committed)
-        return tuple(stored_night(tx, opened, night) for night in committed)
+        return tuple(stored_night(tx, night) for night in opened_stream(tx, stream).committed)
 
 
 def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAccount, ...]:
@@ -669,17 +658,13 @@ def stream_status(
                 check_affordable(account, cost)
             return None
         check_going(opened)
-        pending, committed = opened.pending, [night for night in opened.rows if night.committed]
-        tonight = opened.night_on(key)
-        if tonight is None and opened.nights >= opened.horizon and not pending:
+        tonight, committed = opened.night_on(key), opened.committed
+        if tonight is None and opened.nights >= opened.horizon and not opened.pending:
             raise horizon_reached(opened)
         return StreamStatus(
             stream=opened,
             run_key=key,
             version=version_of(tx, opened),
-            digests=tuple(str(night.digest) for night in committed),
-            totals=tuple(night.total for night in committed),
-            last=stored_night(tx, opened, committed[-1]) if committed else None,
-            tonight=stored_night(tx, opened, tonight) if tonight in committed else None,
-            unfinished=NightReservation(**vars(pending)) if pending else None,
+            last=stored_night(tx, committed[-1]) if committed else None,
+            tonight=stored_night(tx, tonight) if tonight and tonight.committed else None,
         )

@@ -53,7 +53,7 @@ from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, Mi
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
     Ledger,
-    NightReservation,
+    NightState,
     StoredNight,
     StreamAccount,
     StreamStatus,
@@ -267,9 +267,9 @@ def _resume(night: NightContext) -> bytes | None:
     status = night.status
     if status.tonight:
         return status.tonight.result
-    if status.state == "new" or status.unfinished is None:
+    unfinished = status.stream.pending
+    if status.state == "new" or unfinished is None:
         return None
-    unfinished = status.unfinished
     sums = read_sums(night.ledger, status, night.mechanism, unfinished.night, unfinished.total)
     return None if sums is None else _finish(night, unfinished, sums)
 
@@ -287,12 +287,10 @@ def _begin(night: NightContext, place: Place) -> bytes | None:
     return None if reservation is None else _finish(night, reservation, sums)
 
 
-def _reserve(
-    night: NightContext, place: Place
-) -> tuple[Sums, NightReservation | StoredNight | None]:
+def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | StoredNight | None]:
     """Claim the privacy units of a night, and write its sums; all of it rests on its `status`."""
     ledger, status, config = night.ledger, night.status, night.public.config
-    begun = status.unfinished.night if status.unfinished else None
+    begun = status.stream.pending.night if status.stream.pending else None
     before = last_sums(ledger, status, night.mechanism)
     stamps = before.stamps if before else frozenset[bytes]()
     unread, present = night.tonight or _read_tonight(
@@ -359,7 +357,7 @@ def _add_tonight(
     return Sums(histories, after, new.counts if total is None else (total,) * len(after))
 
 
-def _finish(night: NightContext, reservation: NightReservation, sums: Sums) -> bytes:
+def _finish(night: NightContext, reservation: NightState, sums: Sums) -> bytes:
     """Draw a night that is reserved, commit it, and return what the ledger stored."""
     content = redact_errors(lambda: serialised(_draw(night, reservation, sums)), draw_error())
     stored = commit_night(night.ledger, reservation, content)
@@ -367,7 +365,7 @@ def _finish(night: NightContext, reservation: NightReservation, sums: Sums) -> b
     return stored.result
 
 
-def _draw(night: NightContext, reservation: NightReservation, sums: Sums) -> NightDocument:
+def _draw(night: NightContext, reservation: NightState, sums: Sums) -> NightDocument:
     """Return the document of a night: draw the noise of each class."""
     noise, histories = night.public.config.source, []
     for history, after, units in zip(sums.histories, sums.after, sums.units, strict=True):
@@ -473,8 +471,8 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     if config.stream is None:
         return None
     status = check_stream(config, ledger)
-    unfinished = status.unfinished if status else None
-    return unfinished.run_key if unfinished and unfinished.run_key < str(config.run_key) else None
+    unfinished = status.stream.unfinished if status else None
+    return unfinished if unfinished and unfinished < str(config.run_key) else None
 
 
 def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
@@ -515,7 +513,7 @@ def read_past(
         The nights before were drawn with other noise.
     """
     ledger, status, mechanism = night.ledger, night.status, night.mechanism
-    if not status.digests:
+    if status.last is None:
         settings = read_settings(json.loads(status.stream.query))
         before = _followed(settings, ledger)
         histories = tuple(
@@ -524,7 +522,6 @@ def read_past(
         )
         return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
-        assert status.last is not None
         document = _document(status.last.result)
         check_drawn(document, mechanism)
         histories = tuple(
@@ -548,9 +545,9 @@ def read_past(
 
 def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
     """Return what the file of the last night that is committed holds, None where that is lost."""
-    if not status.totals:
+    if status.last is None:
         return None
-    return read_sums(ledger, status, mechanism, len(status.totals), status.totals[-1])
+    return read_sums(ledger, status, mechanism, status.last.night, status.last.total)
 
 
 def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:
@@ -636,7 +633,7 @@ KNOWN = (
 def make_night(
     public: PublicFacts,
     account: StreamAccount,
-    reservation: NightReservation,
+    reservation: NightState,
     classes: Sequence[ClassHistory],
 ) -> NightDocument:
     """Return the document of the last night of some histories."""
@@ -724,7 +721,7 @@ def _window(history: ClassHistory, nights: int) -> WindowPart | None:
 def _statement(
     public: PublicFacts,
     account: StreamAccount,
-    reservation: NightReservation,
+    reservation: NightState,
     classes: Sequence[ClassHistory],
 ) -> list[tuple[str, str]]:
     """Return titles and texts: what an image or person pays, for how long, and what is public."""

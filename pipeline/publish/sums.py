@@ -96,7 +96,7 @@ def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> 
     folder = sums_folder(ledger, status.stream)
     private_folder(folder.parent)
     private_folder(folder)
-    before = len(status.digests)
+    before = len(status.stream.committed)
     content = _packed(_owner(status, before, total), sums)
     file = _file(ledger, folder, before + 1, total)
     write_whole(file, _seal(ledger, content) + content, mode=0o600)
@@ -157,8 +157,8 @@ def _file(ledger: Ledger, folder: Path, night: int, total: str) -> Path:
 def _owner(status: StreamStatus, before: int, total: str) -> dict[str, Any]:
     """Return what the file of the night after the first `before` belongs to."""
     chain, stream = hashlib.sha256(), status.stream
-    for digest, units in itertools.islice(zip(status.digests, status.totals, strict=True), before):
-        chain.update(f"{digest} {units}\n".encode())
+    for night in stream.committed[:before]:
+        chain.update(f"{night.digest} {night.total}\n".encode())
     known = {"stream": stream.identity, "query": stream.query, "night": before + 1}
     return {**known, "chain": chain.hexdigest(), "total": total}
 

@@ -16,7 +16,7 @@ from sample_nights import reserve
 from pipeline.errors import BudgetError, LedgerError
 from pipeline.ledger import (
     Ledger,
-    NightReservation,
+    NightState,
     StoredNight,
     StreamAccount,
     commit_night,
@@ -96,7 +96,7 @@ def ask(
     run_key: str,
     units: Sequence[bytes],
     label: str = "0 normal",
-) -> NightReservation | StoredNight:
+) -> NightState | StoredNight:
     """Reserve a night of one class, and begin anew where another came between."""
     while (found := reserve(ledger, stream, run_key, units, [label] * len(units))) is None:
         continue
@@ -112,7 +112,7 @@ def spend(
 ) -> StoredNight:
     """Reserve a night, draw and commit, as a release does."""
     found = ask(ledger, stream, run_key, units, label)
-    if isinstance(found, NightReservation):
+    if not isinstance(found, StoredNight):
         found = commit_night(ledger, found, os.urandom(8))
     return found
 
@@ -172,24 +172,23 @@ def test_an_image_enters_one_night(ledger: Ledger) -> None:
     assert entered_on(ledger, stream, some([7, 3, 8, 3])) == (None, 1, None, 1)
     assert now(ledger).nights == 1
     found = ask(ledger, stream, day(1), some([8, 7]))
-    assert isinstance(found, NightReservation)
-    assert (found.night, found.mask) == (2, (True, True))
-    assert "mask" not in repr(found)
-    assert "True" not in repr(found)
+    assert (found.night, found.units, found.committed) == (2, 2, None)
+    assert entered_on(ledger, stream, some([7, 3, 8])) == (2, 1, 2)
+    assert found.total not in repr(found)
 
 
 def test_a_person_enters_one_night(ledger: Ledger) -> None:
-    """Later images of a person are left out: the mask tells the caller, and nobody else."""
+    """Later images of a person are left out."""
     stream = start(ledger, persons=True)
     assert stream.unit == "person"
     spend(ledger, stream, day(0), some(range(5)))
     found = ask(ledger, stream, day(1), some([7, 3, 8]))
-    assert isinstance(found, NightReservation)
-    assert found.mask == (True, False, True)
+    assert found.committed is None
+    assert entered_on(ledger, stream, some([7, 3, 8])) == (2, 1, 2)
     assert commit_night(ledger, found, b"x").units == 2
     later = ask(ledger, stream, day(2), some([8, 3]))
-    assert isinstance(later, NightReservation)
-    assert later.mask == (False, False)
+    assert (later.units, later.committed) == (0, None)
+    assert entered_on(ledger, stream, some([8, 3])) == (2, 1)
     assert ledger.show()[0].group is None
 
 
@@ -212,13 +211,11 @@ def test_a_reserved_night_is_drawn_again_for_its_units_alone(ledger: Ledger) -> 
     stream = start(ledger)
     spend(ledger, stream, day(0), some([0]))
     first = ask(ledger, stream, day(1), some([1, 2]))
-    assert isinstance(first, NightReservation)
+    assert first.committed is None
     assert now(ledger).unfinished == day(1)
     again = ask(ledger, stream, day(1), some([3, 2, 1, 4]))
-    assert isinstance(again, NightReservation)
-    assert again.resumed
-    assert (again.night, again.mask) == (2, (False, True, True, False))
-    assert entered_on(ledger, stream, some([0, 1, 3])) == (1, 2, None)
+    assert again == first
+    assert entered_on(ledger, stream, some([0, 1, 2, 3, 4])) == (1, 2, 2, None, None)
     for units, label in (([1], "0 normal"), ([1, 3], "0 normal"), ([1, 2], "1 other")):
         with pytest.raises(LedgerError, match="reserved for other images or classes"):
             ask(ledger, stream, day(1), some(units), label)
@@ -245,7 +242,7 @@ def test_a_night_that_was_overtaken_reserves_nothing(ledger: Ledger) -> None:
         assert found.state == "new"
         return found.version
 
-    def late(version: str, prepare: Callable[[NightReservation], None] | None = None) -> object:
+    def late(version: str, prepare: Callable[[NightState], None] | None = None) -> object:
         told = {"units": some([99]), "labels": ["0 normal"], "prepare": prepare}
         return reserve_night(ledger, streams["nightly"], day(9), version=version, **told)  # type: ignore[arg-type]
 
@@ -256,13 +253,13 @@ def test_a_night_that_was_overtaken_reserves_nothing(ledger: Ledger) -> None:
         held = ask(ledger, streams[name], day(number), some([number]))
         assert (version() != before) == moves
         between = version()
-        assert isinstance(held, NightReservation)
+        assert held.committed is None
         commit_night(ledger, held, b"{}")
         assert (version() != between) == moves
         if moves:
             assert late(before) is None
             assert late(between) is None
-    kept = list[NightReservation]()
+    kept = list[NightState]()
     with pytest.raises(ZeroDivisionError):
         late(version(), lambda held: kept.append(held) or 1 // 0)
     assert now(ledger).nights == 1
@@ -377,13 +374,14 @@ def test_a_row_that_was_changed_is_noticed_as_its_unit_comes(
                 call()
         with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
             connection.execute(change.format("?"), before)
-    assert late(lite, stream).mask == (False,)
+    assert late(lite, stream).units == 0
+    assert entered_on(lite, stream, some([0])) == (1,)
 
 
-def late(ledger: Ledger, stream: StreamAccount) -> NightReservation:
+def late(ledger: Ledger, stream: StreamAccount) -> NightState:
     """Ask for a night of the first unit."""
     found = ask(ledger, stream, day(9), some([0]))
-    assert isinstance(found, NightReservation)
+    assert found.committed is None
     return found
 
 
@@ -527,7 +525,7 @@ def test_a_restored_ledger_ends_its_streams(lite: Ledger, tmp_path: Path) -> Non
     """What entered after the backup is forgotten, so no night may follow; another stream pays."""
     stream, file = start(lite), tmp_path / "ledger.sqlite"
     found = ask(lite, stream, day(0), some([1]))
-    assert isinstance(found, NightReservation)
+    assert found.committed is None
     held = file.read_bytes()
     commit_night(lite, found, b"published")
     file.write_bytes(held)

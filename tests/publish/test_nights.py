@@ -836,10 +836,12 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     now = stream_status(ward.ledger, "ward-7", "nightly", f"2026-03-{day:02d}")
     assert now
     ground = mechanism_of(ward.stream.query)
-    sums = read_sums(ward.ledger, now, ground, len(now.totals), now.totals[-1])
+    first, *later = now.stream.rows
+    last = later[-1].night, later[-1].total
+    sums = read_sums(ward.ledger, now, ground, *last)
     assert sums
-    others = replace(now, digests=("another first night", *now.digests[1:]))
-    assert read_sums(ward.ledger, others, ground, len(now.totals), now.totals[-1]) is None
+    other = replace(now.stream, rows=(replace(first, digest="another first night"), *later))
+    assert read_sums(ward.ledger, replace(now, stream=other), ground, *last) is None
     return [tuple(x.tolist() for x in (one.survey, one.shells, one.means)) for one in sums.after]
 
 

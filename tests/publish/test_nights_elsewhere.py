@@ -12,7 +12,6 @@ from sample_nights import CONFIG, Ward, reserve, tonight
 from pipeline.cli import main
 from pipeline.errors import LedgerError
 from pipeline.ledger import (
-    NightReservation,
     commit_night,
     init_ledger,
     open_stream,
@@ -144,7 +143,7 @@ def test_what_a_night_costs_in_postgresql_is_what_is_new(tmp_path: Path) -> None
         labels = ["0 well"] * len(units)
         names = [b"%d" % unit for unit in units]
         held = reserve(ledger, stream, f"2026-03-{number:02d}", names, labels)
-        assert isinstance(held, NightReservation)
+        assert held is not None
         commit_night(ledger, held, b"{}")
 
     night(1, range(4000))

@@ -108,15 +108,15 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     before = stream_status(ledger, "ward-7", "nightly", day(nights))
     assert before is not None
     stream = before.stream
-    known = len(before.digests)
+    known = len(stream.rows)
     ground = mechanism_of(stream.query)
-    sums = read_sums(ledger, before, ground, known, before.totals[-1])
+    sums = read_sums(ledger, before, ground, known, stream.rows[-1].total)
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)
     now = stream_status(ledger, "ward-7", "nightly", day(nights))
     assert now is not None
-    last = replace(now, digests=now.digests[:-1], totals=now.totals[:-1])
-    write_sums(ledger, last, now.totals[-1], aged(sums, nights))
+    last = replace(now, stream=replace(now.stream, rows=now.stream.rows[:-1]))
+    write_sums(ledger, last, now.stream.rows[-1].total, aged(sums, nights))
 
 
 def aged(sums: Sums, nights: int) -> Sums:

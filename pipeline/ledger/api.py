@@ -46,8 +46,8 @@ from pipeline.ledger.records import (
     Account,
     Charge,
     HistoryLine,
-    NightState,
     Reservation,
+    ResultRow,
     StoredRelease,
     StreamAccount,
     budget_fields,
@@ -61,7 +61,7 @@ from pipeline.ledger.records import (
     read_key,
     unit_fields,
 )
-from pipeline.ledger.state import PaidRelease, State, budget_event, copied, extend, replay
+from pipeline.ledger.state import State, budget_event, copied, extend, replay
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget, equation
 from pipeline.privacy.profiles import epsilon_of
@@ -116,7 +116,7 @@ class Transaction:
         digest = hashlib.sha256(result).hexdigest()
         return self.write({"kind": "result", "at": now(), "identity": identity, "digest": digest})
 
-    def result(self, row: PaidRelease | NightState) -> bytes:
+    def result(self, row: ResultRow) -> bytes:
         """Return a stored result; raise `LedgerError` unless it is the one that was committed."""
         query = text("SELECT result FROM covdp_results WHERE identity = :identity")
         result = self.connection.scalar(query, {"identity": row.identity})

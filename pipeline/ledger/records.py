@@ -255,27 +255,19 @@ class HistoryLine:
 
 
 @dataclass(frozen=True)
-class NightState:
-    """A night of a stream, as the journal tells of it; all but its date and sizes is private.
-
-    Without a result it is the right to draw for the privacy units that it claimed, and to commit.
+class ResultRow:
+    """What one result is of: a release that was charged, or a night of a stream.
 
     Attributes
     ----------
-    identity, stream : str
-        Names of the night and of its stream inside the ledger; HMACs, not to be shown.
+    identity : str
+        Its name inside the ledger; an HMAC, not to be shown.
     number : int
         The row of the journal in which it was reserved.
     run_key : str
-        The planned date.
-    night : int
-        Its number in the stream: 1, 2, 3 …
-    units : int
-        How many privacy units entered; public.
-    total : str
-        What they and their classes are known by together; as private as the images.
+        Which run it is; the planned date of a night.
     reserved : datetime
-        When its privacy units were claimed, UTC.
+        When, UTC.
     committed : datetime or None
         When its result was stored; None while there is none.
     digest : str or None
@@ -283,15 +275,35 @@ class NightState:
     """
 
     identity: str = field(repr=False)
-    stream: str = field(repr=False)
     number: int = field(repr=False)
     run_key: str
+    reserved: datetime = field(compare=False)
+    committed: datetime | None = field(default=None, kw_only=True)
+    digest: str | None = field(default=None, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class NightState(ResultRow):
+    """A night of a stream, as the journal tells of it; all but its date and sizes is private.
+
+    Without a result it is the right to draw for the privacy units that it claimed, and to commit.
+
+    Attributes
+    ----------
+    stream : str
+        Name of its stream inside the ledger; an HMAC, not to be shown.
+    night : int
+        Its number in the stream: 1, 2, 3 …
+    units : int
+        How many privacy units entered; public.
+    total : str
+        What they and their classes are known by together; as private as the images.
+    """
+
+    stream: str = field(repr=False)
     night: int
     units: int
     total: str = field(repr=False)
-    reserved: datetime = field(compare=False)
-    committed: datetime | None = None
-    digest: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -304,7 +316,7 @@ class StoredNight(NightState):
         The released, private values, as they were committed.
     """
 
-    result: bytes = field(repr=False, kw_only=True)
+    result: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

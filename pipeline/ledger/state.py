@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from pipeline.errors import LedgerError
@@ -11,6 +10,7 @@ from pipeline.ledger.records import (
     Account,
     HistoryLine,
     NightState,
+    ResultRow,
     StreamAccount,
     budget_fields,
     damaged,
@@ -23,18 +23,12 @@ from pipeline.privacy.definitions import Budget, equation
 
 
 @dataclass(frozen=True)
-class PaidRelease:
-    """A release that was charged; `number` is the row of its charge in the journal."""
+class PaidRelease(ResultRow):
+    """A release that was charged."""
 
-    identity: str
-    number: int
     population: str
     query: str
-    run_key: str
     cost: Budget
-    reserved: datetime
-    committed: datetime | None = None
-    digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class State:
     owners: dict[str, str] = field(default_factory=dict)
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
-    def committed(self) -> Iterator[tuple[PaidRelease | NightState, PaidRelease | StreamAccount]]:
+    def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | StreamAccount]]:
         """Return releases, then nights, that have a result, each with what paid for it."""
         yield from ((release, release) for release in self.releases.values() if release.committed)
         for stream in self.streams.values():
@@ -119,7 +113,7 @@ def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
     cost, at, identity = read_budget(event["cost"]), read_time(event["at"]), event["identity"]
     _pay(state, name, cost, group, unfinished=1)
-    state.releases[identity] = PaidRelease(identity, number, name, event["query"], key, cost, at)
+    state.releases[identity] = PaidRelease(identity, number, key, at, name, event["query"], cost)
     state.owners.update(dict.fromkeys(event["contents"].values(), name))
     release = name_in(event["query"])
     line = f"charged {equation(cost)} for {f'{release}, ' if release else ''}run {key!r}"
@@ -130,7 +124,7 @@ def _charge(state: State, event: Event, number: int) -> None:
 def _result(state: State, event: Event, number: int) -> None:
     name = event["identity"]
     done: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
-    row: PaidRelease | NightState
+    row: ResultRow
     if name in state.releases:
         paid = row = replace(state.releases[name], **done)
         state.releases[name] = paid
@@ -177,8 +171,10 @@ def _stream(state: State, event: Event, number: int) -> None:
 
 def _night(state: State, event: Event, number: int) -> None:
     stream, key, at = state.streams[event["stream"]], event["run_key"], read_time(event["at"])
-    names, units, position = (event["identity"], stream.identity), event["units"], event["night"]
-    night = NightState(*names, number, key, position, units, event["claims"], at)
+    claimed, units, position = event["claims"], event["units"], event["night"]
+    night = NightState(
+        event["identity"], number, key, at, stream.identity, position, units, claimed
+    )
     state.streams[stream.identity] = replace(stream, rows=(*stream.rows, night))
     if "content" in event:
         state.owners[event["content"]] = stream.population

@@ -12,10 +12,10 @@ two ends (`ENDS`), on opposite sides of all others.
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -164,7 +164,7 @@ def replays(mechanism: Any, left: Any, right: Any) -> Replay:
     sides = [mechanism.ready(data) for data in (left, right)]
 
     def replay(transcripts: Sequence[Transcript]) -> list[Steps]:
-        replayed = (mechanism.replay(side, transcripts) for side in sides)
+        replayed = (mechanism.replay([side], transcripts) for side in sides)
         return [_steps(*parts) for parts in zip(transcripts, *replayed, strict=True)]
 
     return replay
@@ -188,7 +188,7 @@ def replayed_draws(
             with calls:
                 drawn = mechanism.block(sides[side], many, rng)
             with calls:
-                moved = mechanism.replay(sides[1 - side], drawn)
+                moved = mechanism.replay([sides[1 - side]], drawn)
             both = ((transcript.own, other) for transcript, other in zip(drawn, moved, strict=True))
             laws[side] += drawn
             replayed[side] += [
@@ -230,7 +230,7 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
         data = [mechanism.data_set(end, more=bool(i)) for i, end in tries]
         ready = list(map(mechanism.ready, data))
         with calls[len(tries)]:
-            return cast(list[ReplayedSteps], mechanism.replay_each(ready, transcript))
+            return cast(list[ReplayedSteps], mechanism.replay(ready, [transcript] * len(ready)))
 
     ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
@@ -252,12 +252,9 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     return _steps(transcript, *sides)
 
 
-def as_points(transcripts: Sequence[Transcript]) -> Points:
+def as_points(transcripts: Iterable[Transcript]) -> Points:
     """Return transcripts as an array of objects, (n,)."""
-    points = np.empty(len(transcripts), dtype=object)
-    for row, transcript in enumerate(transcripts):
-        points[row] = transcript
-    return points
+    return np.fromiter(transcripts, dtype=object)
 
 
 def matrices(logs: Sequence[End]) -> FloatArray:
@@ -283,6 +280,8 @@ class AdaptiveTranscripts:
     budget: Budget
     manifold: Manifold
     noise: Callable[[np.random.Generator], Source] = FloatNoise
+    at_once: ClassVar[int] = TOGETHER
+    """Transcripts that are drawn in one call, and then replayed."""
     together: ClassVar[int] = 6
     ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / PAIR_SIZE
@@ -292,11 +291,6 @@ class AdaptiveTranscripts:
     def class_budget(self) -> Budget:
         """What one class may cost."""
         return self.budget
-
-    @property
-    def at_once(self) -> int:
-        """Transcripts that are drawn in one call, and then replayed."""
-        return TOGETHER
 
     @property
     def sigma(self) -> float:
@@ -311,12 +305,12 @@ class AdaptiveTranscripts:
         return domain(DESCRIPTOR, height=IMAGE_SIDE, width=IMAGE_SIDE, manifold=self.manifold.name)
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
-        """Return the records, one of which is at `end`."""
-        return matrices([end, *[STAYING] * (PAIR_SIZE - 1)])
+        """Return the records of the only class, one of which is at `end`."""
+        return [matrices([end, *[STAYING] * (PAIR_SIZE - 1)])]
 
     def classes(self, data: Any) -> list[Points]:
         """Return the records of each class of a data set."""
-        return [data]
+        return list(data)
 
     def ready(self, data: Any) -> list[Any]:
         """Return the records of each class, prepared for draws of their adaptive mean."""
@@ -331,50 +325,49 @@ class AdaptiveTranscripts:
         """Return what is public of the classes: here, which each record is in."""
         return PUBLIC_LABELS
 
-    def draw(self, ready: list[Any], tape: Tape) -> Sequence[Sequence[Night]]:
-        """Draw a transcript of each class, first class first; return the nights of streams."""
-        for prepared in ready:
-            draw(prepared, self.class_budget, noise=tape, size=len(tape.transcripts))
-        return [()] * len(tape.transcripts)
+    def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
+        """Draw a transcript of each class, first class first; return the nights of streams.
+
+        All repetitions are of one data set, or each of its own.
+        """
+        size = len(tape.transcripts)
+        for prepared in zip(*sides, strict=True):
+            if len(prepared) == 1:
+                draw(prepared[0], self.class_budget, noise=tape, size=size)
+            else:
+                draw_each(prepared, self.class_budget, noise=tape)
+        return [()] * size
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
         """Return `size` transcripts of a data set, as objects."""
         ready = self.ready(center)
-        return Draws(
-            as_points(
-                [item for many in blocks(size, TOGETHER) for item in self.block(ready, many, rng)]
-            ),
-            Diagnostics(),
-        )
+        drawn = (self.block(ready, many, rng) for many in blocks(size, TOGETHER))
+        return Draws(as_points(chain.from_iterable(drawn)), Diagnostics())
 
     def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:
         """Return transcripts that are drawn together."""
         tape = Tape.blank([self.noise(rng) for _ in range(many)])
-        histories = self.draw(ready, tape)
+        histories = self.draw([ready], tape)
         return [
             transcript._replace(history=history)
             for transcript, history in zip(tape.transcripts, histories, strict=True)
         ]
 
-    def replay(self, ready: list[Any], transcripts: Sequence[Transcript]) -> list[ReplayedSteps]:
-        """Return what the steps of transcripts release on a data set, unnoised, and each σ."""
+    def replay(
+        self, sides: Sequence[list[Any]], transcripts: Sequence[Transcript]
+    ) -> list[ReplayedSteps]:
+        """Return what the steps of transcripts release, unnoised, and each σ.
+
+        On one data set, or on as many as there are transcripts, which are few.
+        """
         replayed = list[ReplayedSteps]()
         for start in range(0, len(transcripts), TOGETHER):
             tape = Tape.replaying(transcripts[start : start + TOGETHER])
-            self.draw(ready, tape)
+            self.draw(sides, tape)
             replayed += [transcript.own for transcript in tape.transcripts]
         return replayed
-
-    def replay_each(
-        self, sides: Sequence[list[Any]], transcript: Transcript
-    ) -> list[ReplayedSteps]:
-        """Return what the steps of one transcript release on each of several data sets."""
-        tape = Tape.replaying([transcript] * len(sides))
-        for prepared in zip(*sides, strict=True):
-            draw_each(prepared, self.class_budget, noise=tape)
-        return [item.own for item in tape.transcripts]
 
     def expected_error(self) -> float | None:
         """Return None: not needed here."""
@@ -407,10 +400,6 @@ class LabelTranscripts(AdaptiveTranscripts):
         """Return the records of both classes; one at `end` is in the first, or in the second."""
         both = [STAYING] * (PAIR_SIZE - 1), [*[STAYING] * (PAIR_SIZE - 1), end]
         return [matrices(logs) for logs in (both if more else both[::-1])]
-
-    def classes(self, data: Any) -> list[Points]:
-        """Return the records of each class of a data set."""
-        return list(data)
 
     def known(self, data: Any) -> Labels:
         """Return what is public of the classes."""
@@ -612,7 +601,7 @@ class StreamTranscripts(AdaptiveTranscripts):
         return bool(self.place) and not self.secret
 
     @property
-    def at_once(self) -> int:
+    def at_once(self) -> int:  # type: ignore[override]
         """Transcripts that are drawn in one call: few, whose histories are known when replayed."""
         return 2 if self.opened else TOGETHER
 
@@ -655,12 +644,8 @@ class StreamTranscripts(AdaptiveTranscripts):
         noise = FloatNoise(np.random.default_rng(0))
         return private, [draw_night(self.stream, [], private, len(units), noise=noise)]
 
-    def draw(self, ready: list[Any], tape: Tape) -> Sequence[Sequence[Night]]:
+    def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
         """Draw all nights of each class; each goes on from those drawn, or those published."""
-        return self._draw([ready], tape)
-
-    def _draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
-        """Draw the same of one data set, or of several as many repetitions."""
         histories = zip(*(self._nights(own, tape) for own in zip(*sides, strict=True)), strict=True)
         return [[night for history in own for night in history] for own in histories]
 
@@ -689,14 +674,6 @@ class StreamTranscripts(AdaptiveTranscripts):
             return replace(night, epoch=published[night.night - 1].epoch)
         moved = epoch.centre + vector_sum(private, self.manifold.dim)
         return replace(night, epoch=replace(epoch, centre=moved))
-
-    def replay_each(
-        self, sides: Sequence[list[Any]], transcript: Transcript
-    ) -> list[ReplayedSteps]:
-        """Return what the nights of one transcript give on each of several data sets."""
-        tape = Tape.replaying([transcript] * len(sides))
-        self._draw(sides, tape)
-        return [item.own for item in tape.transcripts]
 
 
 @dataclass(frozen=True)

@@ -169,21 +169,17 @@ class Case:
 
 
 def _stream(
-    *sizes: int, place: int, share: float = SERIES_SHARE, mu: float = 2.0, **fields: Any
+    *sizes: tuple[int, ...], place: int, share: float = SERIES_SHARE, mu: float = 2.0, **fields: Any
 ) -> AuditPlan:
     """Return a stream of these records each night, one of which, of the night `place`, is replaced.
 
-    The first night is 0.
+    The first night is 0. With the sizes of two classes labels are secret, and one comes on that
+    night who moves between them.
     """
+    kind = attacks.StreamTranscripts if len(sizes) == 1 else attacks.LabelStreamTranscripts
     space = "spd-log-cholesky" if "person" in fields else "spd-log-euclidean"
-    fields |= {"sizes": (sizes,), "place": place}
-    return AuditPlan(attacks.StreamTranscripts, {space: GDP(mu)}, share, fields)
-
-
-def _label_streams(*sizes: tuple[int, ...], place: int, share: float) -> AuditPlan:
-    """Return streams of two classes, and the night on which one comes who moves between them."""
-    fields = {"sizes": sizes, "place": place}
-    return AuditPlan(attacks.LabelStreamTranscripts, {"spd-log-euclidean": GDP(2.0)}, share, fields)
+    fields |= {"sizes": sizes, "place": place}
+    return AuditPlan(kind, {space: GDP(mu)}, share, fields)
 
 
 PLANS: Mapping[str, AuditPlan] = {
@@ -202,22 +198,22 @@ PLANS: Mapping[str, AuditPlan] = {
         fields={"classes_per_person": 2},
     ),
     # the budget is large because the fault is small: 1.36 times the claim
-    "stream, first night": _stream(FIRST_NIGHT, 1, *(0,) * 10, place=1, share=0.035, mu=3.0),
-    "stream, last night": _stream(FIRST_NIGHT, 2, 2, 2, 2, 2, place=5),
-    "stream, opening": _stream(FIRST_NIGHT, 2, 2, place=0, share=0.004),
+    "stream, first night": _stream((FIRST_NIGHT, 1, *(0,) * 10), place=1, share=0.035, mu=3.0),
+    "stream, last night": _stream((FIRST_NIGHT, 2, 2, 2, 2, 2), place=5),
+    "stream, opening": _stream((FIRST_NIGHT, 2, 2), place=0, share=0.004),
     "stream, two epochs": _stream(
-        FIRST_NIGHT, 1, GROWTH * FIRST_NIGHT, 1, 1, 1, 1, place=1, share=0.006
+        (FIRST_NIGHT, 1, GROWTH * FIRST_NIGHT, 1, 1, 1, 1), place=1, share=0.006
     ),
-    "stream, person": _stream(FIRST_NIGHT, 2, 0, 2, place=1, person=True),
+    "stream, person": _stream((FIRST_NIGHT, 2, 0, 2), place=1, person=True),
     # the nights are begun at once, but for the first, which holds its record back
-    "stream, overlapping": _stream(*(1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
-    "stream, labels": _label_streams(
+    "stream, overlapping": _stream((1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
+    "stream, labels": _stream(
         (attacks.SECRET_OPENING, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=1, share=0.003
     ),
-    "stream, labels at the opening": _label_streams(
+    "stream, labels at the opening": _stream(
         (attacks.SECRET_OPENING, 0), (attacks.SECRET_OPENING, 0), place=0, share=0.002
     ),
-    "stream, labels of a class not opened": _label_streams(
+    "stream, labels of a class not opened": _stream(
         (0, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=0, share=0.002
     ),
 }

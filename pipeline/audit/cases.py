@@ -162,7 +162,7 @@ class Case:
         if math.isfinite(self.radius):
             knobs["radius"] = self.radius
         if self.chain is not None:
-            knobs |= {"sampler": "chain", "chain": self.chain}
+            knobs["chain"] = self.chain
         return MECHANISMS[self.mechanism].calibrate(
             self.budget, sensitivity=self.sensitivity, manifold=self.manifold, **knobs
         )

@@ -234,9 +234,7 @@ class Family:
         if sampler not in self.samplers:
             samplers = " or ".join(self.samplers)
             return f"{self.name} has the sampler {samplers}, found {sampler!r}; choose {samplers}"
-        proven = (
-            self.proven(manifold) if not isinstance(manifold, str) else manifold in (self.manifolds)
-        )
+        proven = manifold in self.manifolds if isinstance(manifold, str) else self.proven(manifold)
         if not proven:
             return (
                 f"{self.name} has no privacy guarantee on {getattr(manifold, 'name', manifold)}; "
@@ -261,7 +259,8 @@ class Family:
         PrivacyError
             With the message of `refusal` if there is one; for a sensitivity that is not positive.
         """
-        reason = self.refusal(budget.name, manifold, options.get("sampler", "exact"))
+        sampler = "exact" if options.get("chain") is None else "chain"
+        reason = self.refusal(budget.name, manifold, sampler)
         if reason is not None:
             raise PrivacyError(reason)
         return self.make(budget, sensitivity=sensitivity, manifold=manifold, **options)

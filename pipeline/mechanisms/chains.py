@@ -4,14 +4,14 @@ One call runs all its chains as one batch, one scale per chain, spread over thre
 a chain come from its own seed, so they do not depend on the number of threads.
 
 *Flat manifolds* (Utpala, Vepakomma and Miolane, section B.1): random-walk Metropolis with
-log-Gaussian proposals LN(X, (step·σ)²·Id). In orthonormal coordinates around the centre and in
-units of σ: x' = x + step·z, z ~ N(0, Id_d), accepted with probability min(1, e^{‖x‖ − ‖x'‖}).
-Only ‖x'‖ decides, and ‖x'‖² = (‖x‖ + step·z_1)² + step²·χ²_{d−1} with z_1 along x: the radius is a
+log-Gaussian proposals LN(X, σ²·Id). In orthonormal coordinates around the centre and in
+units of σ: x' = x + z, z ~ N(0, Id_d), accepted with probability min(1, e^{‖x‖ − ‖x'‖}).
+Only ‖x'‖ decides, and ‖x'‖² = (‖x‖ + z_1)² + χ²_{d−1} with z_1 along x: the radius is a
 Markov chain by itself. Start and steps look the same in all directions, so the direction at the
 end is uniform and independent of the radius. A step then costs two random numbers instead of d, and
 the last point has the same law as that of the chain in all coordinates.
 
-*Hyperbolic space*: a geodesic random walk y' = exp(y, s·u), s = step·σ·‖z‖, is seen from the centre
+*Hyperbolic space*: a geodesic random walk y' = exp(y, s·u), s = σ·‖z‖, is seen from the centre
 through the law of cosines, sinh²(ρ'/2) = sinh²((ρ − s)/2) + sinh ρ·sinh s·(1 + cos θ)/2, θ uniform
 in direction: again only the radius is walked.
 
@@ -20,7 +20,7 @@ the same walk on the k logarithms of eigenvalues, with the target
 e^{−‖λ‖/σ}·Π_{i<j} sinh(|λ_i − λ_j|/2), then Haar eigenvectors.
 
 *Anything else*, K-norm gradient included ("Shape and structure preserving differential privacy"): a
-geodesic random walk y' = exp(y, step·σ·z), z ~ N(0, Id_d), accepted with probability
+geodesic random walk y' = exp(y, σ·z), z ~ N(0, Id_d), accepted with probability
 min(1, f(y')/f(y)). No proposal ratio is needed: the volume density of exp_y at y' equals that of
 exp_y' at y, so the proposal density with respect to the Riemannian volume is symmetric.
 
@@ -52,27 +52,19 @@ class ChainSettings:
     ----------
     burn_in : int
         Steps before the one draw that each chain gives.
-    step : float
-        Standard deviation of a proposal per coordinate, in units of σ.
     keep : int
         Length of the trace stored for the diagnostics, evenly spaced over the second half.
     """
 
     burn_in: int = 10_000
-    step: float = 1.0
     keep: int = 100
 
     def __post_init__(self) -> None:
-        if self.burn_in < 2 * self.keep or self.keep < 4 or not self.step > 0.0:
+        if self.burn_in < 2 * self.keep or self.keep < 4:
             raise ConfigError(
-                "a chain needs step > 0, keep ≥ 4 and burn_in ≥ 2·keep, found "
-                f"step = {self.step:g}, keep = {self.keep}, burn_in = {self.burn_in}; "
-                "raise burn_in or lower keep"
+                f"a chain needs keep ≥ 4 and burn_in ≥ 2·keep, found keep = {self.keep}, "
+                f"burn_in = {self.burn_in}; raise burn_in or lower keep"
             )
-
-
-USUAL_CHAIN = ChainSettings()
-"""How chains run where nobody says otherwise."""
 
 
 class ChainRun(NamedTuple):
@@ -126,10 +118,9 @@ def _radius_kernel(
     seeds: NDArray[np.uint32],
     sigmas: FloatArray,
     burn_in: int,
-    step: float,
     last: FloatArray,
-    trace: FloatArray,
     accepted: FloatArray,
+    trace: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
@@ -137,7 +128,7 @@ def _radius_kernel(
     keep, half = trace.shape[1], burn_in - burn_in // 2
     for c in range(start, stop):
         np.random.seed(seeds[c])
-        scale = step * sigmas[c]
+        scale = sigmas[c]
         radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
         moves = entries = 0
         for t in range(burn_in):
@@ -184,10 +175,9 @@ def _spd_kernel(
     seeds: NDArray[np.uint32],
     sigmas: FloatArray,
     burn_in: int,
-    step: float,
     last: FloatArray,
-    trace: FloatArray,
     accepted: FloatArray,
+    trace: FloatArray,
     start: int,
     stop: int,
 ) -> bool:
@@ -196,7 +186,7 @@ def _spd_kernel(
     proposal = np.empty(last.shape[1])
     for c in range(start, stop):
         np.random.seed(seeds[c])
-        current, scale = last[c], step * sigmas[c]
+        current, scale = last[c], sigmas[c]
         for i in range(len(current)):
             current[i] = scale * np.random.standard_normal()
         density = _spd_log_density(current, sigmas[c])
@@ -226,11 +216,9 @@ def _run(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Run one chain per scale; return last states (C, width), accepted share (C,) and trace."""
     chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
-    last, trace = np.empty((chains, width)), np.empty((chains, settings.keep))
-    accepted = np.empty(chains)
-    out = last, trace, accepted
-    spread(kernel, chains, *knobs, seeds, sigmas, settings.burn_in, settings.step, *out, share=1)
-    return last, accepted, trace
+    out = np.empty((chains, width)), np.empty(chains), np.empty((chains, settings.keep))
+    spread(kernel, chains, *knobs, seeds, sigmas, settings.burn_in, *out, share=1)
+    return out
 
 
 def geodesic_chains(
@@ -248,7 +236,7 @@ def geodesic_chains(
     constants, −∞ outside their support. The chains start at `center`, inside the support, where the
     tangent vectors live.
     """
-    chains, scale = len(sigmas), settings.step * sigmas[:, None]
+    chains, scale = len(sigmas), sigmas[:, None]
     state = np.broadcast_to(center, (chains, *manifold.point_shape)).copy()
     density = log_density(state)
     accepted, trace = np.zeros(chains), np.empty((chains, settings.keep))

@@ -65,7 +65,6 @@ from pipeline.mechanisms.base import (
     radial,
 )
 from pipeline.mechanisms.chains import (
-    USUAL_CHAIN,
     ChainSettings,
     diagnose,
     geodesic_chains,
@@ -131,7 +130,7 @@ class RiemannianLaplace(CalibratedMechanism):
     **Privacy.** Replace-one. |dist(y, c) − dist(y, c')| ≤ dist(c, c') ≤ Δ bounds the log ratio of
     the unnormalised densities by Δ/σ. On a homogeneous manifold the normalising constant does not
     depend on c, so σ = Δ/ε gives ε-DP; otherwise it may change by as much again, and σ = 2Δ/ε. With
-    ``sampler="exact"`` that is the guarantee of a draw (idealised numerics); with ``"chain"`` it is
+    exact draws that is the guarantee of a draw (idealised numerics); with a ``chain`` it is
     that of the limit of an infinite chain, so a draw has no proven guarantee.
 
     References
@@ -139,8 +138,7 @@ class RiemannianLaplace(CalibratedMechanism):
     Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021), Theorem 1.
     """
 
-    sampler: str = "exact"
-    chain: ChainSettings = USUAL_CHAIN
+    chain: ChainSettings | None = None
     law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
@@ -148,7 +146,7 @@ class RiemannianLaplace(CalibratedMechanism):
     ) -> Draws:
         """Return `size` outputs around `center`; the law has no footpoint, `base` is not used."""
         center = check_centers(center, self.manifold.point_shape, check_size(size))
-        if self.sampler == "chain":
+        if self.chain is not None:
             sigmas = np.full(size, self.sigma)
             run = laplace_chains(self.manifold, sigmas, settings=self.chain, rng=rng)
             tangent, diagnostics = run.tangents, diagnose(run)
@@ -170,8 +168,7 @@ def riemannian_laplace(
     *,
     sensitivity: float,
     manifold: Manifold,
-    sampler: str = "exact",
-    chain: ChainSettings = USUAL_CHAIN,
+    chain: ChainSettings | None = None,
 ) -> RiemannianLaplace:
     """Calibrate σ = Δ/ε (homogeneous manifold) or 2Δ/ε, ε the largest pure budget in `budget`.
 
@@ -180,8 +177,8 @@ def riemannian_laplace(
     sensitivity : float
         Δ in the manifold's distance; for data in a ball of a manifold of positive curvature see
         `laplace_sensitivity`.
-    sampler : {"exact", "chain"}
-        Exact draws, or the published Markov chain with the settings `chain`.
+    chain : ChainSettings, optional
+        Draws by the published Markov chain, with these settings; exact when left out.
 
     Raises
     ------
@@ -193,7 +190,7 @@ def riemannian_laplace(
     factor = 1.0 if manifold.homogeneous else 2.0
     sigma = laplace_sigma(budget, factor * sensitivity)
     require_existence(sigma, budget, manifold)
-    return RiemannianLaplace(budget, sensitivity, manifold, sigma, sampler, chain)
+    return RiemannianLaplace(budget, sensitivity, manifold, sigma, chain)
 
 
 def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
@@ -305,8 +302,7 @@ class KNormGradient(CalibratedMechanism):
     """
 
     radius: float = math.inf
-    sampler: str = "exact"
-    chain: ChainSettings = USUAL_CHAIN
+    chain: ChainSettings | None = None
     law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
@@ -356,7 +352,7 @@ class KNormGradient(CalibratedMechanism):
                 return value
             return np.where(manifold.dist(pole, points) > self.radius, -math.inf, value)
 
-        if self.sampler == "chain":
+        if self.chain is not None:
             sigmas = np.full(size, min(self.sigma, self.radius))
             run = geodesic_chains(log_density, mean, manifold, sigmas, settings=self.chain, rng=rng)
             return Draws(manifold.exp(mean, run.tangents), diagnose(run))
@@ -382,8 +378,7 @@ def k_norm_gradient(
     sensitivity: float,
     manifold: Manifold,
     radius: float = math.inf,
-    sampler: str = "exact",
-    chain: ChainSettings = USUAL_CHAIN,
+    chain: ChainSettings | None = None,
 ) -> KNormGradient:
     """Calibrate σ = 2Δ/ε, or Δ/ε on flat manifolds.
 
@@ -393,8 +388,8 @@ def k_norm_gradient(
         Δ of the gradient: D/n, or `gradient_sensitivity`.
     radius : float
         r of the ball that holds the data; needed on positive curvature, not used elsewhere.
-    sampler : {"exact", "chain"}
-        Exact draws, or a Metropolis chain with the settings `chain`.
+    chain : ChainSettings, optional
+        Draws by a Metropolis chain, with these settings; exact when left out.
 
     Raises
     ------
@@ -413,7 +408,7 @@ def k_norm_gradient(
             f"kng on {manifold.name} needs the radius of a ball that holds the data, above 0 and "
             f"below {limit:.6g}, found {radius:g}; give radius"
         )
-    return KNormGradient(budget, sensitivity, manifold, sigma, radius, sampler, chain)
+    return KNormGradient(budget, sensitivity, manifold, sigma, radius, chain)
 
 
 def gradient_neighbours(mechanism: Mechanism) -> Neighbours:

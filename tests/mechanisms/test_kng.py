@@ -134,7 +134,6 @@ def test_shapes_against_a_chain() -> None:
         sensitivity=0.05,
         manifold=manifold,
         radius=ball,
-        sampler="chain",
         chain=ChainSettings(burn_in=600, keep=20),
     )
     rng = np.random.default_rng(107)

@@ -173,7 +173,7 @@ def test_diagnostics_see_a_chain_that_has_not_mixed() -> None:
     """Near the limit of existence (SPD(5), σ = 0.31) split R-hat is far above 1.01."""
     manifold = MANIFOLDS["spd-affine-invariant"](k=5)
     mechanism = MECHANISMS["rl"].calibrate(
-        PureDP(1.0), sensitivity=0.31, manifold=manifold, sampler="chain"
+        PureDP(1.0), sensitivity=0.31, manifold=manifold, chain=ChainSettings()
     )
     draws = mechanism.sample(manifold.origin, size=20, rng=np.random.default_rng(50))
     assert draws.points.shape == (20, 5, 5)
@@ -191,10 +191,8 @@ def test_one_chain_has_diagnostics() -> None:
     assert diagnostics.effective_size > 1.0
 
 
-@pytest.mark.parametrize(
-    ("burn_in", "step", "keep"), [(100, 1.0, 100), (100, 1.0, 2), (100, 0.0, 10), (99, math.nan, 9)]
-)
-def test_settings_are_checked(burn_in: int, step: float, keep: int) -> None:
-    """A chain that cannot keep its trace, or does not move, is refused."""
+@pytest.mark.parametrize(("burn_in", "keep"), [(100, 100), (100, 2)])
+def test_settings_are_checked(burn_in: int, keep: int) -> None:
+    """A chain that cannot keep its trace is refused."""
     with pytest.raises(ConfigError, match="a chain needs"):
-        ChainSettings(burn_in, step, keep)
+        ChainSettings(burn_in, keep)

@@ -130,7 +130,6 @@ def test_chain_and_exact_sampler_agree(space: str) -> None:
         PureDP(1.0),
         sensitivity=0.2,
         manifold=manifold,
-        sampler="chain",
         chain=ChainSettings(burn_in=2000),
     )
     exact = MECHANISMS["rl"].calibrate(PureDP(1.0), sensitivity=0.2, manifold=manifold)

@@ -53,7 +53,7 @@ def compile_means() -> None:
     draw_one_by_one(ready.survey, GDP(100.0), AdaptivePlan(), noise=FloatNoise(rng), size=1)
     for name in ("spd-affine-invariant", "spd-log-euclidean", "hyperbolic"):
         space, family = MANIFOLDS[name].of_dimension(3), MECHANISMS["rl"]
-        settings = {"sensitivity": 0.1, "manifold": space, "sampler": "chain", "chain": few}
+        settings = {"sensitivity": 0.1, "manifold": space, "chain": few}
         law = family.calibrate(PureDP(4.0), **settings)
         law.sample(space.origin, size=2, rng=rng)
 

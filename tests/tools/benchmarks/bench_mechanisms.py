@@ -110,7 +110,7 @@ def run() -> list[dict[str, Any]]:
         peer = microseconds(published, 1, rounds=3)
         exact = microseconds(partial(sampler("rl", space), BATCH), BATCH, rounds=5)
         rows.append(row(f"rl, {space}, exact, against {steps:,} steps", exact, peer, 1000.0))
-        chains = sampler("rl", space, sampler="chain", chain=ChainSettings(burn_in=steps))
+        chains = sampler("rl", space, chain=ChainSettings(burn_in=steps))
         ours = microseconds(partial(chains, CHAINS), CHAINS, rounds=3)
         rows.append(row(f"rl, {space}, our chain of {steps:,} steps", ours, peer, 10.0))
     return rows

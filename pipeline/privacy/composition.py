@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 from pipeline.errors import PrivacyError
@@ -356,11 +356,6 @@ def pld_compose(budgets: Iterable[Budget], delta: float) -> ApproxDP:
         )
     if not others:
         return convert(compose(gaussian), ApproxDP, delta=delta)
-    return ApproxDP(max(_epsilon(gaussian, others, delta), LEAST_EPSILON), delta)
-
-
-def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: float) -> float:
-    """Return ε at δ of all releases together."""
     total = compose(gaussian).mu if gaussian else 0.0
     loss = _loss_distribution(total, tuple(sorted(others.items(), key=repr)))
     epsilon = float(loss.get_epsilon_for_delta(delta - _MARGIN))
@@ -369,7 +364,7 @@ def _epsilon(gaussian: list[GDP], others: "Counter[PureDP | ApproxDP]", delta: f
             f"the releases lose all protection with a probability above delta = {delta:g}; "
             "ask for a larger delta"
         )
-    return epsilon
+    return ApproxDP(max(epsilon, LEAST_EPSILON), delta)
 
 
 @lru_cache(maxsize=4)
@@ -396,7 +391,4 @@ def _loss_distribution(total: float, others: tuple[tuple[PureDP | ApproxDP, int]
                 standard_deviation=1 / total, sensitivity=1, value_discretization_interval=interval
             )
         )
-    loss = parts[0]
-    for part in parts[1:]:
-        loss = loss.compose(part)
-    return loss
+    return reduce(lambda loss, part: loss.compose(part), parts)

@@ -44,15 +44,8 @@ def count_labels(labels: LabelArray, classes: int) -> NDArray[np.int64]:
     return many
 
 
-def check_images(images: NDArray[Any], *, channels: int | None = None) -> ImageArray:
+def check_images(images: NDArray[Any]) -> ImageArray:
     """Return `images` if they are uint8 of shape (n, h, w) or (n, h, w, 3), else raise.
-
-    Parameters
-    ----------
-    images : array
-        The candidate.
-    channels : {1, 3}, optional
-        The number of channels that is required; either when left out.
 
     Raises
     ------
@@ -69,12 +62,6 @@ def check_images(images: NDArray[Any], *, channels: int | None = None) -> ImageA
         raise DatasetError(
             f"images must have shape (n, h, w) or (n, h, w, 3), found {images.shape}; "
             "drop or add axes so that the batch comes first"
-        )
-    found_channels = 3 if images.ndim == 4 else 1
-    if channels is not None and channels != found_channels:
-        raise DatasetError(
-            f"images must have {channels} channel(s), found {found_channels} in shape "
-            f"{images.shape}; choose a descriptor made for them"
         )
     return images
 

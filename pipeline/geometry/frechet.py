@@ -277,8 +277,6 @@ def gradient(
     return -descents.reshape(*batch, manifold.dim)
 
 
-def gradient_norm(
-    points: Point, manifold: Manifold, at: Point, *, weights: FloatArray | None = None
-) -> FloatArray:
-    """Return ‖grad F(y)‖, ``(...)``, for every y of `at`; see `gradient`."""
-    return np.asarray(np.linalg.norm(gradient(points, manifold, at, weights=weights), axis=-1))
+def gradient_norm(points: Point, manifold: Manifold, at: Point) -> FloatArray:
+    """Return ‖grad F(y)‖ of equal weights, ``(...)``, for every y of `at`; see `gradient`."""
+    return np.asarray(np.linalg.norm(gradient(points, manifold, at), axis=-1))

@@ -342,14 +342,6 @@ def _below(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.tril_indices(k, -1)
 
 
-def _where(first: tuple[int, ...], second: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the index pairs, ``(*broadcast shape, 2)``, of two batches broadcast together."""
-    indices = np.empty((*np.broadcast_shapes(first, second), 2), np.int64)
-    for place, shape in enumerate((first, second)):
-        indices[..., place] = np.arange(math.prod(shape)).reshape(shape)
-    return indices
-
-
 def _check_range(within: bool) -> None:
     if not within:
         raise ConvergenceError(
@@ -361,10 +353,12 @@ def _check_range(within: bool) -> None:
 def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
     """Return log(C⁻¹ X C⁻ᵀ), ``(..., k, k)``, for factors C of the bases and L of X = L Lᵀ."""
     k = bases.shape[-1]
-    where = _where(bases.shape[:-2], factors.shape[:-2])
-    logs = np.empty((*where.shape[:-1], k, k))
-    rows, out = where.reshape(-1, 2), logs.reshape(-1, k, k)
     stacks = bases.reshape(-1, k, k), factors.reshape(-1, k, k)
+    batches = bases.shape[:-2], factors.shape[:-2]
+    places = [np.arange(len(s)).reshape(b) for s, b in zip(stacks, batches, strict=True)]
+    rows = np.stack(np.broadcast_arrays(*places), axis=-1)  # which base and which factor
+    logs = np.empty((*rows.shape[:-1], k, k))
+    rows, out = rows.reshape(-1, 2), logs.reshape(-1, k, k)
     _check_range(jacobi.spread_groups(jacobi.logs, len(rows), *stacks, rows, out))
     return logs
 

@@ -5,7 +5,7 @@ along the contrast axis, if there is one, and m = d − 1 (or d) scaled coordina
 that ‖z‖ is about the same for records that are equally unusual.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,8 @@ Numbers: TypeAlias = Any
 """A number, or an array of one for each repetition."""
 CACHED = 512
 """Vectors that are multiplied with a matrix together."""
+OF_REPETITIONS = ("to_axes", "from_axes", "unit_length", "narrowest", "widest")
+"""What of a `Frame` may differ from repetition to repetition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,7 @@ class Frame:
         """Return the axes of some of the repetitions; where all have the same, these."""
         if self.to_axes.ndim == 2:
             return self
-        several = self.to_axes, self.from_axes, self.unit_length, self.narrowest, self.widest
-        to_axes, from_axes, unit_length, narrowest, widest = (part[which] for part in several)
-        return Frame(to_axes, from_axes, self.lines, unit_length, narrowest, widest, self.basis)
+        return replace(self, **{name: getattr(self, name)[which] for name in OF_REPETITIONS})
 
     def put(self, rows: NDArray[np.intp], axes: "Frame", size: int) -> "Frame":
         """Return these axes of `size` repetitions, other ones in the place of some of them."""
@@ -74,22 +74,12 @@ class Frame:
             return self
         if len(rows) == size and axes.to_axes.ndim == 3:
             return axes
-
-        def filled(old: Numbers, new: Numbers, shape: tuple[int, ...]) -> FloatArray:
-            out = in_shape(old, (size, *shape)).copy()
-            out[rows] = new
-            return out
-
-        matrix = self.to_axes.shape[-2:]
-        return Frame(
-            filled(self.to_axes, axes.to_axes, matrix),
-            filled(self.from_axes, axes.from_axes, matrix),
-            self.lines,
-            filled(self.unit_length, axes.unit_length, ()),
-            filled(self.narrowest, axes.narrowest, ()),
-            filled(self.widest, axes.widest, ()),
-            self.basis,
-        )
+        filled = dict[str, Any]()
+        for name in OF_REPETITIONS:
+            old = np.asarray(getattr(self, name))
+            filled[name] = in_shape(old, (size, *old.shape[self.to_axes.ndim - 2 :])).copy()
+            filled[name][rows] = getattr(axes, name)
+        return replace(self, **filled)
 
     def isotropic(self, line: Numbers, rest: Numbers) -> FloatArray:
         """Return the covariance of u with variance `line` on the contrast axis, `rest` off it."""

@@ -24,6 +24,7 @@ from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
 from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
 from pipeline.mean.sums import Batches, parts_of
+from pipeline.mechanisms.base import check_size
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import Budget
 
@@ -113,8 +114,7 @@ def draw(
     PrivacyError
         When the mechanism has no density, no guarantee or no hardened noise at this budget.
     """
-    if size < 1:
-        raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
+    check_size(size)
     records, plan = prepared.records, prepared.plan
     if isinstance(plan, SinglePlan):
         return draw_single(

@@ -621,14 +621,14 @@ def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
 
     All its noise must be Gaussian: else n·μ alone does not say the error.
     """
-    for name in config.plan.mechanisms:
-        if MECHANISMS[name].hardened is None:
-            raise ConfigError(
-                f"the error of {name} is not foreseen, only that of what releases draw with "
-                'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images '
-                "with `covdp run`"
-            )
-    curve = Curve(_domain(config, card), config.plan)
+    plan = config.plan
+    if isinstance(plan, SinglePlan) and MECHANISMS[plan.mechanism].hardened is None:
+        raise ConfigError(
+            f"the error of {plan.mechanism} is not foreseen, only that of what releases draw with "
+            'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images with '
+            "`covdp run`"
+        )
+    curve = Curve(_domain(config, card), plan)
     streamed = None if config.nights is None else stream_curves(config.nights, curve)
     return _Forecasts(config, curve, streamed)
 

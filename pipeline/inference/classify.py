@@ -74,7 +74,7 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     ConfigError
         When there are fewer, they are of different geometries, or none has a second moment.
     """
-    manifold, base, classes = common_coordinates(released, least=2)
+    manifold, base, classes = common_coordinates(released)
     wide = [row for row in classes if row.moments.moment is not None]
     if not wide:
         raise ConfigError(
@@ -99,7 +99,7 @@ def nearest_mean(released: Sequence[Released]) -> Discriminants:
     ConfigError
         As `lda`; a second moment is not needed.
     """
-    manifold, base, classes = common_coordinates(released, least=2)
+    manifold, base, classes = common_coordinates(released)
     means = np.stack([row.mean for row in classes])
     return _discriminants(manifold, base, means, np.eye(manifold.dim))
 

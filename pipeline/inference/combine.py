@@ -97,7 +97,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
         the level means nothing.
     """
     check_level(level)
-    manifold, base, hospitals = common_coordinates(released, least=2)
+    manifold, base, hospitals = common_coordinates(released)
     spread, sizes = mean_covariance(hospitals), np.array([float(site.n) for site in hospitals])
     gains = pool([Part(site.n, site.unshrunk, site.predicted) for site in hospitals], spread).gains
     tested = [site for site in hospitals if site.single is not None and not site.wide]

@@ -149,7 +149,7 @@ def harmonise(released: Mapping[str, Sequence[Released]]) -> Harmonisation:
         )
     many = counts.pop()
     flat = [row for rows in released.values() for row in rows]
-    manifold, base, entries = common_coordinates(flat, least=2)
+    manifold, base, entries = common_coordinates(flat)
     sites = [entries[start : start + many] for start in range(0, len(entries), many)]
     sizes = np.array([[row.n for row in rows] for rows in sites], dtype=np.float64)
     shares, means = sizes.sum(axis=1) / sizes.sum(), np.array([row.mean for row in entries])

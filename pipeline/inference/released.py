@@ -137,7 +137,7 @@ def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: P
 
 
 def common_coordinates(
-    released: Sequence[Released], least: int
+    released: Sequence[Released],
 ) -> tuple[Manifold, Point, list[ClassCoordinates]]:
     """Return released classes in coordinates at the mean of the largest of them.
 
@@ -146,11 +146,11 @@ def common_coordinates(
     Raises
     ------
     ConfigError
-        When there are fewer than `least`, or they are of different geometries.
+        When there are fewer than two, or they are of different geometries.
     """
     entries = [read_released(item) for item in released]
-    if len(entries) < least:
-        raise ConfigError(f"give {least} released classes or more, found {len(entries)}")
+    if len(entries) < 2:
+        raise ConfigError(f"give 2 released classes or more, found {len(entries)}")
     spaces = {(entry.manifold.name, entry.manifold.dim) for entry in entries}
     if len(spaces) > 1:
         listing = ", ".join(sorted(f"{name} of dimension {dim}" for name, dim in spaces))

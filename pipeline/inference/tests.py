@@ -127,7 +127,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     ConfigError
         When they are of different geometries, or no adaptive means.
     """
-    manifold, base, both = common_coordinates([a, b], least=2)
+    manifold, base, both = common_coordinates([a, b])
     delta = both[1].unshrunk - both[0].unshrunk
     distance = float(np.linalg.norm(delta))
     if any(row.single is None for row in both):

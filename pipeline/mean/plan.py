@@ -69,11 +69,6 @@ class SinglePlan:
                 words = get_args(kind)
                 require_known(name, getattr(self, name), words, f"known are {', '.join(words)}")
 
-    @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """The names in `MECHANISMS` that its guarantee rests on."""
-        return (self.mechanism,)
-
 
 @dataclass(frozen=True)
 class AdaptivePlan:
@@ -93,11 +88,6 @@ class AdaptivePlan:
     shares: "Shares | None" = None
     moment: bool = True
     reshape: bool = True
-
-    @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """None: its steps are Gaussian noise on vectors, on every manifold."""
-        return ()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference import check_opening
 from pipeline.ledger import charge_for, clean_name, clean_run_key
-from pipeline.mean import Plan, release_plan
+from pipeline.mean import Plan, SinglePlan, release_plan
 from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
@@ -254,8 +254,8 @@ class ReleaseConfig(Record):
                 f"budget = {self.budget:g} masks one image with noise a million times as wide as "
                 "any two images are apart; give at least μ = 1e-6, or ρ = 5e-13"
             )
-        for name in self.plan.mechanisms:
-            self._check_mechanism(name)
+        if isinstance(self.plan, SinglePlan):
+            self._check_mechanism(self.mechanism)
         if self.stream is not None:
             self._check_stream(self.stream)
         return self

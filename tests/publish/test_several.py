@@ -181,7 +181,7 @@ def test_nights_are_compared_and_combined(
     together = json.loads(capsys.readouterr().out)["classes"][0]
     assert together["n"] == sum(row["n_so_far"] for row in rows)
     assert together["all"]["radius"] == combine(rows).all.radius
-    for one, row in zip(common_coordinates(rows, least=2)[2], rows, strict=True):
+    for one, row in zip(common_coordinates(rows)[2], rows, strict=True):
         noise, predicted, most = map(np.trace, (one.noise, one.predicted, one.noise + one.bias))
         assert noise < predicted < most  # weights are by what is predicted, not by what may be
         assert 0.5 < math.sqrt(predicted) / row["predicted_error"] < 2.0

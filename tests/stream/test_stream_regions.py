@@ -289,6 +289,6 @@ def test_a_mean_of_parts_is_clipped_as_its_parts_are(
     assert [part["observed"]["n"] for part in parts] == [200, 400]
     opening = {**told, "certainty": {**told["certainty"], "parts": [{**parts[0], "share": 1.0}]}}
     assert two_sample(opening, opening).statistic == 0.0
-    manifold, _, (whole, alone) = common_coordinates([told, opening], least=2)
+    manifold, _, (whole, alone) = common_coordinates([told, opening])
     assert np.trace(_clipping(manifold, alone, alone)) == 0.0
     assert 0.0 < np.trace(_clipping(manifold, whole, alone)) < np.trace(whole.bias + alone.bias)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.geometry import MANIFOLDS, Manifold, flat_chart
+from pipeline.geometry import MANIFOLDS, Manifold, chart_of
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mechanisms.base import small
 
@@ -32,4 +32,4 @@ BOUNDED = [name for name, space in MEDIUM.items() if space.flat or hasattr(space
 
 def charted(manifold: Manifold) -> Manifold:
     """Return where a mean on `manifold` is worked out: the chart of a flat one."""
-    return flat_chart(manifold) if manifold.flat else manifold
+    return chart_of(manifold)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline import mean
 from pipeline.experiments.driver import Setting
-from pipeline.geometry import Manifold, Point, flat_chart
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget
@@ -17,7 +17,7 @@ from pipeline.privacy import Budget
 
 def space_of(setting: Setting) -> Manifold:
     """Return where records are placed: the chart of a flat manifold, else the manifold."""
-    return flat_chart(setting.manifold) if setting.manifold.flat else setting.manifold
+    return chart_of(setting.manifold)
 
 
 def place(points: Point, setting: Setting) -> Point:

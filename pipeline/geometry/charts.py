@@ -19,7 +19,7 @@ the tangent space at the base.
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,28 +131,25 @@ class FlatChart(Chart):
         return self.manifold.log(self.manifold.origin, points)
 
 
-def flat_chart(manifold: Manifold) -> Manifold:
-    """Return the chart of a flat manifold, or the manifold itself if it is a chart already."""
-    return manifold if isinstance(manifold, FlatChart) else FlatChart(manifold)
-
-
 def chart_of(manifold: Manifold) -> Manifold:
-    """Return where points are worked with: the chart of a flat manifold, else the manifold."""
-    return flat_chart(manifold) if manifold.flat else manifold
+    """Return where points are worked with: the chart of a flat manifold, else the manifold.
+
+    A chart is its own.
+    """
+    charted = not manifold.flat or isinstance(manifold, FlatChart)
+    return manifold if charted else FlatChart(manifold)
 
 
 def to_chart(manifold: Manifold, points: Point) -> Point:
     """Return points of a manifold as points of `chart_of` it."""
-    if not manifold.flat or isinstance(manifold, FlatChart):
-        return points
-    return FlatChart(manifold).coordinates(points)
+    space: Any = chart_of(manifold)
+    return points if space is manifold else space.coordinates(points)
 
 
 def from_chart(manifold: Manifold, points: Point) -> Point:
     """Return points of `chart_of` a manifold as its points; see `FlatChart.points`."""
-    if not manifold.flat or isinstance(manifold, FlatChart):
-        return points
-    return FlatChart(manifold).points(points)
+    space: Any = chart_of(manifold)
+    return points if space is manifold else space.points(points)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.descriptors import DESCRIPTORS, domain
-from pipeline.geometry import MANIFOLDS, flat_chart
+from pipeline.geometry import MANIFOLDS, chart_of
 from pipeline.mean import Prior, default_prior
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import choose_interval
@@ -30,7 +30,7 @@ SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 
 def expected(name: str) -> tuple[Prior, Frame, LineBins, ShellBins, float]:
     """Return prior, frame, bins and where the line begins, of `oct5` on a flat manifold."""
-    space = flat_chart(MANIFOLDS[name](k=5))
+    space = chart_of(MANIFOLDS[name](k=5))
     facts = domain("oct5", height=28, width=28, manifold=name)
     prior = default_prior(facts, space)
     frame = build_frame(prior.line, prior.shape)

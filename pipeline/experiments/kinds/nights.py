@@ -27,7 +27,7 @@ from pipeline.experiments.driver import (
     stream_seed,
 )
 from pipeline.experiments.kinds.regions import RADIUS_LEVEL
-from pipeline.geometry import FlatChart, flat_chart
+from pipeline.geometry import FlatChart, chart_of
 from pipeline.inference import ConfidenceRegion, mean_certainty, region
 from pipeline.mean import AdaptivePlan, Records, admit, draw_each, prepare
 from pipeline.mechanisms.noise import FloatNoise
@@ -66,7 +66,7 @@ class Nights(NamedTuple):
 
     def means(self, records: Mapping[int, FloatArray], budget: Budget) -> dict[int, FloatArray]:
         """Return the adaptive mean of the records of each night, with its noise."""
-        domain, chart = self.stream.domain, flat_chart(self.stream.manifold)
+        domain, chart = self.stream.domain, chart_of(self.stream.manifold)
         alike, means = dict[int, list[int]](), dict[int, FloatArray]()
         for night, own in records.items():
             alike.setdefault(len(own), []).append(night)

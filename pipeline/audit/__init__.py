@@ -33,12 +33,6 @@ those of a mechanism stand in its own file), ``cases.py`` (what is audited, and 
 purpose, which it must catch), ``trials.py``.
 """
 
-from pipeline.audit.bounds import Claim as Claim
-from pipeline.audit.bounds import claims as claims
-from pipeline.audit.cases import CONTROLS as CONTROLS
-from pipeline.audit.cases import Case as Case
 from pipeline.audit.cases import all_cases as all_cases
-from pipeline.audit.trials import AuditFinding as AuditFinding
-from pipeline.audit.trials import AuditRun as AuditRun
 from pipeline.audit.trials import audit as audit
 from pipeline.audit.trials import run_audit as run_audit

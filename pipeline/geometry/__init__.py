@@ -8,9 +8,7 @@ and maps of these; ``frechet.py``, manifolds by name, and the mean.
 
 from pipeline.geometry.charts import AffineMap as AffineMap
 from pipeline.geometry.charts import FlatChart as FlatChart
-from pipeline.geometry.charts import NormalChart as NormalChart
 from pipeline.geometry.charts import chart_of as chart_of
-from pipeline.geometry.charts import flat_chart as flat_chart
 from pipeline.geometry.charts import from_chart as from_chart
 from pipeline.geometry.charts import to_chart as to_chart
 from pipeline.geometry.frechet import MANIFOLDS as MANIFOLDS
@@ -18,7 +16,6 @@ from pipeline.geometry.frechet import FrechetMean as FrechetMean
 from pipeline.geometry.frechet import find_manifold as find_manifold
 from pipeline.geometry.frechet import frechet_mean as frechet_mean
 from pipeline.geometry.frechet import frechet_mean_of_parts as frechet_mean_of_parts
-from pipeline.geometry.frechet import gradient as gradient
 from pipeline.geometry.frechet import gradient_norm as gradient_norm
 from pipeline.geometry.kendall import preshape as preshape
 from pipeline.geometry.linalg import sym_exp as sym_exp

@@ -24,7 +24,6 @@ from pipeline.inference.combine import CombinedMean as CombinedMean
 from pipeline.inference.combine import combine as combine
 from pipeline.inference.confidence import ConfidenceRegion as ConfidenceRegion
 from pipeline.inference.confidence import check_opening as check_opening
-from pipeline.inference.confidence import least_opening as least_opening
 from pipeline.inference.confidence import mean_certainty as mean_certainty
 from pipeline.inference.confidence import region as region
 from pipeline.inference.geodesics import principal_geodesics as principal_geodesics
@@ -35,11 +34,8 @@ from pipeline.inference.match import Match as Match
 from pipeline.inference.match import match as match
 from pipeline.inference.match import match_refusal as match_refusal
 from pipeline.inference.released import NOISY as NOISY
-from pipeline.inference.released import clipping_bound as clipping_bound
 from pipeline.inference.released import covariance as covariance
 from pipeline.inference.released import night_refusal as night_refusal
-from pipeline.inference.released import raw_covariance as raw_covariance
-from pipeline.inference.released import read_released as read_released
 from pipeline.inference.released import region_refusal as region_refusal
 from pipeline.inference.released import two_digits as two_digits
 from pipeline.inference.tests import ALPHA as ALPHA

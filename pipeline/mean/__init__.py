@@ -27,7 +27,6 @@ from pipeline.mean.plan import release_plan as release_plan
 from pipeline.mean.plan import shared_plan as shared_plan
 from pipeline.mean.public_model import Ball as Ball
 from pipeline.mean.public_model import Domain as Domain
-from pipeline.mean.public_model import FeasibleSet as FeasibleSet
 from pipeline.mean.public_model import Prior as Prior
 from pipeline.mean.public_model import default_prior as default_prior
 from pipeline.mean.public_model import feasible_set as feasible_set
@@ -38,7 +37,6 @@ from pipeline.mean.release import PUBLIC_LABELS as PUBLIC_LABELS
 from pipeline.mean.release import Labels as Labels
 from pipeline.mean.release import Release as Release
 from pipeline.mean.release import Step as Step
-from pipeline.mean.rounds import step_costs as step_costs
 from pipeline.mean.single import calibrate as calibrate
 from pipeline.mean.sums import Batches as Batches
 from pipeline.mean.sums import in_memory_if_few as in_memory_if_few

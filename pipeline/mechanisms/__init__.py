@@ -14,7 +14,6 @@ from pipeline.mechanisms.base import Draws as Draws
 from pipeline.mechanisms.base import Family as Family
 from pipeline.mechanisms.base import Mechanism as Mechanism
 from pipeline.mechanisms.chains import ChainSettings as ChainSettings
-from pipeline.mechanisms.exponential import largest_sigma as largest_sigma
 from pipeline.mechanisms.noise import LATTICE as LATTICE
 from pipeline.mechanisms.noise import NOISES as NOISES
 from pipeline.mechanisms.noise import FloatNoise as FloatNoise

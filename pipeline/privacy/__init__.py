@@ -13,9 +13,7 @@ from pipeline.privacy.composition import fits as fits
 from pipeline.privacy.composition import for_group as for_group
 from pipeline.privacy.composition import for_group_as_written as for_group_as_written
 from pipeline.privacy.composition import for_one_of_group as for_one_of_group
-from pipeline.privacy.composition import parallel as parallel
 from pipeline.privacy.composition import pld_compose as pld_compose
-from pipeline.privacy.composition import remaining as remaining
 from pipeline.privacy.composition import repeat as repeat
 from pipeline.privacy.composition import repeat_as_written as repeat_as_written
 from pipeline.privacy.composition import split as split

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.audit import CONTROLS, Case, all_cases, audit, claims, run_audit, trials
+from pipeline.audit import all_cases, audit, run_audit, trials
 from pipeline.audit.attacks import (
     ENDS,
     AdaptiveTranscripts,
@@ -29,6 +29,7 @@ from pipeline.audit.attacks import (
 from pipeline.audit.bounds import (
     Law,
     Steps,
+    claims,
     cost,
     epsilon_shown,
     lower_bounds,
@@ -40,7 +41,9 @@ from pipeline.audit.bounds import (
 from pipeline.audit.cases import (
     BUDGETS,
     CHAINS,
+    CONTROLS,
     PLANNED,
+    Case,
     after_the_first,
     half_noise,
     misprinted_sigma,

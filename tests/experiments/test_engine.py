@@ -18,7 +18,8 @@ from pipeline.experiments.driver import (
     run_cells,
 )
 from pipeline.experiments.simulated import build_manifold, class_title, simulate
-from pipeline.geometry import MANIFOLDS, NormalChart, unvecd
+from pipeline.geometry import MANIFOLDS, unvecd
+from pipeline.geometry.charts import NormalChart
 from pipeline.mean import SinglePlan, admit
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS

@@ -14,11 +14,11 @@ from pipeline.geometry import (
     Point,
     frechet_mean,
     frechet_mean_of_parts,
-    gradient,
     gradient_norm,
     sym_exp,
     sym_log,
 )
+from pipeline.geometry.frechet import gradient
 from pipeline.parallel import limited_to
 
 ALL = list(one_each(MEDIUM | {"sphere": MANIFOLDS["sphere"](dim=3)}).values())

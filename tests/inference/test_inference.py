@@ -28,14 +28,12 @@ from pipeline.inference import (
     lda,
     nearest_mean,
     principal_geodesics,
-    raw_covariance,
-    read_released,
     region,
     two_sample,
 )
 from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.released import chart_jacobian
+from pipeline.inference.released import chart_jacobian, raw_covariance, read_released
 from pipeline.mean import (
     AdaptivePlan,
     NoisyMoments,

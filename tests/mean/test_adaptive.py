@@ -37,12 +37,12 @@ from pipeline.mean import (
     prepare,
     rounds,
     sensitivity,
-    step_costs,
     sums,
 )
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import Clip, choose_clip, mean_units, sizes_within
 from pipeline.mean.histogram import shell_counts, survey_counts
+from pipeline.mean.rounds import step_costs
 from pipeline.mean.sums import (
     BLOCK,
     PER_UNIT,

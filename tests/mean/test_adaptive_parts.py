@@ -27,7 +27,7 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, FeasibleSet, Prior, admit, default_prior, feasible_set
+from pipeline.mean import Ball, Prior, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import (
     Interval,
@@ -54,6 +54,7 @@ from pipeline.mean.histogram import (
 )
 from pipeline.mean.histogram import _moves as moves
 from pipeline.mean.noisy_moments import posterior_update
+from pipeline.mean.public_model import FeasibleSet
 from pipeline.mean.records import CONDITION
 from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
 from pipeline.mean.sums import PER_UNIT, as_repetition, sizes

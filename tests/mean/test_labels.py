@@ -33,10 +33,10 @@ from pipeline.mean import (
     prepare,
     private_mean,
     rounds,
-    step_costs,
     sums,
 )
 from pipeline.mean.release import COUNT_UNIT
+from pipeline.mean.rounds import step_costs
 from pipeline.mean.sums import NORM
 from pipeline.mean.tuning import SHARES_WITH_LINE
 from pipeline.mechanisms.noise import LATTICE, FloatNoise

@@ -14,7 +14,8 @@ from scipy import integrate, stats
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, UndefinedError
 from pipeline.geometry import MANIFOLDS, unvecd
-from pipeline.mechanisms import MECHANISMS, largest_sigma, radial
+from pipeline.mechanisms import MECHANISMS, radial
+from pipeline.mechanisms.exponential import largest_sigma
 from pipeline.mechanisms.radial import accept
 from pipeline.privacy import GDP, PureDP
 

@@ -30,13 +30,12 @@ from pipeline.privacy import (
     generalized_gaussian_cost,
     laplace_cost,
     main_parameter,
-    parallel,
     privacy_statement,
-    remaining,
     repeat,
     split,
     success,
 )
+from pipeline.privacy.composition import parallel, remaining
 
 seeded = settings(derandomize=True, deadline=None, max_examples=80)
 values = st.floats(1e-9, 1e9)

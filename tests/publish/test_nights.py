@@ -44,7 +44,8 @@ from pipeline.errors import (
     OutputError,
 )
 from pipeline.geometry import MANIFOLDS
-from pipeline.inference import NOISY, check_opening, least_opening
+from pipeline.inference import NOISY, check_opening
+from pipeline.inference.confidence import least_opening
 from pipeline.jobs import ReleaseJob
 from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
 from pipeline.ledger.api import Transaction

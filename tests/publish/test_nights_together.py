@@ -16,7 +16,7 @@ from sample_nights import CONFIG, STREAM, Ward
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
-from pipeline.mean import FeasibleSet
+from pipeline.mean.public_model import FeasibleSet
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.publish.several import open_document

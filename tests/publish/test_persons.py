@@ -27,7 +27,7 @@ from pipeline.descriptors import DESCRIPTORS, describe, domain_of
 from pipeline.errors import ConfigError, DomainError, MismatchError
 from pipeline.experiments import Run, load_experiments, run_experiment
 from pipeline.experiments.simulated import simulate
-from pipeline.geometry import MANIFOLDS, Manifold, chart_of, flat_chart, to_chart
+from pipeline.geometry import MANIFOLDS, Manifold, chart_of, to_chart
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.mean import admit, mean, person_records
 from pipeline.mechanisms import LATTICE
@@ -134,7 +134,7 @@ SPACES = [
     MANIFOLDS["spd-log-euclidean"](k=5),
     MANIFOLDS["spd-log-cholesky"](k=5),
     MANIFOLDS["spd-affine-invariant"](k=5),
-    flat_chart(MANIFOLDS["spd-log-euclidean"](k=5)),
+    chart_of(MANIFOLDS["spd-log-euclidean"](k=5)),
     MANIFOLDS["hyperbolic"](dim=3),
 ]
 

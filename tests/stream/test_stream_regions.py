@@ -17,7 +17,6 @@ from pipeline.experiments.images import CHANGES
 from pipeline.figures import number
 from pipeline.geometry import MANIFOLDS, vecd
 from pipeline.inference import (
-    clipping_bound,
     combine,
     covariance,
     match,
@@ -27,7 +26,7 @@ from pipeline.inference import (
     two_sample,
 )
 from pipeline.inference.match import _vectors, clip_vectors
-from pipeline.inference.released import common_coordinates
+from pipeline.inference.released import clipping_bound, common_coordinates
 from pipeline.inference.tests import _clipping
 from pipeline.mean import AdaptivePlan, mean
 from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping

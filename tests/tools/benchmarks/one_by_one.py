@@ -19,12 +19,12 @@ from scipy.optimize import brentq
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Manifold, Point
-from pipeline.mean import AdaptivePlan, NoisyMoments, Prior, Records, Step, step_costs, tuning
+from pipeline.mean import AdaptivePlan, NoisyMoments, Prior, Records, Step, tuning
 from pipeline.mean.clip import ROUNDED, sizes_within
 from pipeline.mean.histogram import LineBins, ShellBins, shell_counts
 from pipeline.mean.noisy_moments import noise_edge, region_moments
 from pipeline.mean.records import SurveyedRecords
-from pipeline.mean.rounds import default_shares
+from pipeline.mean.rounds import default_shares, step_costs
 from pipeline.mean.sensitivity import region_units
 from pipeline.mean.sums import (
     BLOCK,

@@ -75,7 +75,7 @@ from pipeline.geometry import Manifold
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.mechanisms import Diagnostics
-from pipeline.privacy import Budget, compose
+from pipeline.privacy import Budget
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
 """What says to a door whether classes are secret."""
@@ -312,16 +312,6 @@ class Release(NamedTuple):
             )
             for draw in range(len(self.outputs))
         ]
-
-    @property
-    def budget(self) -> Budget:
-        """What each of the means cost: its steps, composed."""
-        return compose(step.budget for step in self.steps)
-
-    @property
-    def sensitivity(self) -> float:
-        """Δ of the last step."""
-        return self.steps[-1].sensitivity
 
     @property
     def sigma(self) -> float:

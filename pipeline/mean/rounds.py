@@ -400,7 +400,6 @@ def _moments(
 ) -> NoisyMoments:
     """Return what noised means say of repetitions that clip their records."""
     records, divisor = source.survey.records, 1.0 if count is None else count.divisor
-    assert to.reach is not None
     first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
     return clip_moments(
         records.n if count is None else count.divisor.astype(np.int64),

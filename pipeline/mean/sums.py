@@ -216,20 +216,55 @@ def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatA
     return out
 
 
+class Clipping(NamedTuple):
+    """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
+
+    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t². Of
+    several repetitions it has arrays, which they lead.
+
+    Attributes
+    ----------
+    centre, units : array, shape (d,)
+        Middle of the ball; what one unit of the vector is worth in each coordinate.
+    lines : {0, 1}
+        Number of leading coordinates that are x.
+    low, high, weight : float
+        Where x is clipped to, and what it counts off the contrast axis; any numbers without a
+        contrast axis.
+    radius : float
+        Of the ball that all is clipped to.
+    reach : array, shape (3,)
+        Lengths outside of the ball, below and above the interval, that overshoots are measured by;
+        empty where none are.
+    """
+
+    centre: FloatArray
+    units: FloatArray
+    lines: int
+    low: float
+    high: float
+    weight: float
+    radius: float
+    reach: FloatArray = np.empty(0)
+
+    def as_repetition(self) -> "Clipping":
+        """Return that of one repetition, which leads all arrays."""
+        each: Any = {name: np.asarray(part, float)[None] for name, part in self._asdict().items()}
+        return self._replace(**{**each, "lines": self.lines})
+
+    @property
+    def overshoots(self) -> int:
+        """How many overshoots a record has: of the ball, and of both ends of a contrast axis."""
+        return 1 + 2 * self.lines if self.reach.size else 0
+
+
 @compiled
 def _write_halves(
     records: FloatArray,
     size: FloatArray,
     start: int,
     many: int,
-    centre: FloatArray,
-    units: FloatArray,
-    lines: int,
-    low: float,
-    high: float,
-    weight: float,
-    radius: float,
-    reach: FloatArray,
+    to: Clipping,
     beyond: NDArray[np.int64],
     out: FloatArray,
 ) -> None:
@@ -239,7 +274,7 @@ def _write_halves(
     ones: (2d, many). No number counts as 0. Where overshoots have a place in `beyond`, vectors of
     records that overshoot are shortened, see `_shortened`, and 2⁴⁰ times their sums are added.
     """
-    d = len(records)
+    d, (centre, units, lines, low, high, weight, radius, _) = len(records), to
     places, scales = np.zeros(many), np.zeros(many)
     middle = 0.5 * (low + high)
     for n in range(many):
@@ -255,8 +290,7 @@ def _write_halves(
             scales[n] = 1.0 if outside <= 0.0 else room / length
         if len(beyond) and (outside > 0.0 or (lines and not low <= x <= high)):
             along = (places[n] / units[0]) ** 2 if lines else 0.0
-            square = _square(records[:, start + n], centre, units, lines, scales[n], along)
-            short = _shortened(x, outside, square, lines, low, high, reach, beyond)
+            short = _shortened(records[:, start + n], outside, scales[n], along, to, beyond)
             places[n] *= short
             scales[n] *= short
     for i in range(d):
@@ -270,12 +304,11 @@ def _write_halves(
             lower[n] = term - upper[n] * 2.0**HALF
 
 
-def clipped_halves(records: FloatArray, to: "Clipping") -> FloatArray:
+def clipped_halves(records: FloatArray, to: Clipping) -> FloatArray:
     """Return the halves of 2⁴⁰ times the vectors of records, (2d, n)."""
     own, size = as_repetition(records, sizes(records, to.centre, to.lines))
     halves, beyond = np.empty((2 * len(to.units), len(records))), np.zeros(to.overshoots, np.int64)
-    reach = np.ones(3) if to.reach is None else to.reach
-    _write_halves(own[0], size[0], 0, len(records), *to[:-1], reach, beyond, halves)
+    _write_halves(own[0], size[0], 0, len(records), to, beyond, halves)
     return halves
 
 
@@ -296,41 +329,26 @@ def _clipped(x: float, low: float, high: float) -> float:
 
 
 @compiled
-def _square(
-    record: FloatArray,
-    centre: FloatArray,
-    units: FloatArray,
-    lines: int,
-    scale: float,
-    along: float,
-) -> float:
-    """Return the square of a record's vector, of which the contrast axis gives `along`."""
-    if scale > 0.0:
-        for i in range(lines, len(record)):
-            along += (scale * (record[i] - centre[i]) / units[i]) ** 2
-    return along
-
-
-@compiled
 def _shortened(
-    x: float,
+    record: FloatArray,
     outside: float,
+    scale: float,
     square: float,
-    lines: int,
-    low: float,
-    high: float,
-    reach: FloatArray,
+    to: Clipping,
     beyond: NDArray[np.int64],
 ) -> float:
     """Return what the vector v of a record is multiplied with; add its overshoots to `beyond`.
+
+    Off the contrast axis the record is clipped by `scale`; `square` is what that axis adds to ‖v‖².
 
     Its overshoots h are √(3/8) times the lengths by which it is outside of the ball, below and
     above the interval, each over its `reach`, and at most √(3/8) together. v keeps its direction,
     and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: for h = 0 that is ¼.
     """
-    radial = min(max(outside, 0.0) / reach[0], 1.0)
-    below = min((low - x) / reach[1], 1.0) if lines and x < low else 0.0
-    above = min((x - high) / reach[2], 1.0) if lines and x > high else 0.0
+    x, lines = record[0], to.lines
+    radial = min(max(outside, 0.0) / to.reach[0], 1.0)
+    below = min((to.low - x) / to.reach[1], 1.0) if lines and x < to.low else 0.0
+    above = min((x - to.high) / to.reach[2], 1.0) if lines and x > to.high else 0.0
     total = radial**2 + below**2 + above**2
     if total == 0.0:
         return 1.0
@@ -339,52 +357,11 @@ def _shortened(
     if lines:
         beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
         beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
+    for i in range(lines, len(record) if scale > 0.0 else 0):
+        square += (scale * (record[i] - to.centre[i]) / to.units[i]) ** 2
     left = max(NORM - NORM * min(total, 1.0), 0.0)
     most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
     return 1.0 if square <= most else math.sqrt(most / square)
-
-
-class Clipping(NamedTuple):
-    """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
-
-    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t². Of
-    several repetitions it has arrays, which they lead.
-
-    Attributes
-    ----------
-    centre, units : array, shape (d,)
-        Middle of the ball; what one unit of the vector is worth in each coordinate.
-    lines : {0, 1}
-        Number of leading coordinates that are x.
-    low, high, weight : float
-        Where x is clipped to, and what it counts off the contrast axis; any numbers without a
-        contrast axis.
-    radius : float
-        Of the ball that all is clipped to.
-    reach : array, shape (3,), or None
-        Lengths outside of the ball, below and above the interval, that overshoots are measured by;
-        None where none are.
-    """
-
-    centre: FloatArray
-    units: FloatArray
-    lines: int
-    low: float
-    high: float
-    weight: float
-    radius: float
-    reach: FloatArray | None = None
-
-    def as_repetition(self) -> "Clipping":
-        """Return that of one repetition, which leads all arrays."""
-        parts = {name: part for name, part in self._asdict().items() if part is not None}
-        each: Any = {name: np.asarray(part, float)[None] for name, part in parts.items()}
-        return self._replace(**{**each, "lines": self.lines})
-
-    @property
-    def overshoots(self) -> int:
-        """How many overshoots a record has: of the ball, and of both ends of a contrast axis."""
-        return 0 if self.reach is None else 1 + 2 * self.lines
 
 
 @compiled
@@ -397,14 +374,7 @@ def _add_each(
     paired: bool,
     sums: NDArray[np.int64],
     digits: NDArray[np.int64],
-    reach: FloatArray,
-    centres: FloatArray,
-    units: FloatArray,
-    lines: int,
-    low: FloatArray,
-    high: FloatArray,
-    weight: FloatArray,
-    radius: FloatArray,
+    to: Any,
 ) -> None:
     """Add Σ v and Σ h of records from `start` to `stop` to `sums`, Σ v·vᵀ to `digits` if paired.
 
@@ -412,12 +382,13 @@ def _add_each(
     """
     d = records.shape[1]
     halves = np.empty((2 * d, min(block, stop - start)))
+    centre, units, lines, low, high, weight, radius, reach = to
     for r in range(len(units)):
         own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
+        one = Clipping(centre[r], units[r], lines, low[r], high[r], weight[r], radius[r], reach[r])
         for begin in range(start, stop, block):
             many = min(block, stop - begin)
-            to = (low[r], high[r], weight[r], radius[r], reach[r])
-            _write_halves(*own, begin, many, centres[r], units[r], lines, *to, beyond, halves)
+            _write_halves(*own, begin, many, one, beyond, halves)
             _add_exact(halves, many, paired, sums[r], digits[r])
 
 
@@ -434,15 +405,15 @@ def clipped_totals(
         Digits of 2⁸⁰ times the sums of v·vᵀ, as `of_digits` puts them together; 0 unless `paired`.
     """
     many, d = to.units.shape
-    reach = np.ones((many, 3)) if to.reach is None else to.reach
     # in one layout, writable and of floats: for anything else numba would compile anew
-    own: Any = np.array(to.centre), to.units, to.lines, *(np.array(part, float) for part in to[3:7])
+    ends = (np.array(part, float) for part in to[3:])
+    own = Clipping._make((np.array(to.centre), to.units, to.lines, *ends))
     totals = np.zeros((many, d + to.overshoots), object)
     digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
     for records, size in parts:
         for start in range(0, size.shape[1], BLOCK):
             stop, sums = min(start + BLOCK, size.shape[1]), np.zeros(totals.shape, np.int64)
-            _add_each(records, size, start, stop, PRODUCTS, paired, sums, digits, reach, *own)
+            _add_each(records, size, start, stop, PRODUCTS, paired, sums, digits, own)
             totals += sums
     return totals, digits
 

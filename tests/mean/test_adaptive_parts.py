@@ -826,7 +826,7 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         size = sizes(seen, np.zeros(6), lines)
         rows = [slice(i, i + 1) for i in range(300)]
         vectors = np.stack([clipped_sum(seen[row], size[row], *to) for row in rows]) / PER_UNIT
-        plain = to._replace(reach=None)  # no vector is shortened
+        plain = to._replace(reach=np.empty(0))  # no vector is shortened
         longest = np.stack([clipped_sum(seen[row], size[row], *plain) for row in rows]) / PER_UNIT
         norms, wide = (np.linalg.norm(found, axis=1) for found in (vectors, longest))
         assert wide.max() <= 0.5 * (1.0 + 1e-12) + math.sqrt(6.0) / PER_UNIT / 2.0

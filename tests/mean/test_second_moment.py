@@ -226,7 +226,7 @@ def test_overshoots_are_the_mean_lengths_outside_of_the_clip(lines: int) -> None
     mean = clipped_means([as_repetition(seen, size)], n, to.as_repetition(), paired=True)[0]
     expected = math.sqrt(NORM) * shares.mean(axis=1)
     np.testing.assert_allclose(mean[dim : dim + len(lengths)], expected, atol=1e-11)
-    plain = to._replace(reach=None)
+    plain = to._replace(reach=np.empty(0))
     for row in range(n):
         one = as_repetition(seen[row : row + 1], size[row : row + 1])
         with_it, without = clipped_mean([one], 1, to), clipped_mean([one], 1, plain)

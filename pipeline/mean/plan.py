@@ -1,9 +1,7 @@
 """How a budget is spent, decided before the data are read: in one draw, or in adaptive rounds."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConfigError, require_known
@@ -140,14 +138,18 @@ class Shares:
 Plan: TypeAlias = SinglePlan | AdaptivePlan
 
 
-def read_shares(values: tuple[float, ...]) -> Shares:
+def read_shares(values: tuple[float, ...] | None) -> Shares | None:
     """Return shares that are written in the order of spending: survey, then shells, mean, ….
+
+    None where they are left out.
 
     Raises
     ------
     ConfigError
         As in `Shares`, and when there is not one survey and two shares for each round.
     """
+    if values is None:
+        return None
     if len(values) < 3 or len(values) % 2 == 0:
         raise ConfigError(
             "shares must be one for the survey, then two for each round (shells, mean), found "
@@ -156,17 +158,10 @@ def read_shares(values: tuple[float, ...]) -> Shares:
     return Shares(values[0], values[1::2], values[2::2])
 
 
-def _adaptive(shares: tuple[float, ...] | None, moment: bool = True) -> AdaptivePlan:
-    return AdaptivePlan(None if shares is None else read_shares(shares), moment)
-
-
-RELEASE_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {"auto": _adaptive}
-"""Plans of several steps, made from the shares of their budget: by what a release names as its
-mechanism."""
-SERIES_PLANS: dict[str, Callable[[tuple[float, ...] | None], Plan]] = {
-    "adaptive": partial(_adaptive, moment=False)
-}
-"""The same by what a series names as its footpoint: only the error of its means is stored."""
+RELEASE_PLANS = ("auto",)
+"""What a release names as its mechanism where its plan is adaptive."""
+SERIES_PLANS = ("adaptive",)
+"""What a series names as its footpoint for the same: only the error of its means is stored."""
 
 
 def choose_plan(plan: Plan | str, definition: str) -> Plan:
@@ -183,9 +178,8 @@ def choose_plan(plan: Plan | str, definition: str) -> Plan:
     """
     if not isinstance(plan, str):
         return plan
-    named: dict[str, Plan] = {"single": SinglePlan(), "auto": AdaptivePlan()}
-    if definition == "pure":
-        named["auto"] = SinglePlan("ewl")
+    best = SinglePlan("ewl") if definition == "pure" else AdaptivePlan()
+    named: dict[str, Plan] = {"single": SinglePlan(), "auto": best}
     if plan not in named:
         raise ConfigError(f'a plan must be "auto", "single" or a Plan, found {plan!r}')
     return named[plan]
@@ -213,7 +207,7 @@ def shared_plan(
             f"an adaptive footpoint needs mechanism ewg, drawn exactly, found {mechanism} "
             f"({sampler}); its guarantee composes Gaussian steps"
         )
-    return SERIES_PLANS[footpoint](shares)
+    return AdaptivePlan(read_shares(shares), moment=False)
 
 
 def release_plan(
@@ -229,7 +223,7 @@ def release_plan(
         When shares are given to a plan that has none.
     """
     if mechanism in RELEASE_PLANS:
-        return RELEASE_PLANS[mechanism](shares)
+        return AdaptivePlan(read_shares(shares))
     if shares is not None:
         several = " or ".join(f'"{name}"' for name in RELEASE_PLANS)
         raise ConfigError(f"shares need mechanism = {several}, found {mechanism!r}")

@@ -107,7 +107,6 @@ picture = comparison(
     name="sides",
     title="Training and two scanners",
     along="side",
-    lines=list(means),
     classes=["retina"],
     caption="Values with their bands of 95 %.",
 )

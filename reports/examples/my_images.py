@@ -51,5 +51,5 @@ for name, where in regions.items():
     print(f"{name}: n = {len(images[name]):,}, the true mean lies {said} (95 %)")
 
 features = covdp.DESCRIPTORS["oct5"].features
-picture = matrices(list(means), np.stack(list(means.values())), features)
+picture = matrices(means, features)
 picture.save(Path("my_images.svg"))

@@ -61,14 +61,13 @@ for name, release in released.items():
     where = region(release, of="sample")
     mean = Mean(where.place, where.covariance)
     for one in read_terms(terms_of(covdp.DESCRIPTORS["oct5"]), mean, where.manifold):
-        told = {"term": one.term.title, "hospital": name, "class": "retina"}
-        records.append({**told, "value": one.value, "low": one.low, "high": one.high})
+        labels = {"term": one.term.title, "hospital": name, "class": "retina"}
+        records.append({**labels, "value": one.value, "low": one.low, "high": one.high})
 picture = comparison(
     records,
     name="hospitals",
     title="Three hospitals",
     along="hospital",
-    lines=list(released),
     classes=["retina"],
     caption="Values with their bands of 95 %.",
 )

@@ -426,7 +426,8 @@ def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
     sides, wanted, across = _sides(card, volume), _sides(card, first), 2 if card.slices else None
     way = "save volumes of one size; slices = [fewest, most] in the card lets the last axis differ"
     if not card.size and sides[:across] != wanted[:across]:
-        require_alike(volume.file, "size", sides, wanted, first.file.name, way * card.volumes)
+        more = way if card.volumes else ""
+        require_alike(volume.file, "size", sides, wanted, first.file.name, more)
 
 
 def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageArray:

@@ -99,9 +99,10 @@ def to_uint8(
         rescaled = (scale.slope, scale.intercept) != (1.0, 0.0)
         if stored.dtype.kind != "u" or bits != 8 or rescaled:
             kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
+            scaled = " that the file rescales" if rescaled else ""
             raise ImageError(
-                f"{where}: {kind}values of {bits} bits{' that the file rescales' * rescaled} need "
-                'a window, found none; give window = [low, high], "image", or for DICOM and NIfTI '
+                f"{where}: {kind}values of {bits} bits{scaled} need a window, found "
+                'none; give window = [low, high], "image", or for DICOM and NIfTI '
                 '"header", in the card'
             )
         plain = stored.astype(np.uint8, copy=False)

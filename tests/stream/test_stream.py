@@ -48,6 +48,7 @@ from pipeline.stream.factorisation import (
     integer_weights,
     to_limbs,
     weighted_sums,
+    words_to_limbs,
 )
 from pipeline.stream.history import _radius as radius_before
 from pipeline.stream.history import part_moments
@@ -173,6 +174,9 @@ def test_sums_of_nights_are_exact() -> None:
             for column in zip(*rows, strict=True)
         ]
         assert from_limbs(to_limbs(rows[0])) == rows[0]
+        low = np.array([number % 2**64 for number in rows[0]], np.uint64).view(np.int64)
+        high = np.array([number >> 64 for number in rows[0]])
+        assert from_limbs(words_to_limbs(low, high)) == rows[0]
     with pytest.raises(OverflowError):
         to_limbs([most + 1])
 

@@ -297,7 +297,7 @@ def test_no_output_of_a_stream_holds_the_size_of_a_class(
     for labels, config in (("secret", SECRET), ("public", CONFIG)):
         recorded(monkeypatch, [])
         for name, text in settled(tmp_path / labels, config):
-            if word.search(text):
+            if word.search(text.replace(str(tmp_path), "")):  # it ends in the number of a run
                 found.setdefault(labels, set()).add(name)
     assert found.get("secret") is None
     assert {"nightly-2026-03-01.json", "nightly-2026-03-02.parquet", "index.html"} <= found[

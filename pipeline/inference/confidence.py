@@ -78,6 +78,7 @@ rare images, which the noise may mask, are among them: an allowance, wider than 
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -110,6 +111,8 @@ SHAPES_TRIED = 24
 """How many ω are tried."""
 NODES = 64
 """Of the quadrature over g."""
+BRACKET_SLACK = 1e-6
+"""What may be wrong, relatively, with the bracket of a quantile, by rounding."""
 FARTHEST_SD = 9.0
 """Standard deviations of g beyond which it is taken to be never: once in 10¹⁸."""
 
@@ -153,13 +156,23 @@ class ErrorLaw(NamedTuple):
         return float(half * np.sum(weights * density * inside))
 
     def ppf(self, level: float) -> float:
-        """Return its quantile."""
-        most = max(self.weight, 1.0) * _ppf(level, self.dim, self.line + self.rest)
-        if self.cdf(most) <= level:  # max(ω, 1)·(g² + h) is never less; equal for ω = 1
-            return most
+        """Return its quantile.
+
+        It is between min(ω, 1) and max(ω, 1) times that of g² + h. The cube root of a χ² is nearly
+        normal (Wilson and Hilferty 1931), so Φ⁻¹ of its level is nearly linear there.
+        """
+        equal = _ppf(level, self.dim, self.line + self.rest)
+        if self.weight == 1.0:
+            return equal
         from scipy.optimize import brentq
 
-        return float(brentq(lambda value: self.cdf(value) - level, 0.0, most, rtol=1e-12))
+        def beyond(root: float) -> float:
+            reached = min(max(self.cdf(root**3), sys.float_info.min), 1.0 - sys.float_info.epsilon)
+            return float(special.ndtri(reached) - special.ndtri(level))
+
+        low, high = sorted((equal, self.weight * equal))
+        ends = np.cbrt([low * (1.0 - BRACKET_SLACK), high * (1.0 + BRACKET_SLACK)])
+        return float(brentq(beyond, *ends, rtol=1e-12)) ** 3
 
 
 def _cdf(value: ArrayLike, dim: int, shift: float) -> FloatArray:

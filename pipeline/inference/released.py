@@ -74,8 +74,6 @@ class ClassCoordinates(NamedTuple):
         that nothing can be tested.
     offered : bool
         Whether a region is.
-    clipping : float
-        How far clipping may have moved the mean at most, in distance.
     parts : sequence of (float, NoisyMoments)
         What it is made of, in its own coordinates, with the share of each: the last round of a
         release; the opening and the epochs of a stream.
@@ -93,9 +91,14 @@ class ClassCoordinates(NamedTuple):
     single: FloatArray | None
     wide: bool
     offered: bool
-    clipping: float
     parts: Sequence[tuple[float, NoisyMoments]]
     jacobian: FloatArray
+
+    @property
+    def clipping(self) -> float:
+        """How far clipping may have moved the mean at most, in distance."""
+        shares, moments = zip(*self.parts, strict=True)
+        return math.hypot(*pooled_bounds(moments, shares))
 
     @property
     def moments(self) -> NoisyMoments:
@@ -195,7 +198,6 @@ def _class_coordinates(
         single=None if moments.moment is None else there(covariance(moments)),
         wide=moments.sigma > NOISY or not has_count(moments),
         offered=is_offered(moments),
-        clipping=clipping_bound(moments),
         parts=[(1.0, moments)],
         jacobian=own,
     )
@@ -225,7 +227,6 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
         single=None if population is None else night.n * (population - certainty.sample),
         wide=not certainty.offered,
         offered=certainty.offered,
-        clipping=certainty.clipping,
         parts=parts,
         jacobian=np.eye(len(place)),
     )

@@ -278,37 +278,35 @@ CACHED_MASKS = 8
 """Masks that are cached, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
-def read_planes(file: Path, axis: int, wanted: Sequence[int]) -> Iterator[ImageArray]:
-    """Yield slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+def read_plane(file: Path, axis: int, place: int) -> ImageArray:
+    """Return a slice of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
 
     Raises
     ------
     ImageError
         When it cannot be read, has no such slice or values that are no numbers.
     """
-    volume = read_volume(file)
-    if max(wanted, default=0) >= volume.shape[axis]:
+    sides, bits = _packed_mask(file, file_state(file))
+    if place >= sides[axis]:
         raise changed(file)
-    bits, columns = _packed_mask(file, file_state(file)), volume.shape[1]
-    for place in wanted:
-        if axis == 2:
-            yield np.unpackbits(bits[place], -1, columns)
-        elif axis == 0:
-            yield np.unpackbits(bits[:, place], -1, columns).T
-        else:
-            yield np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
+    if axis == 2:
+        return np.unpackbits(bits[place], -1, sides[1])
+    if axis == 0:
+        return np.unpackbits(bits[:, place], -1, sides[1]).T
+    return np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
 
 
 @lru_cache(maxsize=CACHED_MASKS)
-def _packed_mask(file: Path, stamp: bytes) -> ImageArray:
-    """Return a mask as bits, (k, i, j / 8); a file with another `stamp` is another."""
+def _packed_mask(file: Path, stamp: bytes) -> tuple[tuple[int, ...], ImageArray]:
+    """Return the sides of a mask, and its bits, (k, i, j / 8); another `stamp` is another file."""
     volume = read_volume(file)
     if math.prod(volume.shape) > 8 * LARGEST_VOLUME:
         raise ImageError(
             f"{file}: a mask must have up to {8 * LARGEST_VOLUME:,} voxels, found {volume.shape}; "
             "cut it to pieces, as its image"
         )
-    return np.stack([np.packbits(_inside(volume, plane), -1) for plane in each_plane(volume)])
+    planes = [np.packbits(_inside(volume, plane), -1) for plane in each_plane(volume)]
+    return volume.shape, np.stack(planes)
 
 
 class NiftiCard(PatternCard):
@@ -463,8 +461,8 @@ def _masks(
     """
     _check_mask(file, image)
     if card.axis is not None:
-        return read_planes(file, card.axis, wanted)
-    return iter([np.stack([*read_planes(file, 2, range(image.shape[2]))], axis=-1)])
+        return (read_plane(file, card.axis, place) for place in wanted)
+    return iter([np.stack([read_plane(file, 2, k) for k in range(image.shape[2])], axis=-1)])
 
 
 def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:

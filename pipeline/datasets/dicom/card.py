@@ -115,7 +115,8 @@ FAULTY = -1
 class HeaderSummary(NamedTuple):
     """What opening a dataset keeps of a file; of volumes also its series and window.
 
-    Of volumes, and where there are masks, also where each frame is. `file` says which it is.
+    Of volumes, and where there are masks, also where each frame is. `file` says which it is; it has
+    no frames where it is none of the images.
     """
 
     file: int
@@ -129,6 +130,6 @@ class HeaderSummary(NamedTuple):
     frame_ids: tuple[FrameId, ...] = ()
 
     @property
-    def faulty(self) -> bool:
-        """Whether the file cannot be used."""
-        return self.frames[0] == FAULTY
+    def usable(self) -> bool:
+        """Whether the file has images, and can be used."""
+        return len(self.frames) > 0 and self.frames[0] != FAULTY

@@ -5,7 +5,7 @@ only 0..255 leaves. A volume is the files of one series in one folder, or the fr
 (slices, rows, columns), slices along their normal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,9 @@ from pipeline.datasets.dicom.header import (
     ASK_WINDOW,
     BRING,
     SEGMENTATION,
-    FrameId,
     Header,
     check_slice,
+    is_marked,
     kept_header,
     read_frame_id,
     read_header,
@@ -36,7 +36,7 @@ from pipeline.datasets.dicom.header import (
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
 from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import Scaling, Window, made_to_fit, to_uint8
+from pipeline.datasets.pictures import Scaling, made_to_fit, to_uint8
 from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
 from pipeline.errors import DatasetError, ImageError
 
@@ -72,23 +72,18 @@ def open_dicom(
         masks = find_masks(card, files, path, summaries, faults)
     if masks and card.frames == "masked":
         summaries = keep_masked(masks, summaries)
-    indices = [summary.file for summary in summaries]
+    there = [len(summary.frames) > 0 for summary in summaries]
     card.require_classes(
-        np.bincount(files.label_of[indices], minlength=len(card.classes)).tolist(),
+        np.bincount(files.label_of[there], minlength=len(card.classes)).tolist(),
         lambda name: (
             f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
             "classes, pattern or path in the card"
         ),
     )
-    people, days = files.people, files.dates
-    if people is None:
-        longest = max(len(summary.person) for summary in summaries)
-        people = np.zeros(len(files.names), f"U{longest or 1}")
-        people[indices] = [summary.person for summary in summaries]
-    if days is None:
-        days = np.full(len(files.names), "NaT", "datetime64[D]")
-        days[indices] = [summary.day for summary in summaries]
-    files = replace(files, people=people, dates=days)
+    if files.people is None:
+        files = replace(files, people=np.array([x.person for x in summaries], np.str_))
+    if files.dates is None:
+        files = replace(files, dates=np.array([x.day for x in summaries], "datetime64[D]"))
     shape, read, file = (_volumes if card.volumes else _images)(rules, files, summaries, faults)
     regions = masks and mask_reader(card, files, shape, read, masks)
     return make_source(card, files, path, shape, read, file, regions)
@@ -112,74 +107,49 @@ class Rules(NamedTuple):
 
 
 class ReferenceHeader(NamedTuple):
-    """The first file that can be used, which all others must be like."""
+    """The first file that can be used, or the first series, which all others must be like."""
 
     name: str
     sides: tuple[int, int]
     photometric: str
+    slices: int = 1
 
 
 def _scan_headers(
     rules: Rules, others: bool, files: ClassedFiles, faults: Faults
 ) -> list[HeaderSummary]:
-    """Return what the headers of images say; raise when none can be used."""
+    """Return what the header of each file says; raise when no image can be used."""
     summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            summary = _scan_header(rules, others, index, Path(name))
+            summaries.append(_scan_header(rules, others, index, Path(name)))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
-            summary = HeaderSummary(index, (FAULTY,), person=nobody)
+            summaries.append(HeaderSummary(index, (FAULTY,), person=nobody))
             errors[name] = error
-        summaries += [summary] if summary else []
-    if errors and all(summary.faulty for summary in summaries):
+    if errors and not any(summary.usable for summary in summaries):
         raise no_usable_file(errors, faults)
     return summaries
 
 
-def _scan_header(rules: Rules, others: bool, index: int, file: Path) -> HeaderSummary | None:
-    """Return what the header of one file says; None when it is none of the images."""
-    card = rules.card
+def _scan_header(rules: Rules, others: bool, index: int, file: Path) -> HeaderSummary:
+    """Return what the header of one file says; without frames where it is none of the images."""
     with readable(file) as stream:
+        if others and (file.name == INDEX or not (may_be_image(file.name) or is_marked(stream))):
+            return HeaderSummary(index, ())
         header = read_header(stream, file)
-        if header is None and others and (file.name == INDEX or not may_be_image(file.name)):
-            return None
-        if card.objects and header and text(header.elements, "SOPClassUID") == SEGMENTATION:
-            return None
-        header, frames = _checked(rules, header, file)
-        return HeaderSummary(
-            index,
-            frames,
-            (header.rows, header.columns),
-            header.photometric,
-            header.person if rules.named else "",
-            header.day,
-            text(header.elements, "SeriesInstanceUID"),
-            _one_window(card, header, frames) if card.volumes else None,
-            _placed(card, header, frames) if rules.placed else (),
-        )
+        if rules.card.objects and text(header.elements, "SOPClassUID") == SEGMENTATION:
+            return HeaderSummary(index, ())
+        return _summary(rules, header, index)
 
 
-def _placed(card: DicomCard, header: Header, frames: Sequence[int]) -> tuple[FrameId, ...]:
-    """Return where some frames of a file are; of a volume all must say it."""
-    frame_ids = tuple(read_frame_id(header, frame) for frame in frames)
-    for frame_id in frame_ids if card.volumes else ():
-        check_slice(header, frame_id)
-    return frame_ids
-
-
-def _checked(rules: Rules, header: Header | None, file: Path) -> tuple[Header, Sequence[int]]:
-    """Return a header that a card can use, and which frames of its file are read."""
+def _summary(rules: Rules, header: Header, index: int) -> HeaderSummary:
+    """Return what a header says that the card can use, and which frames of its file are read."""
     card = rules.card
-    if header is None:
-        raise ImageError(
-            f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
-            "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
-        )
     if text(header.elements, "SOPClassUID") == SEGMENTATION:
         raise ImageError(
-            f"{file} is no image but a segmentation (DICOM SEG); say where they are by "
+            f"{header.file} is no image but a segmentation (DICOM SEG); say where they are by "
             "masks in the card, or leave it out with exclude"
         )
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
@@ -194,30 +164,35 @@ def _checked(rules: Rules, header: Header | None, file: Path) -> tuple[Header, S
             'is empty, which unit = "person" needs',
             "name {person} in pattern, or leave the file out",
         )
-    frames = chosen_frames(card.frames, header.frames, str(file))
+    frames = chosen_frames(card.frames, header.frames, str(header.file))
+    slices = frames if card.volumes else frames[:1]
+    windows = {scaling(header, frame, card.window).window for frame in slices}
+    if len(windows) > 1:
+        raise header.fault("WindowCenter", "must be one for all slices of a volume", ASK_WINDOW)
     if card.window is None:  # what needs one is refused
         kind = f"{'i' if header.signed else 'u'}{header.allocated // 8}"
         _shown(card, header, frames[0], np.empty(0, kind))
-    else:
-        scaling(header, frames[0], card.window)
-    return header, frames
-
-
-def _one_window(card: DicomCard, header: Header, frames: Sequence[int]) -> Window:
-    """Return the window of all frames of a file, which are slices of one volume."""
-    if card.window != "header":
-        return card.window
-    windows = {scaling(header, frame, card.window).window for frame in frames}
-    if len(windows) > 1:
-        raise header.fault("WindowCenter", "must be one for all slices of a volume", ASK_WINDOW)
-    return windows.pop()
+    frame_ids = tuple(read_frame_id(header, frame) for frame in frames if rules.placed)
+    for frame_id in frame_ids if card.volumes else ():
+        check_slice(header, frame_id)
+    return HeaderSummary(
+        index,
+        frames,
+        (header.rows, header.columns),
+        header.photometric,
+        header.person if rules.named else "",
+        header.day,
+        text(header.elements, "SeriesInstanceUID"),
+        windows.pop(),
+        frame_ids,
+    )
 
 
 def _images(
     rules: Rules, files: ClassedFiles, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> tuple[tuple[int, ...], FilesReader, NDArray[np.int64]]:
     """Return every frame that is read as an image: the shape of one, their reader, their files."""
-    good = next(summary for summary in summaries if not summary.faulty)
+    good = next(summary for summary in summaries if summary.usable)
     first = ReferenceHeader(Path(files.names[good.file]).name, good.sides, good.photometric)
     card, size = rules.card, rules.card.size
     sides = (size, size) if size else first.sides
@@ -238,25 +213,21 @@ def _volumes(
     card, series = rules.card, dict[tuple[str, str], list[HeaderSummary]]()
     for summary in summaries:
         name = files.names[summary.file]
-        key = name, ""
-        if not summary.faulty and len(summary.frames) == 1:
-            key = str(Path(name).parent), summary.series
-        series.setdefault(key, []).append(summary)
+        alone = not summary.usable or len(summary.frames) > 1
+        key = (name, "") if alone else (str(Path(name).parent), summary.series)
+        if summary.frames:
+            series.setdefault(key, []).append(summary)
     volumes: list[list[tuple[int, int]]] = []
     errors: dict[str, ImageError] = {}
     first: ReferenceHeader | None = None
-    most = 1
     for members in series.values():
         name = files.names[members[0].file]
         try:
             slices = _slices(files, members)
-            if slices[0][1] != FAULTY:
-                if first is None:
-                    first = ReferenceHeader(
-                        Path(name).name, members[0].sides, members[0].photometric
-                    )
-                    most = card.slices[1] if card.slices else len(slices)
-                _check_number(card, first, most, name, len(slices))
+            if members[0].usable:
+                sides, photometric = members[0].sides, members[0].photometric
+                first = first or ReferenceHeader(Path(name).name, sides, photometric, len(slices))
+                _check_number(card, first, Path(name), len(slices))
         except ImageError as error:
             errors[name], slices = error, [(summary.file, FAULTY) for summary in members]
         volumes.append(slices)
@@ -266,21 +237,21 @@ def _volumes(
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
     read = FilesReader(partial(_decode, rules, first, reasons), files.names, file, frame)
-    shown = partial(_show_volume, card.window, first.photometric)
+    shown: Callable[[NDArray[Any]], ImageArray] = np.asarray
+    if card.window == "image":
+        scale = Scaling("image", inverted=first.photometric == "MONOCHROME1")
+        shown = partial(to_uint8, scale=scale, where="a series")
+    most = card.slices[1] if card.slices else first.slices
     return (most, *first.sides), StacksReader(read, starts, shown), file[starts[:-1]]
 
 
-def _check_number(
-    card: DicomCard, first: ReferenceHeader, most: int, name: str, count: int
-) -> None:
+def _check_number(card: DicomCard, first: ReferenceHeader, file: Path, count: int) -> None:
     """Raise unless a series has as many slices as the card says, or else the first series."""
-    if card.slices is not None:
-        card.check_depth(count, name)
-    elif count != most:
-        raise ImageError(
-            f"{name}: volumes must have one size, found {most} slices in the series of "
-            f"{first.name} and {count} here; {BRING}, or give slices = [fewest, most] in the card"
-        )
+    card.check_depth(count, str(file))
+    if not card.slices:
+        way = f"{BRING}, or give slices = [fewest, most] in the card"
+        name = f"the series of {first.name}"
+        require_alike(file, "number of slices", count, first.slices, name, way)
 
 
 def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple[int, int]]:
@@ -292,8 +263,9 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         When they are no volume, or not of one class, person, meaning or window.
     """
     where = files.names[members[0].file]
-    if members[0].faulty:  # the file itself says why
-        return [(members[0].file, FAULTY)]
+    frames = [(summary.file, frame) for summary in members for frame in summary.frames]
+    if not members[0].usable:  # the file itself says why
+        return frames
     assert files.people is not None
     for what, values in (
         ("class and split", [(files.label_of[m.file], files.split_of[m.file]) for m in members]),
@@ -305,7 +277,6 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         if any(value != values[0] for value in values):
             raise ImageError(f"{where}: a series must have one {what}, found several; {BRING}")
     order = slice_order([frame for summary in members for frame in summary.frame_ids], where)
-    frames = [(summary.file, frame) for summary in members for frame in summary.frames]
     return [frames[place] for place in order.tolist()]
 
 
@@ -320,11 +291,9 @@ def _decode(
         raise ImageError(reasons[str(file)])
     card = rules.card
     with readable(file) as stream:
-        header, readable_frames = _checked(rules, kept_header(stream, file), file)
+        header = kept_header(stream, file)
+        readable_frames = _summary(rules, header, 0).frames
         _check_alike(card, first, header)
-        if card.volumes:
-            _one_window(card, header, readable_frames)
-            _placed(card, header, readable_frames)
         if not set(frames.tolist()) <= set(readable_frames):
             raise changed(file)
         stored = read_frames(stream, header, frames.tolist())
@@ -353,11 +322,3 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
         return values
     where = f"{header.file}: BitsStored (0028,0101)"
     return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where), card)
-
-
-def _show_volume(window: Any, photometric: str, slices: NDArray[Any]) -> ImageArray:
-    """Return the slices of a volume as 0..255: where it has a window of its own, by that."""
-    if window != "image":
-        return slices
-    scale = Scaling("image", inverted=photometric == "MONOCHROME1")
-    return to_uint8(slices, scale, where="a series")

@@ -190,9 +190,6 @@ _META_ENDS, _FLOAT_PIXELS, _PIXELS = 0x00030000, 0x7FE00008, 0x7FE00010
 
 _MARK = 128
 
-_MANY = 16
-"""Frames from which on a header says so much that reading it again costs more than keeping it."""
-
 
 @dataclass(frozen=True, eq=False)
 class Header:
@@ -206,13 +203,11 @@ class Header:
         The UID of its transfer syntax.
     elements : Dataset
         The elements of `KEYWORDS`, as their bytes.
-    start, length : int
-        Where the pixels begin in the file, and how many bytes they are; −1 when they are
-        encapsulated.
+    pixels : Stop
+        The pixels: their value representation is OB or OW, and their length `UNDEFINED` when they
+        are encapsulated.
     size : int
         Bytes of the file.
-    representation : str
-        The value representation of the pixels, OB or OW; "" where the file leaves it out.
     rows, columns, samples, frames : int
         Height, width, values of a pixel (1 or 3), images.
     photometric : str
@@ -228,10 +223,8 @@ class Header:
     file: Path
     syntax: str
     elements: "Dataset" = field(repr=False)
-    start: int
-    length: int
+    pixels: Stop
     size: int
-    representation: str
     rows: int
     columns: int
     samples: int
@@ -244,9 +237,14 @@ class Header:
     signed: bool
 
     @property
+    def encapsulated(self) -> bool:
+        """Whether the pixels are fragments of frames, as compressed ones are."""
+        return self.pixels.length == UNDEFINED
+
+    @property
     def frame_bits(self) -> int:
         """Bits of a frame that is not compressed."""
-        halved = self.photometric == "YBR_FULL_422" and self.length >= 0
+        halved = self.photometric == "YBR_FULL_422" and not self.encapsulated
         return self.rows * self.columns * (2 if halved else self.samples) * self.allocated
 
     @cached_property
@@ -262,13 +260,21 @@ class Header:
 
     @property
     def person(self) -> str:
-        """Whose image it is, by PatientID; "" where it says none.
+        """Whose image it is, by PatientID, in the letters that the file says it is written in.
 
-        Its issuer does not count: often some of a person's files name it and others do not, and two
-        halves of a person would be protected as two, while two persons of one number, taken for
-        one, are protected as each of them is.
+        "" where it says none. Its issuer does not count: often some of a person's files name it and
+        others do not, and two halves of a person would be protected as two, while two persons of
+        one number, taken for one, are protected as each of them is.
         """
-        return _person(self.elements, "PatientID")
+        from pydicom.charset import convert_encodings, decode_bytes
+
+        value = stored(self.elements, "PatientID")
+        if not isinstance(value, bytes) or value.isascii():
+            return plain(value)
+        encodings = plain(stored(self.elements, "SpecificCharacterSet")).split("\\")
+        return decode_bytes(value, convert_encodings([*map(str.strip, encodings)]), set()).strip(
+            " \0"
+        )
 
     @property
     def day(self) -> date | None:
@@ -307,27 +313,14 @@ def _count(file: Path, elements: "Dataset") -> int:
     return int(digits[:20])
 
 
-def _person(elements: "Dataset", keyword: str) -> str:
-    """Return an identifier in the letters that the file says it is written in."""
-    from pydicom.charset import convert_encodings, decode_bytes
-
-    value = stored(elements, keyword)
-    if not isinstance(value, bytes) or value.isascii():
-        return plain(value)
-    encodings = plain(stored(elements, "SpecificCharacterSet"))
-    names = [name.strip() for name in encodings.split("\\")]
-    return decode_bytes(value, convert_encodings(names), set()).strip(" \0")
-
-
 _KEPT: dict[tuple[object, ...], Header] = {}
 """By what tells a file from others, and from what it was before: one at most."""
 
 
-def kept_header(stream: BinaryIO, file: Path) -> Header | None:
-    """Return `read_header` of a file; of one with many frames, read in turns, it is cached.
+def kept_header(stream: BinaryIO, file: Path) -> Header:
+    """Return `read_header` of a file; that of the last one is cached, until it is written to.
 
-    The header of the last such file, until another one is read or the file is written to. Threads
-    that begin with it at once read it each.
+    A file of many frames is read in turns. Threads that begin with it at once read it each.
     """
     status = os.fstat(stream.fileno())
     # as `file_state`, but of the file that is open: an old time may be given back, a change not
@@ -336,9 +329,8 @@ def kept_header(stream: BinaryIO, file: Path) -> Header | None:
     header = _KEPT.get(identity)
     if header is None:
         header = read_header(stream, file)
-        if header is not None and header.frames >= _MANY:
-            _KEPT.clear()
-            _KEPT[identity] = header
+        _KEPT.clear()
+        _KEPT[identity] = header
     return header
 
 
@@ -350,20 +342,28 @@ def readable(file: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def read_header(stream: BinaryIO, file: Path) -> Header | None:
-    """Read the header of a file as far as its pixels; None when it is not a DICOM file.
+def is_marked(stream: BinaryIO) -> bool:
+    """Return whether a file has the mark of DICOM, after which the stream is left."""
+    stream.seek(_MARK)
+    return stream.read(4) == b"DICM"
+
+
+def read_header(stream: BinaryIO, file: Path) -> Header:
+    """Read the header of a file as far as its pixels.
 
     Raises
     ------
     ImageError
-        When it has no pixels, or not as many bytes as it says.
+        When it is not a DICOM file, has no pixels, or not as many bytes as it says.
     Exception
         Whatever a damaged file makes pydicom raise.
     """
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(_MARK)
-    if stream.read(4) != b"DICM":
-        return None
+    if not is_marked(stream):
+        raise ImageError(
+            f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
+            "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
+        )
     meta, _ = read_elements(stream, EXPLICIT, _META_ENDS)
     syntax = plain(stored(meta, "TransferSyntaxUID"))
     if syntax == DEFLATED:
@@ -401,10 +401,8 @@ def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: in
         file=file,
         syntax=syntax,
         elements=elements,
-        start=pixels.start,
-        length=-1 if pixels.length == UNDEFINED else pixels.length,
+        pixels=pixels,
         size=size,
-        representation=pixels.kind,
         rows=number("Rows"),
         columns=number("Columns"),
         samples=number("SamplesPerPixel"),

@@ -54,18 +54,22 @@ from pipeline.datasets.nifti import (
     Volume,
     corners_of,
     read_affines,
-    read_planes,
+    read_plane,
     read_volume,
 )
 from pipeline.datasets.pictures import made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
 
-NO_MASK, WRONG = -1, -2
-"""In place of a mask: a slice of a volume that no region is in, and an image that has none."""
+NO_MASK = -1
+"""In place of a mask, of a slice of a volume that no region is in. Below it are images that have no
+mask that fits, in their order."""
 
 MaskAddress: TypeAlias = tuple[int, int]
 """Where a mask is: in which file of masks, and where in it."""
+
+Read: TypeAlias = Callable[[Path, int], ImageArray]
+"""One mask of a file as it was drawn, (h, w) of 0 and 1. It runs in threads, or elsewhere."""
 
 Find: TypeAlias = Callable[[HeaderSummary, FrameId | None], MaskAddress | str | None]
 """Where the mask of an image is, by what its header says and what it is known by; what is wrong
@@ -85,15 +89,14 @@ class MaskSource(NamedTuple):
         Where the mask of each image is that has one, or what is wrong with it; images are known by
         the number of their file, and which of its frames they are.
     read : callable
-        ``read(file, places)``: some masks as they were drawn, each (h, w) of 0 and 1. It runs in
-        threads, or elsewhere.
+        See `Read`.
     where : str
         What is stated of an image that has no mask.
     """
 
     names: listing.Paths
     of: dict[tuple[int, int], MaskAddress | str]
-    read: Callable[[Path, Sequence[int]], list[ImageArray]]
+    read: Read
     where: str
 
 
@@ -115,11 +118,11 @@ def find_masks(
         When there is no segmentation. One that cannot be read goes to `faults`.
     """
     find: Find
-    read: Callable[[Path, Sequence[int]], list[ImageArray]]
+    read: Read
     if card.objects:
         index = _index_segmentations(card, path, summaries, faults)
         names, find = listing.packed(index.names), index.find
-        read = partial(_read_regions, card.segments)
+        read = partial(_read_region, card.segments)
         none = f"no segmentation at '{card.masks}' is of it"
     else:
         names = files.masks or listing.packed(())
@@ -127,7 +130,7 @@ def find_masks(
     of = {
         (summary.file, number): address
         for summary in summaries
-        if not summary.faulty
+        if summary.usable
         for number, frame_id in itertools.zip_longest(summary.frames, summary.frame_ids)
         if (address := find(summary, frame_id)) is not None
     }
@@ -139,12 +142,10 @@ def keep_masked(masks: MaskSource, summaries: Sequence[HeaderSummary]) -> list[H
 
     An image whose mask is at fault stays, and is refused when it is its turn.
     """
-    masked = []
-    for summary in summaries:
-        frames = [frame for frame in summary.frames if _has_some(masks, (summary.file, frame))]
-        if frames:
-            masked.append(summary._replace(frames=frames))
-    return masked
+    return [
+        summary._replace(frames=[x for x in summary.frames if _has_some(masks, (summary.file, x))])
+        for summary in summaries
+    ]
 
 
 def _has_some(masks: MaskSource, image: tuple[int, int]) -> bool:
@@ -153,10 +154,9 @@ def _has_some(masks: MaskSource, image: tuple[int, int]) -> bool:
     if not isinstance(address, tuple):
         return address is not None or image[1] == FAULTY
     try:
-        (mask,) = masks.read(Path(masks.names[address[0]]), [address[1]])
+        return bool(masks.read(Path(masks.names[address[0]]), address[1]).any())
     except ImageError:
         return True
-    return bool(mask.any())
 
 
 def mask_reader(
@@ -168,18 +168,17 @@ def mask_reader(
 ) -> Reader:
     """Return the reader of the masks of some images, or of volumes; its rows are those of `read`.
 
-    Files are numbered as in `masks`. After them come the images: those that have no mask, or one
-    that does not fit, are refused when it is their turn.
+    Images that have no mask, or one that does not fit, are refused when it is their turn.
     """
     slices = read.slices if isinstance(read, StacksReader) else read
     images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
     file, place = np.zeros(len(images), np.int64), np.full(len(images), NO_MASK)
-    reasons = dict[str, str]()
+    reasons = dict[int, str]()
 
     def refuse(rows: slice, reason: str) -> None:
-        number = images[rows.start][0]
-        reasons[files.names[number]] = f"{files.names[number]}{reason}"
-        file[rows], place[rows] = len(masks.names) + number, WRONG
+        wrong = rows.start - len(images) + NO_MASK
+        file[rows], place[rows] = 0, wrong
+        reasons[wrong] = f"{files.names[images[rows.start][0]]}{reason}"
 
     for row, image in enumerate(images):
         address = masks.of.get(image, None if card.volumes else masks.where)
@@ -195,8 +194,7 @@ def mask_reader(
             refuse(rows, reason)
     high, wide = (shape[1:] if card.volumes else shape)[:2]
     decode = partial(_decode, card, (high, wide), reasons, masks.read)
-    names = listing.packed(itertools.chain(masks.names, files.names))
-    base = FilesReader(decode, names, file, place, shared=True)
+    base = FilesReader(decode, masks.names, file, place, shared=True)
     return StacksReader(base, read.starts, _not_empty) if isinstance(read, StacksReader) else base
 
 
@@ -210,7 +208,7 @@ def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) 
     if not len(some):
         return masks.where
     file[place == NO_MASK] = file[some[0]]
-    if WRONG in place or (file != file[0]).any() or not is_nifti(masks.names[int(file[0])]):
+    if place.min() < NO_MASK or (file != file[0]).any() or not is_nifti(masks.names[int(file[0])]):
         return ""
     mask = read_volume(Path(masks.names[int(file[0])]))
     depth = mask.shape[_along(int(place[0]))]
@@ -226,18 +224,16 @@ def _unlike(what: str, wanted: object, value: object, file: str | Path) -> str:
 def _decode(
     card: DicomCard,
     sides: tuple[int, int],
-    faults: dict[str, str],
-    read: Callable[[Path, Sequence[int]], list[ImageArray]],
+    reasons: dict[int, str],
+    read: Read,
     file: Path,
     places: Rows,
 ) -> ImageArray:
     """Return some masks of a file, (m, *sides), of 0 and 1, made to fit as the images are."""
-    if str(file) in faults:
-        raise ImageError(faults[str(file)])
-    there = places[places != NO_MASK]
-    masks = read(file, there.tolist())
-    if len(there) < len(places):  # it is the first, as the smallest
-        masks = [np.zeros(sides, np.uint8), *masks]
+    if places[0] < NO_MASK:
+        raise ImageError(reasons[int(places[0])])
+    none = np.zeros(sides, np.uint8)
+    masks = [none if place == NO_MASK else read(file, place) for place in places.tolist()]
     if not card.size and any(mask.shape != sides for mask in masks):
         raise changed(file)
     masks = [made_to_fit(mask, card, smooth=False) for mask in masks]
@@ -331,7 +327,7 @@ def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
     if not _looks_like_one(stream.read(_CLASS_HEAD)):
         return None
     header = read_header(stream, file)
-    if header is None or text(header.elements, "SOPClassUID") != SEGMENTATION:
+    if text(header.elements, "SOPClassUID") != SEGMENTATION:
         return None
     kind = text(header.elements, "SegmentationType")
     if kind != "BINARY" or (header.allocated, header.samples) != (1, 1):
@@ -495,26 +491,22 @@ def _index_segmentations(
     return index
 
 
-def _read_regions(segments: Segments | None, file: Path, places: Sequence[int]) -> list[ImageArray]:
-    """Return some masks of a segmentation, each the union of its frames; see `MaskSource`."""
-    regions = read_regions(file, segments)
-    if regions is None or max(places, default=0) >= len(regions.frame_ids):
-        raise changed(file)
-    with readable(file) as stream:
-        return [_union(stream, regions.header, regions.frames[place]) for place in places]
+def _read_region(segments: Segments | None, file: Path, place: int) -> ImageArray:
+    """Return a mask of a segmentation, the union of its frames; see `Read`.
 
-
-def _union(stream: BinaryIO, header: Header, frames: Sequence[int]) -> ImageArray:
-    """Return where any of some frames is not 0, (h, w) of 0 and 1; frames are bit after bit.
-
-    pydicom 3.0 reads a byte too few of a frame that does not begin with one.
+    Frames are bit after bit; pydicom 3.0 reads a byte too few of one that does not begin with one.
     """
+    regions = read_regions(file, segments)
+    if regions is None or place >= len(regions.frame_ids):
+        raise changed(file)
+    header = regions.header
     mask = np.zeros(header.frame_bits, np.uint8)
-    for frame in frames:
-        start, skip = divmod(frame * len(mask), 8)
-        stream.seek(header.start + start)
-        content = np.frombuffer(stream.read(math.ceil((skip + len(mask)) / 8)), np.uint8)
-        mask |= np.unpackbits(content, bitorder="little")[skip:][: len(mask)]
+    with readable(file) as stream:
+        for frame in regions.frames[place]:
+            start, skip = divmod(frame * len(mask), 8)
+            stream.seek(header.pixels.start + start)
+            content = np.frombuffer(stream.read(math.ceil((skip + len(mask)) / 8)), np.uint8)
+            mask |= np.unpackbits(content, bitorder="little")[skip:][: len(mask)]
     return mask.reshape(header.rows, header.columns)
 
 
@@ -647,16 +639,11 @@ def _along(place: int) -> int:
     return 3 - (place >> 4 & 3) - (place >> 2 & 3)
 
 
-def _read_sidecar(file: Path, places: Sequence[int]) -> list[ImageArray]:
-    """Return some masks of a file; see `MaskSource`."""
+def _read_sidecar(file: Path, place: int) -> ImageArray:
+    """Return a mask of a file; see `Read`."""
     if not is_nifti(file.name):
-        return [read_mask(file, divmod(place, 1 << 16)) for place in places]
-    masks = dict[int, ImageArray]()
-    for turned in {place & 63 for place in places}:
-        same_way = [place for place in places if place & 63 == turned]
-        lying = (turned >> 4) > (turned >> 2 & 3)  # rows run along the later of the two axes
-        up, back = 1 - (turned & 2), 1 - 2 * (turned & 1)
-        planes = read_planes(file, _along(turned), [place >> 6 for place in same_way])
-        for place, plane in zip(same_way, planes, strict=True):
-            masks[place] = np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])
-    return [masks[place] for place in places]
+        return read_mask(file, divmod(place, 1 << 16))
+    plane = read_plane(file, _along(place), place >> 6)
+    lying = (place >> 4 & 3) > (place >> 2 & 3)  # rows run along the later of the two axes
+    up, back = 1 - (place & 2), 1 - 2 * (place & 1)
+    return np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])

@@ -60,7 +60,7 @@ def check_frames(header: Header, channels: int) -> None:
     check_size(header)
     if header.syntax not in NATIVE:
         _check_decoder(header)
-    if (header.length >= 0) != (header.syntax in NATIVE):
+    if header.encapsulated == (header.syntax in NATIVE):
         raise ImageError(
             f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
             "write the file anew or leave it out"
@@ -79,11 +79,11 @@ def check_size(header: Header) -> None:
             f"bytes, found {frame:,}; cut the image to tiles or leave it out"
         )
     # a compressed frame is at least an item's head and two bytes
-    frame_bits, length = (header.frame_bits, header.length)
-    if header.length < 0:
+    frame_bits, length = header.frame_bits, header.pixels.length
+    if header.encapsulated:
         frame_bits, length = 80, header.size
     excess = 8 * length - header.frames * frame_bits
-    long = header.length >= 0 and excess >= max(16, frame_bits)
+    long = not header.encapsulated and excess >= max(16, frame_bits)
     if excess < 0 or long:
         raise header.fault(
             "NumberOfFrames",
@@ -121,7 +121,7 @@ def _check_bits(header: Header) -> None:
         raise header.fault(
             "BitsStored", f"must be 1 to {header.allocated} (BitsAllocated), found {header.stored}"
         )
-    shifted = header.samples == 1 and header.length >= 0
+    shifted = header.samples == 1 and not header.encapsulated
     highest = header.allocated - 1 if shifted else header.stored - 1
     if not header.stored - 1 <= header.high <= highest:
         raise header.fault("HighBit", f"must be BitsStored - 1, found {header.high}")
@@ -131,7 +131,7 @@ def _check_bits(header: Header) -> None:
         raise header.fault(
             "BitsStored", f"must be 8 with {header.photometric}, found {header.stored}"
         )
-    if header.photometric in ("YBR_ICT", "YBR_RCT") and header.length >= 0:
+    if header.photometric in ("YBR_ICT", "YBR_RCT") and not header.encapsulated:
         raise header.fault("PhotometricInterpretation", "is one of JPEG 2000 only")
 
 
@@ -145,7 +145,7 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     Exception
         Whatever damaged pixels make a decoder raise.
     """
-    if header.length < 0:
+    if header.encapsulated:
         yield from _compressed(stream, header, frames)
         return
     from pydicom.pixels.decoders.base import get_decoder
@@ -154,7 +154,7 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     above, unused = header.allocated - 1 - header.high, header.allocated - header.stored
     shifted = header.samples == 1 and unused > 0  # pydicom takes HighBit for BitsStored - 1
     options = _options(header, header.frames) | {"correct_unused_bits": not shifted}
-    stream.seek(header.start)
+    stream.seek(header.pixels.start)
     for pixels, _ in get_decoder(UID(header.syntax)).iter_array(
         stream, indices=list(frames), **options
     ):
@@ -165,7 +165,7 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
 def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
     from pydicom.encaps import generate_frames
 
-    stream.seek(header.start)
+    stream.seek(header.pixels.start)
     index, last = -1, frames[-1]
     for index, encoded in enumerate(generate_frames(stream, number_of_frames=header.frames)):
         if index in frames:
@@ -195,7 +195,7 @@ def _options(header: Header, frames: int) -> dict[str, Any]:
         "photometric_interpretation": header.photometric,
         "planar_configuration": header.planar,
         "pixel_keyword": "PixelData",
-        "pixel_vr": header.representation or "OW",
+        "pixel_vr": header.pixels.kind or "OW",
     }
 
 

@@ -300,7 +300,7 @@ def test_files_beside_the_images(tmp_path: Path) -> None:
     """DICOMDIR and notes are passed by; what looks like an image and is none is refused."""
     write_dicom(tmp_path / "ward/cat/deep/er/IM0001", GRAY)
     write_dicom(tmp_path / "ward/cat/1.2.840.1", GRAY)
-    (tmp_path / "ward/cat/DICOMDIR").write_bytes(bytes(999))
+    (tmp_path / "ward/cat/DICOMDIR").write_bytes(bytes(128) + b"DICM" + bytes(999))
     (tmp_path / "ward/cat/notes.txt").write_text("no image")
     (tmp_path / "ward/cat/.hidden").write_text("no image")
     assert ward(tmp_path).counts() == (2,)

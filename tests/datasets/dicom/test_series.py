@@ -196,7 +196,7 @@ def test_volumes_have_one_size_and_slices_in_number(root: Path) -> None:
     assert listing_faults(found.faults, root / "ward") == []
     faults = {fault.file: fault.reason for fault in check(found.source, root / "ward")}
     assert list(faults) == ["ill/long", f"ill/scout/{file.name}", "ill/wide"]
-    assert "found 5 slices in the series of" in faults["ill/long"]
+    assert "found 5 in the series of IM" in faults["ill/long"]
     assert "2 slices or more, found 1" in faults[f"ill/scout/{file.name}"]
     assert "images must have one size, found (6, 7)" in faults["ill/wide"]
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -127,13 +128,13 @@ def find_masks(
     else:
         names = files.masks or listing.packed(())
         find, read, none = partial(_find_sidecar, names, {}), _read_sidecar, "it has no mask"
-    of = {
-        (summary.file, number): address
-        for summary in summaries
-        if summary.usable
-        for number, frame_id in itertools.zip_longest(summary.frames, summary.frame_ids)
-        if (address := find(summary, frame_id)) is not None
-    }
+    of = dict[tuple[int, int], MaskAddress | str]()
+    for summary in filter(attrgetter("usable"), summaries):
+        for number, frame_id in itertools.zip_longest(summary.frames, summary.frame_ids):
+            if isinstance(found := find(summary, frame_id), str):
+                found = f"{files.names[summary.file]}{found}"
+            if found:
+                of[summary.file, number] = found
     return MaskSource(names, of, read, f": {none}; bring it, or leave the image out with exclude")
 
 
@@ -174,47 +175,44 @@ def mask_reader(
     images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
     file, place = np.zeros(len(images), np.int64), np.full(len(images), NO_MASK)
     reasons = dict[int, str]()
-
-    def refuse(rows: slice, reason: str) -> None:
-        wrong = rows.start - len(images) + NO_MASK
-        file[rows], place[rows] = 0, wrong
-        reasons[wrong] = f"{files.names[images[rows.start][0]]}{reason}"
-
-    for row, image in enumerate(images):
-        address = masks.of.get(image, None if card.volumes else masks.where)
-        if image[1] == FAULTY:
+    starts = read.starts.tolist() if isinstance(read, StacksReader) else range(len(images) + 1)
+    for low, high in itertools.pairwise(starts):
+        number, frame = images[low]
+        if frame == FAULTY:
             continue
-        if isinstance(address, str):
-            refuse(slice(row, row + 1), address)
-        elif address:
-            file[row], place[row] = address
-    volumes = itertools.pairwise(read.starts.tolist()) if isinstance(read, StacksReader) else ()
-    for rows in itertools.starmap(slice, volumes):
-        if images[rows.start][1] != FAULTY and (reason := _join(masks, file[rows], place[rows])):
-            refuse(rows, reason)
+        found = _joined(masks, files.names[number], [*map(masks.of.get, images[low:high])])
+        if isinstance(found, str):
+            place[low:high] = low - len(images) + NO_MASK
+            reasons[int(place[low])] = found
+        else:
+            file[low:high], place[low:high] = np.transpose(found)
     high, wide = (shape[1:] if card.volumes else shape)[:2]
     decode = partial(_decode, card, (high, wide), reasons, masks.read)
     base = FilesReader(decode, masks.names, file, place, shared=True)
     return StacksReader(base, read.starts, _not_empty) if isinstance(read, StacksReader) else base
 
 
-def _join(masks: MaskSource, file: NDArray[np.int64], place: NDArray[np.int64]) -> str:
-    """Join the slices of a volume: a slice without a mask gets a file of the other slices.
+def _joined(
+    masks: MaskSource, name: str, found: Sequence[MaskAddress | str | None]
+) -> Sequence[MaskAddress] | str:
+    """Return where the masks of an image, or of the slices of a volume, are; or what is wrong.
 
-    Return what is wrong with their masks, "" if nothing is. All slices of a volume in NIfTI are
-    slices of one mask.
+    The first of them is called `name`. A slice without a mask gets a file of the other slices. All
+    slices of a volume in NIfTI are slices of one mask.
     """
-    some = np.flatnonzero(place != NO_MASK)
-    if not len(some):
-        return masks.where
-    file[place == NO_MASK] = file[some[0]]
-    if place.min() < NO_MASK or (file != file[0]).any() or not is_nifti(masks.names[int(file[0])]):
-        return ""
-    mask = read_volume(Path(masks.names[int(file[0])]))
-    depth = mask.shape[_along(int(place[0]))]
-    if len({*place.tolist()}) == depth == len(place):
-        return ""
-    return _unlike("series' size", f"{len(place)} slices", depth, mask.file)
+    there = [address for address in found if isinstance(address, tuple)]
+    wrong = [reason for reason in found if isinstance(reason, str)]
+    if wrong or not there:
+        return wrong[0] if wrong else f"{name}{masks.where}"
+    file, place = there[0]
+    addresses = [address if isinstance(address, tuple) else (file, NO_MASK) for address in found]
+    one = len(found) > 1 and {file} == {file for file, _ in there}
+    if one and is_nifti(masks.names[file]):
+        mask = read_volume(Path(masks.names[file]))
+        depth = mask.shape[_along(place)]
+        if not len({*there}) == depth == len(found):
+            return name + _unlike("series' size", f"{len(found)} slices", depth, mask.file)
+    return addresses
 
 
 def _unlike(what: str, wanted: object, value: object, file: str | Path) -> str:
@@ -290,20 +288,15 @@ def _looks_like_one(head: bytes) -> bool:
     return head[128:132] == b"DICM" and SEGMENTATION.encode() in head
 
 
-def read_regions(file: Path, segments: Segments | None) -> Regions | None:
-    """Return what a file says if it is a segmentation.
+@lru_cache(maxsize=CACHED_SEGMENTATIONS)
+def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
+    """Return what a file says if it is a segmentation; one with another `stamp` is another.
 
     Raises
     ------
     ImageError
         When it is one that cannot be read, or leaves open what is inside.
     """
-    return _kept_regions(file, file_state(file), segments)
-
-
-@lru_cache(maxsize=CACHED_SEGMENTATIONS)
-def _kept_regions(file: Path, stamp: bytes, segments: Segments | None) -> Regions | None:
-    """Return the same; a file with another `stamp` is another."""
     with readable(file) as stream:
         header = _read_segmentation(stream, file)
         if header is None:
@@ -474,7 +467,7 @@ def _index_segmentations(
         try:
             if entry.fault is not None:
                 raise entry.fault
-            regions = read_regions(Path(entry.path), card.segments)
+            regions = _read_regions(Path(entry.path), file_state(entry.path), card.segments)
         except ImageError as error:
             faults.append(listing.Fault(entry.path, error))
             continue
@@ -496,7 +489,7 @@ def _read_region(segments: Segments | None, file: Path, place: int) -> ImageArra
 
     Frames are bit after bit; pydicom 3.0 reads a byte too few of one that does not begin with one.
     """
-    regions = read_regions(file, segments)
+    regions = _read_regions(file, file_state(file), segments)
     if regions is None or place >= len(regions.frame_ids):
         raise changed(file)
     header = regions.header

@@ -49,13 +49,6 @@ _READ = ("{person}", "{date}")
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 
-class PathFacts(NamedTuple):
-    """What a path says: a person or "", a day or None."""
-
-    person: str = ""
-    day: date | None = None
-
-
 def above_classes(folder: Path, pattern: str) -> list[Path] | None:
     """Return the folders in which a pattern has one for each class; None where it has none."""
     above, has_class, _ = f"/{pattern}".partition("/{class}/")
@@ -83,39 +76,34 @@ class Pattern:
         loose = [part.replace("{person}", "*").replace("{date}", "*") for part in self.parts]
         return tuple(_down(loose[: end + 1]) for end in range(len(loose)))
 
-    def read(self, path: str, where: str) -> PathFacts:
-        """Return what a relative path says of person and date.
+    def read(self, path: str, where: str) -> tuple[str, date | None]:
+        """Return what a relative path says of person and date, "" and None where it is not asked.
 
         Raises
         ------
         ImageError
             When it does not say what the pattern asks for; `where` names the file.
         """
-        if self._reading is None:
-            return PathFacts()
-        match = self._reading.fullmatch(path)
-        groups = match.groupdict() if match else {}
-        person = groups.get("person", "")
-        day = _day(groups["date"]) if "date" in groups else None
-        asked = self._reading.groupindex
-        if match is None or ("person" in asked and not person.strip()):
+        said, asked = self.letters(path), self._reading.groupindex
+        if not all(said.get(name, "").strip() for name in asked):
             wanted = " and ".join("{" + name + "}" for name in asked)
             raise ImageError(
                 f"{where} does not say {wanted} as '{'/'.join(self.parts)}' asks; rename it, "
                 "correct pattern in the card, or leave it out with exclude"
             )
+        day = day_of(said.get("date", ""))
         if "date" in asked and day is None:
             raise ImageError(
                 f"{where} names a day that no calendar has; rename it, or leave it out with exclude"
             )
-        return PathFacts(person, day)
+        return said.get("person", ""), day
 
     def letters(self, path: str) -> dict[str, str]:
         """Return the letters in which a relative path names person and date, where it does.
 
         And the folders that ``**`` stands for.
         """
-        match = self._reading.fullmatch(path) if self._reading else None
+        match = self._reading.fullmatch(path)
         named = match.groupdict() if match else {}
         if "**" in self.parts:
             before = self.parts.index("**")
@@ -123,10 +111,8 @@ class Pattern:
         return named
 
     @cached_property
-    def _reading(self) -> re.Pattern[str] | None:
-        """The expression that reads person and date from a path, None where there are none."""
-        if not any(name in part for part in self.parts for name in _READ):
-            return None
+    def _reading(self) -> re.Pattern[str]:
+        """The expression that reads person and date from a path, where they are asked."""
         return _down(self.parts)
 
 
@@ -258,18 +244,12 @@ def _plain(token: str) -> str:
 
 def _fixed(tokens: list[str]) -> str:
     """Return the expression of the fixed text with which tokens begin."""
-    text = ""
-    for token in tokens:
-        if re.fullmatch(r"\[[*?\[{]\]", token):
-            text += re.escape(token[1])
-        elif len(token) == 1 and token not in "*?":
-            text += re.escape(token)
-        else:
-            break
-    return text
+    fixed = re.compile(r"[^*?]|\[[*?\[{]\]", re.DOTALL)
+    letters = itertools.takewhile(fixed.fullmatch, tokens)
+    return "".join(re.escape(token[1] if len(token) > 1 else token) for token in letters)
 
 
-def _day(text: str) -> date | None:
+def day_of(text: str) -> date | None:
     """Return a day, or None where no calendar has it."""
     try:
         return date.fromisoformat(text)

@@ -442,10 +442,7 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
 
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the masks of some images of a file, (m, *sides), of 0 and 1, made to fit as they."""
-    volume = read_volume(image)
-    if not set(frames.tolist()) <= set(_frames(card, volume, file)):
-        raise changed(file)
-    drawn = _masks(card, file, volume, frames.tolist())
+    drawn = _masks(card, file, read_volume(image), frames.tolist())
     masks = [made_to_fit(mask, card, smooth=False) for mask in drawn]
     if not all(mask.any() for mask in masks):
         raise _nothing_inside(card, file)

@@ -6,7 +6,7 @@ each rule here looks at one image and at what its card and its file say.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -117,7 +117,10 @@ def to_uint8(
             )
             return shown
     if scale.window == "image":
-        scale = scale._replace(window=_ends(_rescaled(stored, scale), where))
+        values = _rescaled(stored, scale)
+        _check_finite(values, where)
+        low, high = np.percentile(values, PERCENTILES).tolist()
+        scale = scale._replace(window=(low, high))
     shown = np.empty(stored.shape, np.uint8)
     rows = max(1, WINDOWED_VALUES // max(1, math.prod(stored.shape[1:])))
     for start in range(0, len(stored), rows):
@@ -125,13 +128,6 @@ def to_uint8(
         _check_finite(values, where)
         shown[start : start + rows] = _shown(values, scale)
     return shown
-
-
-def _ends(values: Values, where: str) -> tuple[float, float]:
-    """Return the window of one image: its own percentiles."""
-    _check_finite(values, where)
-    low, high = np.percentile(values, PERCENTILES).tolist()
-    return low, high
 
 
 def _rescaled(stored: NDArray[Any], scale: Scaling) -> Values:
@@ -142,21 +138,18 @@ def _rescaled(stored: NDArray[Any], scale: Scaling) -> Values:
 
 def _shown(values: Values, scale: Scaling) -> ImageArray:
     """Return finite values as 0..255."""
-    with np.errstate(over="ignore"):
-        levels = 255 * np.clip(_curve(scale.window)(values), 0, 1)
-    return np.rint(255 - levels if scale.inverted else levels).astype(np.uint8)
-
-
-def _curve(window: Window) -> Callable[[Values], Values]:
-    """Return the function from values to shares of 255, still to be cut to [0, 1]."""
-    if isinstance(window, Sigmoid):
-        center, width = window
-        return lambda x: 1 / (1 + np.exp(-4 * (x - center) / width))
+    window = scale.window
     assert isinstance(window, tuple)  # "image" is replaced by its ends
     low, high = window
-    if low == high:
-        return lambda x: (x > low).astype(np.float64)
-    return lambda x: (x - low) / (high - low)
+    with np.errstate(over="ignore"):
+        if isinstance(window, Sigmoid):
+            shares = 1 / (1 + np.exp(-4 * (values - window.center) / window.width))
+        elif low == high:
+            shares = (values > low).astype(np.float64)
+        else:
+            shares = (values - low) / (high - low)
+        levels = 255 * np.clip(shares, 0, 1)
+    return np.rint(255 - levels if scale.inverted else levels).astype(np.uint8)
 
 
 @lru_cache(maxsize=64)
@@ -250,32 +243,26 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
 def made_to_fit(pixels: ImageArray, card: LocalFilesCard, *, smooth: bool = True) -> ImageArray:
     """Return pixels made to fit, where the card has a size; of a mask, not `smooth`, as its image.
 
-    Each pixel of a mask is its nearest; what an image is padded with is outside.
+    An image is cropped, padded with black, or stretched. Each pixel of a mask is its nearest; what
+    an image is padded with is outside.
     """
     from PIL import Image
 
     if not card.size or not pixels.size:
         return pixels
-    image = Image.fromarray(np.ascontiguousarray(pixels))
-    return np.asarray(fitted(image, card.size, card.fit, smooth=smooth))
-
-
-def fitted(image: "Image.Image", size: int, fit: str, *, smooth: bool = True) -> "Image.Image":
-    """Return an image of `size` pixels a side: cropped, padded with black, or stretched."""
-    from PIL import Image
-
+    image, size = Image.fromarray(np.ascontiguousarray(pixels)), card.size
     method = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
-    if fit == "crop":
+    if card.fit == "crop":
         side = min(image.size)
         left, top = (image.width - side) // 2, (image.height - side) // 2
         image = image.crop((left, top, left + side, top + side))
-    if fit != "pad":
-        return image.resize((size, size), method)
+    if card.fit != "pad":
+        return np.asarray(image.resize((size, size), method))
     longest = max(image.size)
     width, height = (max(1, round(side * size / longest)) for side in image.size)
     black = Image.new(image.mode, (size, size))
     black.paste(image.resize((width, height), method), ((size - width) // 2, (size - height) // 2))
-    return black
+    return np.asarray(black)
 
 
 def _check_one(image: "Image.Image", file: Path) -> None:
@@ -466,7 +453,7 @@ def _decode(
                 plain = Image.fromarray(pixels)
     if card.channels == 3:
         plain = plain.convert("RGB")
-    return np.asarray(fitted(plain, card.size, card.fit) if card.size else plain)[np.newaxis]
+    return made_to_fit(np.asarray(plain), card)[np.newaxis]
 
 
 def _decode_mask(

@@ -237,7 +237,7 @@ def test_one_person_has_one_digest_however_the_name_is_written(tmp_path: Path) -
 def test_a_path_names_one_person(pattern: str, path: str, said: str | None) -> None:
     """Each path is read in one way; one that does not say whose it is is refused by its name."""
     if said is not None:
-        assert fill(pattern, {"class": "cat"}).read(path, path).person == said
+        assert fill(pattern, {"class": "cat"}).read(path, path)[0] == said
         return
     with pytest.raises(DatasetError, match=f"{re.escape(path)} does not say.*exclude"):
         fill(pattern, {"class": "cat"}).read(path, path)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.listing import open_regular, wrap_errors
+from pipeline.datasets.listing import day_of, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Sigmoid, Window
 from pipeline.errors import ImageError
 
@@ -280,10 +280,7 @@ class Header:
     def day(self) -> date | None:
         """The day of the study; None where the file does not say one that a calendar has."""
         digits = text(self.elements, "StudyDate").replace(".", "")  # with points before 1993
-        try:
-            return date.fromisoformat(digits) if len(digits) == 8 else None
-        except ValueError:
-            return None
+        return day_of(digits) if len(digits) == 8 else None
 
     def fault(self, keyword: str, rule: str, way: str = WAY) -> ImageError:
         """Return an error about an element: the file, the tag, the rule, the way out."""

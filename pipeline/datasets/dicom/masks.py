@@ -511,14 +511,10 @@ _FLIP = np.diag([-1.0, -1.0, 1.0])
 """From DICOM, where x runs to a patient's left and y to the back, to NIfTI: right and front."""
 
 
-class _Pose(NamedTuple):
-    """Where the voxels of a file are: its header, and what leads from mm back to i, j, k."""
+Pose: TypeAlias = tuple[Volume, NDArray[np.float64]]
+"""Where the voxels of a file are: its header, and what leads from mm back to i, j, k, (4, 4)."""
 
-    volume: Volume
-    inverse: NDArray[np.float64]
-
-
-Poses: TypeAlias = dict[str, tuple[int, _Pose | str]]
+Poses: TypeAlias = dict[str, tuple[int, Pose | str]]
 """For a file the first image that it is the mask of, and where it is or why it cannot be used."""
 
 
@@ -549,7 +545,7 @@ def _find_sidecar(
     return place if isinstance(place, str) else (first, place)
 
 
-def _pose(file: Path) -> _Pose:
+def _pose(file: Path) -> Pose:
     """Return where the voxels of a file are.
 
     Raises
@@ -577,17 +573,17 @@ def _pose(file: Path) -> _Pose:
             f"{file}: sform and qform must say the same, found voxels {apart:.2f} apart; save it "
             "with the affine of its image"
         )
-    return _Pose(volume, inverse)
+    return volume, inverse
 
 
-def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
+def _placed(pose: Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     """Return which slice of a file is the mask of an image, and how it is turned; or what is wrong.
 
     Pixel (r, c) of the image is at voxel A·(r, c, 1). Where the first two columns of A are ±1
     along two axes and 0 along the others, up to `VOXEL_TOLERANCE` at the corners, and the third is
     the first or last voxel of these axes, pixels are voxels, turned and mirrored as the signs say.
     """
-    volume = pose.volume
+    volume, inverse = pose
     if not (image.position and image.direction and image.spacing):
         return (
             ": a mask in NIfTI needs ImagePositionPatient (0020,0032), ImageOrientationPatient "
@@ -598,7 +594,7 @@ def _placed(pose: _Pose, sides: tuple[int, int], image: FrameId) -> int | str:
     steps = np.array([down * image.spacing[0], across * image.spacing[1], image.position])
     last = np.subtract(sides, 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        affine = pose.inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
+        affine = inverse[:3] @ np.vstack([_FLIP @ steps.T, [0, 0, 1]])
     axes = np.abs(affine[:, :2]).argmax(axis=0)
     if axes[0] == axes[1] or not np.isfinite(affine).all():
         return (

@@ -529,11 +529,7 @@ def _below(
     folder: str, relative: str, pattern: Pattern, root: str, faults: Faults
 ) -> Iterator[FileEntry]:
     """Yield what is named below a folder; `relative` has two slashes after each link."""
-    try:
-        names, odd = _listed(folder)
-    except ImageError as error:
-        faults.append(Fault(folder, error, listed=False))
-        return
+    names, odd = _listed(folder, faults)
     for name in names:
         path, below = os.path.join(folder, name), relative + name  # noqa: PTH118 (a million times)
         linked = name in odd and os.path.islink(path)  # noqa: PTH114
@@ -570,8 +566,11 @@ def _leads(pattern: Pattern, path: str, linked: bool) -> bool:
     )
 
 
-def _listed(folder: str) -> tuple[Iterable[str], frozenset[str]]:
-    """Return the names in a folder, in order, and which of them are not plain files."""
+def _listed(folder: str, faults: Faults) -> tuple[Iterable[str], frozenset[str]]:
+    """Return the names in a folder, in order, and which of them are not plain files.
+
+    There are none where the folder is not there, or cannot be listed and goes to `faults`.
+    """
     names, odd, runs = list[str](), set[str](), list[Paths]()
     try:
         with os.scandir(folder) as entries:
@@ -582,13 +581,14 @@ def _listed(folder: str) -> tuple[Iterable[str], frozenset[str]]:
                 if len(names) == RUN:
                     runs.append(packed(sorted(names)))
                     names.clear()
-    except (FileNotFoundError, NotADirectoryError):
-        return [], frozenset()
     except OSError as error:
-        raise ImageError(
-            f"{folder} cannot be listed ({error.strerror}); make it readable, or leave it "
-            "out by a narrower pattern"
-        ) from error
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            fault = ImageError(
+                f"{folder} cannot be listed ({error.strerror}); make it readable, or leave it "
+                "out by a narrower pattern"
+            )
+            faults.append(Fault(folder, fault, listed=False))
+        return [], frozenset()
     names.sort()
     return merge(*runs, names) if runs else names, frozenset(odd)
 

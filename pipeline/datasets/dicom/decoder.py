@@ -73,11 +73,10 @@ def _idle() -> "subprocess.Popen[bytes]":
 
 def _how_it_ended(child: "subprocess.Popen[bytes]") -> str:
     """Return how a process that says nothing more has ended."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         child.communicate(timeout=1)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
+    child.kill()
+    child.wait()
     code = child.returncode
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"its decoder ended by {name}"

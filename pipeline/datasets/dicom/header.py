@@ -355,6 +355,8 @@ def read_header(stream: BinaryIO, file: Path) -> Header:
     Exception
         Whatever a damaged file makes pydicom raise.
     """
+    from pydicom.uid import UID
+
     size = stream.seek(0, os.SEEK_END)
     if not is_marked(stream):
         raise ImageError(
@@ -370,9 +372,10 @@ def read_header(stream: BinaryIO, file: Path) -> Header:
         )
     elements, pixels = read_elements(stream, syntax, _FLOAT_PIXELS)
     if pixels.tag != _PIXELS:
+        what = UID(text(elements, "SOPClassUID")).name or "no class"
         raise ImageError(
-            f"{file}: PixelData (7FE0,0010) is missing ({_class_of(elements)}); leave the file "
-            "out, by a narrower pattern or with exclude"
+            f"{file}: PixelData (7FE0,0010) is missing ({what}); leave the file out, by a narrower "
+            "pattern or with exclude"
         )
     if pixels.length != UNDEFINED and pixels.start + pixels.length > size:
         raise ImageError(
@@ -380,14 +383,6 @@ def read_header(stream: BinaryIO, file: Path) -> Header:
             f"{size - pixels.start:,}; the file is cut off: bring it whole or leave it out"
         )
     return _header(file, syntax, elements, pixels, size)
-
-
-def _class_of(elements: "Dataset") -> str:
-    """Return the name of what a file holds."""
-    from pydicom.uid import UID
-
-    what = text(elements, "SOPClassUID")
-    return UID(what).name if what else "no class"
 
 
 def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: int) -> Header:

@@ -410,8 +410,7 @@ def open_pictures(
     none = np.zeros(len(files.names), np.int8)
     masks = None
     if files.masks is not None:
-        beside = files.names if card.size else None
-        masks = FilesReader(partial(_decode_mask, card, sides), files.masks, each, none, beside)
+        masks = FilesReader(partial(_decode_mask, card), files.masks, each, none, files.names)
     read = FilesReader(partial(_decode, card, first), files.names, each, none)
     shape = sides + ((3,) if card.channels == 3 else ())
     return make_source(card, files, path, shape, read, masks=masks)
@@ -456,12 +455,9 @@ def _decode(
     return made_to_fit(np.asarray(plain), card)[np.newaxis]
 
 
-def _decode_mask(
-    card: PictureCard, sides: tuple[int, int], file: Path, frames: Rows, image: Path | None = None
-) -> ImageArray:
+def _decode_mask(card: PictureCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
-    wanted = read_extent(image, card) if image else sides
-    mask = made_to_fit(read_mask(file, wanted), card, smooth=False)
+    mask = made_to_fit(read_mask(file, read_extent(image, card)), card, smooth=False)
     if not mask.any():
         raise ImageError(
             f"{file}: a mask must have a pixel inside, one that is not black, found none of "

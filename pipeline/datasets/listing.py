@@ -30,9 +30,6 @@ from heapq import merge
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline import files
 from pipeline.datasets.cards import goes_down
 from pipeline.errors import CovdpError, DatasetError, ImageError
@@ -455,24 +452,23 @@ class Paths(Sequence[str]):
     Attributes
     ----------
     blocks : tuple of bytes
-        Some paths each, one after another.
-    ends : (b,) int64
-        How many paths there are up to the end of each block.
+        `PACKED` paths each, one after another; fewer in the last.
+    total : int
+        How many there are.
     """
 
     blocks: tuple[bytes, ...]
-    ends: NDArray[np.int64]
+    total: int
 
     def __len__(self) -> int:
-        return int(self.ends[-1]) if len(self.ends) else 0
+        return self.total
 
     def __iter__(self) -> Iterator[str]:
         return (path for block in self.blocks for path in _unpack(block))
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
-        index = range(len(self))[index]  # negative ones, and IndexError at the end
-        block = int(np.searchsorted(self.ends, index, "right"))
-        return _unpacked(self.blocks[block])[index - int(self.ends[block])]
+        block, place = divmod(range(self.total)[index], PACKED)  # negative ones, IndexError, too
+        return _unpacked(self.blocks[block])[place]
 
 
 def _unpack(block: bytes) -> tuple[str, ...]:
@@ -484,11 +480,11 @@ _unpacked = lru_cache(maxsize=256)(_unpack)
 
 def packed(paths: Iterable[str]) -> Paths:
     """Return paths as they are held."""
-    rest, blocks, ends = iter(paths), list[bytes](), [0]
+    rest, blocks, total = iter(paths), list[bytes](), 0
     while few := list(itertools.islice(rest, PACKED)):
         blocks.append(zlib.compress(b"\0".join(map(os.fsencode, few)), 1))
-        ends.append(ends[-1] + len(few))
-    return Paths(tuple(blocks), np.array(ends[1:], np.int64))
+        total += len(few)
+    return Paths(tuple(blocks), total)
 
 
 def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[FileEntry]:
@@ -535,24 +531,22 @@ def _below(
         linked = name in odd and os.path.islink(path)  # noqa: PTH114
         fits = pattern.steps[-1].fullmatch(below) is not None
         leads = name in odd and _leads(pattern, below, linked)
-        if linked and (fits or leads):
-            try:
+        try:
+            if linked and (fits or leads):
                 path = _followed(path, root)
-            except ImageError as error:
-                if fits:
-                    yield FileEntry(below.replace("//", "/"), path, False, error)
-                else:
-                    faults.append(Fault(path, error, listed=False))
-                continue
-        within = name in odd and os.path.isdir(path)  # noqa: PTH112
-        if within and leads:
-            if below.count("/") - below.count("//") >= DEEPEST:
-                deep = ImageError(
+            within = name in odd and os.path.isdir(path)  # noqa: PTH112
+            if within and leads and below.count("/") - below.count("//") >= DEEPEST:
+                raise ImageError(
                     f"{folder} is under more than {DEEPEST} folders; move the images up, or leave "
                     "it out by a narrower pattern"
                 )
-                faults.append(Fault(path, deep, listed=False))
-                continue
+        except ImageError as error:
+            if linked and fits:
+                yield FileEntry(below.replace("//", "/"), path, False, error)
+            else:
+                faults.append(Fault(path, error, listed=False))
+            continue
+        if within and leads:
             yield from _below(path, f"{below}//" if linked else f"{below}/", pattern, root, faults)
         elif fits:
             yield FileEntry(below.replace("//", "/"), path, within)

@@ -23,7 +23,7 @@ from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Axis, Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.pictures import Scaling, Window, made_to_fit, to_uint8
+from pipeline.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
 from pipeline.datasets.source import (
     IMAGE_BYTES,
     LARGEST_VOLUME,
@@ -37,6 +37,9 @@ from pipeline.errors import DatasetError, ImageError
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
+
+MASKED_WAY = 'give frames = "masked" in the card'
+"""The way out where some slices have nothing inside their mask."""
 
 VOXEL_TOLERANCE = 0.05
 """By how much, in voxels or pixels, a mask may be off its image, at its corners: headers are
@@ -413,9 +416,7 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
         return chosen_frames(card.frames, count, str(volume.file))
     regions = _masks(card, mask, volume, range(count))
     slices = tuple(index for index, region in enumerate(regions) if region.any())
-    if not slices:
-        raise _nothing_inside(card, mask)
-    return slices
+    return slices or (0,)  # of an empty mask, for which it is refused
 
 
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
@@ -443,10 +444,8 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the masks of some images of a file, (m, *sides), of 0 and 1, made to fit as they."""
     drawn = _masks(card, file, read_volume(image), frames.tolist())
-    masks = [made_to_fit(mask, card, smooth=False) for mask in drawn]
-    if not all(mask.any() for mask in masks):
-        raise _nothing_inside(card, file)
-    return np.stack(masks)
+    way = "draw one" if card.volumes else MASKED_WAY
+    return masks_made_to_fit(drawn, card, file, way)
 
 
 def _masks(
@@ -460,14 +459,6 @@ def _masks(
     if card.axis is not None:
         return (read_plane(file, card.axis, place) for place in wanted)
     return iter([np.stack([read_plane(file, 2, k) for k in range(image.shape[2])], axis=-1)])
-
-
-def _nothing_inside(card: NiftiCard, mask: Path) -> ImageError:
-    way = "" if card.volumes else 'give frames = "masked" in the card, or '
-    return ImageError(
-        f"{mask}: a mask must have a voxel inside, one that is not 0, in every image that is read; "
-        f"{way}leave the image out with exclude"
-    )
 
 
 def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:

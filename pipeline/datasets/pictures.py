@@ -6,7 +6,7 @@ each rule here looks at one image and at what its card and its file say.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -265,6 +265,23 @@ def made_to_fit(pixels: ImageArray, card: LocalFilesCard, *, smooth: bool = True
     return np.asarray(black)
 
 
+def masks_made_to_fit(
+    masks: Iterable[ImageArray], card: LocalFilesCard, file: Path, way: str
+) -> ImageArray:
+    """Return masks of a file made to fit as their images are, (m, *sides).
+
+    None may be empty; `way` is one way out, beside leaving the image out.
+    """
+    fitted = [made_to_fit(mask, card, smooth=False) for mask in masks]
+    if not all(mask.any() for mask in fitted):
+        raise ImageError(
+            f"{file}: a mask must have a {'voxel' if card.volumes else 'pixel'} inside in every "
+            f"image that is read, one that is not 0, found none of {fitted[0].size}; {way}, or "
+            "leave the image out with exclude"
+        )
+    return np.stack(fitted)
+
+
 def _check_one(image: "Image.Image", file: Path) -> None:
     """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
     pages = getattr(image, "n_frames", 1)
@@ -457,13 +474,8 @@ def _decode(
 
 def _decode_mask(card: PictureCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
-    mask = made_to_fit(read_mask(file, read_extent(image, card)), card, smooth=False)
-    if not mask.any():
-        raise ImageError(
-            f"{file}: a mask must have a pixel inside, one that is not black, found none of "
-            f"{mask.size}; draw one, or leave the image out with exclude"
-        )
-    return mask[np.newaxis]
+    mask = read_mask(file, read_extent(image, card))
+    return masks_made_to_fit([mask], card, file, "draw one")
 
 
 class FolderCard(PatternCard, PictureCard):

@@ -401,7 +401,10 @@ struct.pack_into("<12f", MOVED, 280, 1, 0, 0, 9, 0, 1, 0, 0, 0, 0, 1, 0)
 NO_NUMBER = REGION.copy()
 NO_NUMBER[2, 2, 2] = np.nan
 BAD_MASKS: dict[str, tuple[bytes, str]] = {
-    "empty": (nifti(np.zeros_like(U1)), r"masks/cat/0.nii.gz: a mask must have a voxel inside"),
+    "empty": (
+        nifti(np.zeros_like(U1)),
+        r"masks/cat/0.nii.gz: a mask must have a (pix|vox)el inside",
+    ),
     "size": (nifti(REGION[:, :5]), r"its image's size, \(7, 6, 5\), found \(7, 5, 5\)"),
     "elsewhere": (bytes(MOVED), r"must be where its image is, found another affine"),
     "nan": (nifti(NO_NUMBER), "must have numbers, found NaN"),

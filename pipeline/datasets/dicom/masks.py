@@ -51,6 +51,7 @@ from pipeline.datasets.dicom.header import (
 )
 from pipeline.datasets.dicom.pixels import check_size
 from pipeline.datasets.nifti import (
+    MASKED_WAY,
     VOXEL_TOLERANCE,
     Volume,
     corners_of,
@@ -58,7 +59,7 @@ from pipeline.datasets.nifti import (
     read_plane,
     read_volume,
 )
-from pipeline.datasets.pictures import made_to_fit, read_mask
+from pipeline.datasets.pictures import masks_made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
 from pipeline.errors import ImageError
 
@@ -234,13 +235,9 @@ def _decode(
     masks = [none if place == NO_MASK else read(file, place) for place in places.tolist()]
     if not card.size and any(mask.shape != sides for mask in masks):
         raise changed(file)
-    masks = [made_to_fit(mask, card, smooth=False) for mask in masks]
-    if not card.volumes and not all(mask.any() for mask in masks):
-        raise ImageError(
-            f"{file}: a mask must have a pixel inside in every image that is read; give "
-            'frames = "masked" in the card, or leave the image out with exclude'
-        )
-    return np.stack(masks)
+    if card.volumes:  # some of its slices may be empty
+        return np.stack(masks)
+    return masks_made_to_fit(masks, card, file, MASKED_WAY)
 
 
 def _not_empty(slices: NDArray[Any]) -> ImageArray:

@@ -110,7 +110,8 @@ def to_uint8(
     _check_window(scale.window, where)
     if stored.dtype.kind in "iu" and stored.dtype.itemsize <= 2:
         native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
-        _check_finite(_rescaled(_every(native.dtype)[[0, -1]], scale), where)
+        ends = np.iinfo(native.dtype)
+        _check_finite(_rescaled(np.array([ends.min, ends.max]), scale), where)
         if scale.window != "image":
             shown: ImageArray = _table(native.dtype.str, scale).take(
                 native.view(f"u{native.itemsize}")
@@ -158,16 +159,11 @@ def _table(kind: str, scale: Scaling) -> ImageArray:
 
     Files of one series share it; looking values up is several times faster than computing them.
     """
-    values = _every(np.dtype(kind))
+    ends = np.iinfo(kind)
+    values = np.arange(ends.min, ends.max + 1, dtype=kind)
     table = np.empty(len(values), np.uint8)
     table[values.view(f"u{values.itemsize}")] = _shown(_rescaled(values, scale), scale)
     return table
-
-
-@lru_cache
-def _every(kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return all values of an integer type, ascending."""
-    return np.arange(np.iinfo(kind).min, np.iinfo(kind).max + 1, dtype=kind)
 
 
 def _check_finite(values: Values, where: str) -> None:

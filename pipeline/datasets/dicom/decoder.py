@@ -63,11 +63,9 @@ def _idle() -> "subprocess.Popen[bytes]":
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # a terminal's Ctrl-C is for this process
     )
-    try:
+    with suppress(EOFError, pickle.UnpicklingError):
         if pickle.load(child.stdout) == _READY:  # type: ignore[arg-type]
             return child
-    except (EOFError, pickle.UnpicklingError):
-        pass
     raise RuntimeError(f"no process to decode it in, {_how_it_ended(child)}")
 
 

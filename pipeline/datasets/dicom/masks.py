@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -130,7 +129,7 @@ def find_masks(
         names = files.masks or listing.packed(())
         find, read, none = partial(_find_sidecar, names, {}), _read_sidecar, "it has no mask"
     of = dict[tuple[int, int], MaskAddress | str]()
-    for summary in filter(attrgetter("usable"), summaries):
+    for summary in (summary for summary in summaries if summary.usable):
         for number, frame_id in itertools.zip_longest(summary.frames, summary.frame_ids):
             if isinstance(found := find(summary, frame_id), str):
                 found = f"{files.names[summary.file]}{found}"

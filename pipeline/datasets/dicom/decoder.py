@@ -6,7 +6,6 @@ has nothing else to do; its output goes nowhere, and a frame that keeps it for t
 well. This file is what runs there, too.
 """
 
-import atexit
 import os
 import pickle
 import signal
@@ -20,6 +19,7 @@ FRAME_SECONDS = 60.0
 """Seconds that a frame may take."""
 
 _IDLE: list["subprocess.Popen[bytes]"] = []
+"""Processes that wait for a frame; where this one ends, nothing more comes, and they do, too."""
 
 _READY = "ready"
 
@@ -79,13 +79,6 @@ def _how_it_ended(child: "subprocess.Popen[bytes]") -> str:
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"its decoder ended by {name}"
 
-
-def _close() -> None:
-    while _IDLE:
-        _how_it_ended(_IDLE.pop())
-
-
-atexit.register(_close)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # they are the parent's

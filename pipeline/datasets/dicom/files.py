@@ -65,8 +65,8 @@ def open_dicom(
         raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     named = files.people is None and card.unit == "person"
     placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
-    rules = Rules(card, named, placed)
-    summaries = _scan_headers(rules, others, files, faults)
+    rules = Rules(card, named, placed, others)
+    summaries = _scan_headers(rules, files, faults)
     masks = None
     if card.objects or files.masks is not None:
         masks = find_masks(card, files, path, summaries, faults)
@@ -99,11 +99,14 @@ class Rules(NamedTuple):
         Whether a header must name a person.
     placed : bool
         Whether where frames are, and what they are known by, is needed.
+    others : bool
+        Whether there may be files among them that are not DICOM.
     """
 
     card: DicomCard
     named: bool
     placed: bool
+    others: bool
 
 
 class ReferenceHeader(NamedTuple):
@@ -115,15 +118,13 @@ class ReferenceHeader(NamedTuple):
     slices: int = 1
 
 
-def _scan_headers(
-    rules: Rules, others: bool, files: ClassedFiles, faults: Faults
-) -> list[HeaderSummary]:
+def _scan_headers(rules: Rules, files: ClassedFiles, faults: Faults) -> list[HeaderSummary]:
     """Return what the header of each file says; raise when no image can be used."""
     summaries: list[HeaderSummary] = []
     errors: dict[str, ImageError] = {}
     for index, name in enumerate(files.names):
         try:
-            summaries.append(_scan_header(rules, others, index, Path(name)))
+            summaries.append(_scan_header(rules, index, Path(name)))
         except ImageError as error:
             nobody = f"\\{index}"  # no PatientID begins so: not taken for another's
             summaries.append(HeaderSummary(index, (FAULTY,), person=nobody))
@@ -133,10 +134,11 @@ def _scan_headers(
     return summaries
 
 
-def _scan_header(rules: Rules, others: bool, index: int, file: Path) -> HeaderSummary:
+def _scan_header(rules: Rules, index: int, file: Path) -> HeaderSummary:
     """Return what the header of one file says; without frames where it is none of the images."""
     with readable(file) as stream:
-        if others and (file.name == INDEX or not (may_be_image(file.name) or is_marked(stream))):
+        image = file.name != INDEX and (may_be_image(file.name) or is_marked(stream))
+        if rules.others and not image:
             return HeaderSummary(index, ())
         header = read_header(stream, file)
         if rules.card.objects and text(header.elements, "SOPClassUID") == SEGMENTATION:

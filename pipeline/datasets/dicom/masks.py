@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from pipeline.datasets.dicom.header import (
     SEGMENTATION,
     FrameId,
     Header,
+    is_marked,
     items,
     numbers,
     places,
@@ -277,11 +278,7 @@ class Regions(NamedTuple):
 def is_segmentation(file: Path) -> bool:
     """Return whether a file seems to be a segmentation, by a look at its beginning."""
     with readable(file) as stream:
-        return _looks_like_one(stream.read(_CLASS_HEAD))
-
-
-def _looks_like_one(head: bytes) -> bool:
-    return head[128:132] == b"DICM" and SEGMENTATION.encode() in head
+        return is_marked(stream) and SEGMENTATION.encode() in stream.read(_CLASS_HEAD)
 
 
 @lru_cache(maxsize=CACHED_SEGMENTATIONS)
@@ -293,10 +290,13 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
     ImageError
         When it is one that cannot be read, or leaves open what is inside.
     """
+    if not is_segmentation(file):
+        return None
     with readable(file) as stream:
-        header = _read_segmentation(stream, file)
-        if header is None:
+        header = read_header(stream, file)
+        if text(header.elements, "SOPClassUID") != SEGMENTATION:
             return None
+        _check_segmentation(header)
         wanted = _wanted(header, segments)
         frames: dict[tuple[str, int], list[int]] = {}
         frame_ids: list[FrameId] = []
@@ -311,13 +311,8 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
     return Regions(few, tuple(frame_ids), tuple(map(tuple, frames.values())))
 
 
-def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
-    """Return the header of a segmentation that can be read; None for any other file."""
-    if not _looks_like_one(stream.read(_CLASS_HEAD)):
-        return None
-    header = read_header(stream, file)
-    if text(header.elements, "SOPClassUID") != SEGMENTATION:
-        return None
+def _check_segmentation(header: Header) -> None:
+    """Raise unless the frames of a segmentation can be read."""
     kind = text(header.elements, "SegmentationType")
     if kind != "BINARY" or (header.allocated, header.samples) != (1, 1):
         raise header.fault(
@@ -325,11 +320,10 @@ def _read_segmentation(stream: BinaryIO, file: Path) -> Header | None:
         )
     if header.syntax not in (IMPLICIT, EXPLICIT):
         raise ImageError(
-            f"{file}: a segmentation must not be compressed; write it uncompressed, as with "
+            f"{header.file}: a segmentation must not be compressed; write it uncompressed, as with "
             "dcmconv +te"
         )
     check_size(header)
-    return header
 
 
 def _wanted(header: Header, segments: Segments | None) -> frozenset[int]:

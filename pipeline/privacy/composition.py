@@ -109,6 +109,23 @@ def _as_written(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
+def _scaled(
+    budget: B,
+    factor: int | Fraction,
+    rounding: Callable[[Fraction, int], float],
+    read: Callable[[float], Fraction] = Fraction,
+) -> B:
+    """Return so many times `budget`, in what adds up."""
+    return _combine([budget], lambda v, power: rounding(factor * read(v[0]) ** power, power))
+
+
+def _nearest(x: Fraction, power: int) -> float:
+    """Return x^(1/power), to the nearest double where it is a fraction, else rounded up."""
+    parts = x.numerator, x.denominator
+    exact = Fraction(*(math.isqrt(part) if power == 2 else part for part in parts))
+    return float(exact) if exact**power == x else round_up(x, power)
+
+
 def _sum_of_powers(
     values: Iterable[float], power: int, read: Callable[[float], Fraction] = Fraction
 ) -> Fraction:
@@ -129,8 +146,7 @@ def parallel(budgets: Iterable[B]) -> B:
 
 def repeat(budget: B, times: int) -> B:
     """Return what `times` releases of the same cost come to: ``compose([budget] * times)``."""
-    count = check_count(times, "times")
-    return _combine([budget], lambda v, power: round_up(count * Fraction(v[0]) ** power, power))
+    return _scaled(budget, check_count(times, "times"), round_up)
 
 
 def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
@@ -150,12 +166,7 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
         raise PrivacyError(
             f"shares must sum to 1, found {float(total):.10g}; divide each by their sum"
         )
-    return tuple(_combine([budget], _share(part / total)) for part in parts)
-
-
-def _share(share: Fraction) -> Total:
-    """Return the rule that takes a share of a field."""
-    return lambda values, power: round_down(share * Fraction(values[0]) ** power, power)
+    return tuple(_scaled(budget, part / total, round_down) for part in parts)
 
 
 def fits(spent: Budget, budget: Budget) -> bool:
@@ -239,22 +250,13 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
     PrivacyError
         As in `repeat`.
     """
-    count = check_count(times, "times")
-
-    def total(values: tuple[float, ...], power: int) -> float:
-        product = count * _as_written(values[0]) ** power
-        parts = product.numerator, product.denominator
-        roots = [math.isqrt(part) if power == 2 else part for part in parts]  # rounded down
-        exact = Fraction(*roots)
-        return float(exact) if exact**power == product else round_up(product, power)
-
-    return _combine([budget], total)
+    return _scaled(budget, check_count(times, "times"), _nearest, _as_written)
 
 
 def _growth(budget: Budget, size: int) -> int:
-    """Return by what the one parameter of a budget grows with a group; 0 where it has no rule."""
-    linear = isinstance(budget, PureDP | GDP | RaoDP)
-    return size if linear else size**2 if isinstance(budget, ZCDP) else 0
+    """Return how many times a budget a group costs, in what adds up; 0 where it has no rule."""
+    squared = isinstance(budget, GDP | RaoDP | ZCDP)
+    return size**2 if squared else size if isinstance(budget, PureDP) else 0
 
 
 def for_group(budget: Budget, size: int) -> Budget:
@@ -277,7 +279,7 @@ def for_group(budget: Budget, size: int) -> Budget:
     if size == 1:
         return budget
     if factor := _growth(budget, size):
-        return _combine([budget], lambda values, _: round_up(factor * Fraction(values[0])))
+        return _scaled(budget, factor, round_up)
     if isinstance(budget, ApproxDP):
         epsilon = round_up(size * Fraction(budget.epsilon))
         growth = math.expm1(epsilon) / math.expm1(budget.epsilon) if epsilon < 700 else math.inf
@@ -299,7 +301,7 @@ def for_one_of_group(budget: Budget, size: int) -> Budget:
     """
     size = check_count(size, "a group")
     if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
-        return _combine([budget], lambda values, _: round_down(Fraction(values[0]) / factor))
+        return _scaled(budget, Fraction(1, factor), round_down)
     raise PrivacyError(
         f"{budget} is not shared out over a group here; state it in GDP, zCDP or pure DP"
     )
@@ -313,9 +315,8 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     of every release is raised. Raises as `for_group` does.
     """
     total = for_group(budget, size)
-    if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
-        return _combine([budget], lambda values, _: float(factor * _as_written(values[0])))
-    return total
+    factor = _growth(budget, size)
+    return _scaled(budget, factor, _nearest, _as_written) if factor else total
 
 
 LEAST_DELTA = 1e-12

@@ -82,10 +82,8 @@ def epsilon_of(budget: Budget, delta: float) -> float:
 def _log_delta(budget: Budget, epsilon: float) -> float:
     """Return ln δ(ε), `GUARD` added; for `delta_of` and `epsilon_of`."""
     match budget:
-        case PureDP(top):
-            return _log_chords(top, 0.0, epsilon)
-        case ApproxDP(top, floor):
-            return _log_chords(top, floor, epsilon)
+        case PureDP(top) | ApproxDP(top, _):
+            return _log_chords(top, getattr(budget, "delta", 0.0), epsilon)
         case GDP(mu):
             return min(0.0, log_delta(epsilon, mu) + GUARD)
         case RDP(alpha, divergence):
@@ -143,10 +141,8 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
     if not ((level >= 0) & (level <= 1)).all():
         raise PrivacyError("type I errors must be in [0, 1], found one outside; clip them first")
     match budget:
-        case PureDP(epsilon):
-            return _chords(epsilon, 0.0, level)
-        case ApproxDP(epsilon, delta):
-            return _chords(epsilon, delta, level)
+        case PureDP(epsilon) | ApproxDP(epsilon, _):
+            return _chords(epsilon, getattr(budget, "delta", 0.0), level)
         case GDP(mu):
             return np.asarray(ndtr(-ndtri(level) - mu))
         case RDP(order, divergence):

@@ -39,7 +39,6 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 
 from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
 from pipeline.geometry import Manifold
 from pipeline.geometry.covariances import SPECTRAL, covariances_of
 from pipeline.geometry.manifold import EmbeddedManifold
@@ -273,21 +272,6 @@ def _log_euclidean(manifold: Manifold) -> bool:
     return manifold.flat and covariances_of(manifold) is SPECTRAL
 
 
-def generalized_gaussian_price(
-    sigma: float,
-    sensitivity: float,
-    target: type[Budget],
-    *,
-    delta: float | None,
-    alpha: float | None,
-    degree: float | None,
-) -> Budget:
-    """Return what generalized Gaussian noise costs: Rao DP, nothing else is known."""
-    if target is not RaoDP or degree is None:
-        raise PrivacyError(f"generalized Gaussian noise has a cost in Rao DP only, not {target}")
-    return generalized_gaussian_cost(sigma, sensitivity, degree)
-
-
 EWL = Family(
     name="ewl",
     in_words="the exponential-wrapped Laplace mechanism [@expwrapped2026]",
@@ -329,7 +313,7 @@ GENERALIZED_GAUSSIAN = Family(
     make=partial(with_noise, WrappedMechanism, GeneralizedGaussianNoise),
     definitions=("rao",),
     proven=hadamard,
-    price=generalized_gaussian_price,
+    price=generalized_gaussian_cost,
     neighbours=wrapped_neighbours,
     options=("degree",),
     note="Rao DP bounds neither ε nor δ: for comparison only",

@@ -291,31 +291,38 @@ def convert(
     if target is ApproxDP and (delta is not None or not isinstance(budget, ApproxDP)):
         level = check_delta(required(delta, "delta", target))
         result: Budget | None = ApproxDP(max(epsilon_of(budget, level), LEAST_EPSILON), level)
-    elif target is RDP and (alpha is not None or not isinstance(budget, RDP)):
-        result = _to_renyi(budget, RDP(required(alpha, "alpha", target), 1.0).alpha)
+    elif isinstance(budget, target) and (target is not RDP or alpha is None):
+        result = budget
     else:
-        result = budget if isinstance(budget, target) else _closed_form(budget, target)
+        result = _closed_form(budget, target, _order(alpha, target))
     if not isinstance(result, target):
         raise PrivacyError(_refusal(budget, target))
     return result
 
 
-def _closed_form(budget: Budget, target: type[Any]) -> Budget | None:
-    """Return the budget of a class without second parameter that `budget` implies, if any."""
+def _closed_form(budget: Budget, target: type[Any], order: float) -> Budget | None:
+    """Return the budget of a class, at an order, that `budget` implies, if any."""
     match budget:
         case PureDP(epsilon) if target is GDP:
             return GDP(gdp_of_pure(epsilon))
-        case PureDP(epsilon) if target is ZCDP:
-            return ZCDP(pure_zcdp(epsilon))
-        case PureDP(epsilon) if target is KLDP:
-            return KLDP(pure_zcdp(epsilon))
+        case PureDP(epsilon) if target is RDP:
+            return RDP(order, pure_renyi(epsilon, order))
+        case PureDP(epsilon) if target in (ZCDP, KLDP):
+            return target(pure_zcdp(epsilon))  # type: ignore[no-any-return]
         case PureDP(epsilon) if target is MCDP:
             return MCDP(pure_zcdp(epsilon), epsilon)
-        case GDP(mu) if target in (ZCDP, KLDP):
-            return of_gaussian(Fraction(mu) ** 2, target)
-        case ZCDP(value) | RDP(_, value) if target is KLDP:
-            return KLDP(value)
+        case GDP(mu) if target in (ZCDP, KLDP, RDP):
+            return of_gaussian(Fraction(mu) ** 2, target, order)
+        case ZCDP(rho) if target in (KLDP, RDP):
+            return of_gaussian(2 * Fraction(rho), target, order)
+        case RDP(alpha, epsilon) if target is KLDP or (target is RDP and order <= alpha):
+            return KLDP(epsilon) if target is KLDP else RDP(order, epsilon)
     return None
+
+
+def _order(alpha: float | None, target: type[Any]) -> float:
+    """Return the order of a Rényi target, `alpha`; 1 of others, at which KL DP is."""
+    return RDP(required(alpha, "alpha", target), 1.0).alpha if target is RDP else 1.0
 
 
 def required(value: float | None, what: str, target: type[Any]) -> float:
@@ -323,20 +330,6 @@ def required(value: float | None, what: str, target: type[Any]) -> float:
     if value is None:
         raise PrivacyError(f"{target.__name__} needs {what}, found none; give {what} to convert")
     return value
-
-
-def _to_renyi(budget: Budget, order: float) -> RDP | None:
-    """Return the Rényi budget of the given order that `budget` implies, if any."""
-    match budget:
-        case PureDP(epsilon):
-            return RDP(order, pure_renyi(epsilon, order))
-        case GDP(mu):
-            return RDP(order, round_up(Fraction(order) * Fraction(mu) ** 2 / 2))
-        case ZCDP(rho):
-            return RDP(order, round_up(Fraction(order) * Fraction(rho)))
-        case RDP(alpha, epsilon) if order <= alpha:
-            return RDP(order, epsilon)
-    return None
 
 
 def _refusal(budget: Budget, target: type[Any]) -> str:
@@ -363,16 +356,15 @@ def _refusal(budget: Budget, target: type[Any]) -> str:
     return f"{budget} implies no {wanted}: {why}; {out}"
 
 
-def of_gaussian(ratio_squared: Fraction, target: type[Any]) -> Budget:
-    """Return the zCDP, KL, Rao or mCDP budget of Gaussian noise from (Δ/σ)², rounded up."""
-    half, root = round_up(ratio_squared / 2), round_up(ratio_squared, 2)
-    costs: dict[Any, Budget] = {
-        RaoDP: RaoDP(root),
-        ZCDP: ZCDP(half),
-        KLDP: KLDP(half),
-        MCDP: MCDP(half, root),
-    }
-    return costs[target]
+def of_gaussian(ratio_squared: Fraction, target: type[Any], order: float) -> Budget:
+    """Return the zCDP, KL, Rényi, Rao or mCDP budget of Gaussian noise from (Δ/σ)², rounded up.
+
+    `order` is that of the Rényi divergence, α·Δ²/2σ²; 1 but for Rényi DP.
+    """
+    divergence = round_up(Fraction(order) * ratio_squared / 2)
+    root = round_up(ratio_squared, 2)
+    own = {RDP: (order, divergence), MCDP: (divergence, root), RaoDP: (root,)}
+    return target(*own.get(target, (divergence,)))  # type: ignore[no-any-return]
 
 
 def gaussian_cost(
@@ -406,11 +398,8 @@ def gaussian_cost(
         For a pure target, or arguments that are missing or out of range.
     """
     ratio = _ratio(sigma, sensitivity)
-    if target in (RaoDP, MCDP, ZCDP, KLDP):
-        return of_gaussian(ratio**2, target)
-    if target is RDP:
-        order = RDP(required(alpha, "alpha", target), 1.0).alpha
-        return RDP(order, round_up(Fraction(order) * ratio**2 / 2))
+    if target in (RaoDP, MCDP, ZCDP, KLDP, RDP):
+        return of_gaussian(ratio**2, target, _order(alpha, target))
     mu = round_up(ratio)
     if target is ApproxDP and not analytic:
         level = check_delta(required(delta, "delta", target))
@@ -441,16 +430,27 @@ def laplace_cost(
     return convert(PureDP(epsilon), target, delta=delta, alpha=alpha)
 
 
-def generalized_gaussian_cost(sigma: float, sensitivity: float, degree: float) -> RaoDP:
+def generalized_gaussian_cost(
+    sigma: float,
+    sensitivity: float,
+    target: type[Budget] = RaoDP,
+    *,
+    degree: float,
+    delta: float | None = None,
+    alpha: float | None = None,
+) -> RaoDP:
     """Return θ = (Δ/σ)·√(N·Γ(2 − 1/N)/Γ(1 + 1/N)) of noise with density ∝ exp(−|x/σ|^N).
 
-    The inverse of `generalized_gaussian_sigma`; no other definition has a closed form here.
+    The inverse of `generalized_gaussian_sigma`; no other definition has a closed form here, so none
+    looks at `delta` and `alpha`.
 
     Raises
     ------
     PrivacyError
-        For a degree below 1 or arguments that are not positive.
+        For another target, a degree below 1 or arguments that are not positive.
     """
+    if target is not RaoDP:
+        raise PrivacyError(f"generalized Gaussian noise has a cost in Rao DP only, not {target}")
     return RaoDP(round_up(_ratio(sigma, sensitivity) * Fraction(rao_factor(degree))))
 
 

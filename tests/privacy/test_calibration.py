@@ -208,7 +208,7 @@ def test_laplace_calibrate_then_spend(name, data):
 def test_generalized_gaussian_calibrate_then_spend(theta, sensitivity, degree):
     """Generalized Gaussian noise calibrated to θ costs at most θ."""
     sigma = generalized_gaussian_sigma(RaoDP(theta), sensitivity, degree)
-    assert fits(generalized_gaussian_cost(sigma, sensitivity, degree), RaoDP(theta))
+    assert fits(generalized_gaussian_cost(sigma, sensitivity, degree=degree), RaoDP(theta))
 
 
 @pytest.mark.parametrize("scale_of", [gaussian_sigma, laplace_sigma])

@@ -228,8 +228,8 @@ def test_total_budget_after_m_queries():
             (gaussian_cost(2.0, 1.0, KLDP), m * theta**2 / 2),
             (gaussian_cost(2.0, 1.0, RDP, alpha=4.0), m * 4 * theta**2 / 2),
             (gaussian_cost(2.0, 1.0, MCDP), m * theta**2 / 2),
-            (generalized_gaussian_cost(2.0, 1.0, 1.0), root * theta),
-            (generalized_gaussian_cost(2.0, 1.0, 2.0), root * theta * math.sqrt(2)),
+            (generalized_gaussian_cost(2.0, 1.0, degree=1.0), root * theta),
+            (generalized_gaussian_cost(2.0, 1.0, degree=2.0), root * theta * math.sqrt(2)),
         ]:
             assert main_parameter(repeat(cost, m)) == pytest.approx(total, rel=1e-9)
     assert repeat(gaussian_cost(2.0, 1.0, MCDP), 100).tau == pytest.approx(10 * theta)

@@ -49,10 +49,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import wrightomega
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
-from pipeline.parallel import compiled
 
 TANGENT = 3.9215536345675051
 """z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""
@@ -254,7 +254,7 @@ def covariances_of(manifold: Any) -> Covariances | None:
     return covariances
 
 
-HALVINGS = 80
+HALVINGS = 55
 """Bisections of ln λ: from 200 to below the rounding of doubles."""
 
 
@@ -263,45 +263,17 @@ def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
 
     `logs` are in any order, ``(..., k)``; it needs k·e^ℓ < t, ℓ = `low` and t = `total`.
     """
-    rows = np.ascontiguousarray(logs).reshape(-1, logs.shape[-1])
-    out = np.empty_like(rows)
-    fit_rows(rows, low, total, out)
-    return out.reshape(logs.shape)
-
-
-@compiled
-def fit_rows(logs: FloatArray, low: float, total: float, out: FloatArray) -> None:
-    """Write the nearest spectrum of each row."""
-    k = logs.shape[1]
-    for n in range(logs.shape[0]):
-        size = 0.0
-        for i in range(k):
-            out[n, i] = max(low, logs[n, i])
-            size += math.exp(min(out[n, i], 700.0))
-        if size <= total:
-            continue
-        below, above = -100.0, 100.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (below + above)
-            weight = math.exp(middle)
-            size = 0.0
-            for i in range(k):
-                out[n, i] = low
-                room = logs[n, i] - low
-                if room > 0.0:
-                    # a root above `low` has λ e^x = w − x < room: start above it, fall to it
-                    x = min(logs[n, i], math.log(room) - middle)
-                    for _ in range(100):
-                        grown = weight * math.exp(x)
-                        step = (x + grown - logs[n, i]) / (1.0 + grown)
-                        x -= step
-                        if step < 1e-15 * (1.0 + abs(x)):
-                            break
-                    out[n, i] = max(low, x)
-                size += math.exp(out[n, i])
-            if size > total:
-                below = middle
-            else:
-                above = middle
-                if above - below < 1e-14 * (1.0 + abs(above)):
-                    break
+    out = np.maximum(low, logs)
+    over = np.exp(np.minimum(out, 700.0)).sum(axis=-1) > total
+    if not over.any():
+        return out
+    rows = logs[over]
+    below, above = np.full((len(rows), 1), -100.0), np.full((len(rows), 1), 100.0)
+    for _ in range(HALVINGS):
+        middle = (below + above) / 2.0
+        # Wright's function ω(z) + ln ω(z) = z: x = w − λe^x has λe^x = ω(w + ln λ)
+        fitted = np.maximum(low, rows - wrightomega(rows + middle))
+        large = np.exp(fitted).sum(axis=-1, keepdims=True) > total
+        below, above = np.where(large, middle, below), np.where(large, above, middle)
+    out[over] = fitted
+    return out

@@ -27,9 +27,13 @@ from scipy.linalg import lapack
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.geometry.linalg import sym_log, unvecd, vecd
 from pipeline.geometry.manifold import Manifold, Point, check_vectors
+
+
+def _charted(fact: str) -> property:
+    """Return what holds of the manifold that is charted, None where it does not say."""
+    return property(lambda chart: getattr(chart.manifold, fact, None))
 
 
 @dataclass(frozen=True)
@@ -41,40 +45,13 @@ class Chart:
     homogeneous: ClassVar[bool] = True
     injectivity_radius: ClassVar[float] = math.inf
 
-    @property
-    def name(self) -> str:
-        """Name of the manifold that is charted."""
-        return self.manifold.name
-
-    @property
-    def title(self) -> str:
-        """Title of the manifold that is charted."""
-        return self.manifold.title
-
-    @property
-    def metric(self) -> str:
-        """Name of the distance, which is the same."""
-        return self.manifold.metric
-
-    @property
-    def covariances(self) -> Covariances | None:
-        """What is known of covariance descriptors on the manifold that is charted."""
-        return covariances_of(self.manifold)
-
-    @property
-    def flat(self) -> bool:
-        """Whether the manifold that is charted is."""
-        return self.manifold.flat
-
-    @property
-    def curvature(self) -> tuple[float, float]:
-        """That of the manifold that is charted."""
-        return self.manifold.curvature
-
-    @property
-    def dim(self) -> int:
-        """Dimension d."""
-        return self.manifold.dim
+    name = _charted("name")
+    title = _charted("title")
+    metric = _charted("metric")
+    covariances = _charted("covariances")
+    flat = _charted("flat")
+    curvature = _charted("curvature")
+    dim = _charted("dim")
 
     @property
     def point_shape(self) -> tuple[int, ...]:

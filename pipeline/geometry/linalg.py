@@ -172,13 +172,9 @@ def unvecd(coordinates: FloatArray) -> FloatArray:
         raise DomainError(f"coordinates must have length k(k+1)/2 (1, 3, 6, 10, …), found {length}")
     above, below = _above(k)
     matrices = np.empty((*coordinates.shape[:-1], k, k))
-    flat, others = (
-        matrices.reshape(*matrices.shape[:-2], k * k),
-        coordinates[..., k:] / math.sqrt(2.0),
-    )
+    flat = matrices.reshape(*matrices.shape[:-2], k * k)
     flat[..., :: k + 1] = coordinates[..., :k]
-    flat[..., above] = others
-    flat[..., below] = others
+    flat[..., above] = flat[..., below] = coordinates[..., k:] / math.sqrt(2.0)
     return matrices
 
 

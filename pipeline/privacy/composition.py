@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 from pipeline.errors import PrivacyError
 from pipeline.privacy.conversion import LEAST_EPSILON, convert
 from pipeline.privacy.definitions import (
+    DEFINITIONS,
     GDP,
     ZCDP,
     ApproxDP,
@@ -42,18 +43,6 @@ from pipeline.privacy.rounding import GUARD, round_down, round_up
 
 Total: TypeAlias = Callable[[tuple[float, ...], int], float]
 
-_POWERS: dict[str, tuple[int, ...]] = {
-    "pure": (1,),
-    "approx": (1, 1),
-    "gdp": (2,),
-    "rdp": (0, 1),
-    "zcdp": (1,),
-    "rao": (2,),
-    "kl": (1,),
-    "mcdp": (1, 2),
-}
-"""Per field, the power of it that is additive; 0 for the order of Rényi DP, which must agree."""
-
 
 def _fields(budgets: Iterable[Budget], total: Total) -> tuple[Any, list[float]]:
     """Return the class and the fields `total(values, power)`; refuse mixed definitions."""
@@ -61,15 +50,14 @@ def _fields(budgets: Iterable[Budget], total: Total) -> tuple[Any, list[float]]:
     if not items:
         raise PrivacyError("at least one budget is needed, found none; leave nothing out")
     names = sorted({getattr(item, "name", type(item).__name__) for item in items})
-    if len(names) > 1 or names[0] not in _POWERS:
+    if len(names) > 1 or names[0] not in DEFINITIONS:
         raise PrivacyError(
             f"budgets must share one definition, found {', '.join(names)}; "
             "convert them to one first, as in convert(PureDP(1.0), GDP)"
         )
     values = []
-    for power, column in zip(
-        _POWERS[names[0]], zip(*(vars(item).values() for item in items), strict=True), strict=True
-    ):
+    columns = zip(*(vars(item).values() for item in items), strict=True)
+    for power, column in zip(items[0].powers, columns, strict=True):
         if power == 0 and len(set(column)) > 1:
             raise PrivacyError(
                 f"Rényi budgets add at one order only, found {sorted(set(column))}; "
@@ -109,7 +97,7 @@ def _as_written(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
-def _scaled(
+def scaled(
     budget: B,
     factor: int | Fraction,
     rounding: Callable[[Fraction, int], float],
@@ -146,7 +134,7 @@ def parallel(budgets: Iterable[B]) -> B:
 
 def repeat(budget: B, times: int) -> B:
     """Return what `times` releases of the same cost come to: ``compose([budget] * times)``."""
-    return _scaled(budget, check_count(times, "times"), round_up)
+    return scaled(budget, check_count(times, "times"), round_up)
 
 
 def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
@@ -166,7 +154,7 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
         raise PrivacyError(
             f"shares must sum to 1, found {float(total):.10g}; divide each by their sum"
         )
-    return tuple(_scaled(budget, part / total, round_down) for part in parts)
+    return tuple(scaled(budget, part / total, round_down) for part in parts)
 
 
 def fits(spent: Budget, budget: Budget) -> bool:
@@ -215,9 +203,10 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
 
         return times
 
-    powers = _POWERS[cost.name]
     fields = [_fields([budget, cost, *spent], room(read))[1] for read in (Fraction, _as_written)]
-    counts = (min(int(k) for k, power in zip(ks, powers, strict=True) if power) for ks in fields)
+    counts = (
+        min(int(k) for k, power in zip(ks, cost.powers, strict=True) if power) for ks in fields
+    )
     return max(counts)
 
 
@@ -250,7 +239,7 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
     PrivacyError
         As in `repeat`.
     """
-    return _scaled(budget, check_count(times, "times"), _nearest, _as_written)
+    return scaled(budget, check_count(times, "times"), _nearest, _as_written)
 
 
 def _growth(budget: Budget, size: int) -> int:
@@ -279,7 +268,7 @@ def for_group(budget: Budget, size: int) -> Budget:
     if size == 1:
         return budget
     if factor := _growth(budget, size):
-        return _scaled(budget, factor, round_up)
+        return scaled(budget, factor, round_up)
     if isinstance(budget, ApproxDP):
         epsilon = round_up(size * Fraction(budget.epsilon))
         growth = math.expm1(epsilon) / math.expm1(budget.epsilon) if epsilon < 700 else math.inf
@@ -301,7 +290,7 @@ def for_one_of_group(budget: Budget, size: int) -> Budget:
     """
     size = check_count(size, "a group")
     if (factor := _growth(budget, size)) and not isinstance(budget, RaoDP):
-        return _scaled(budget, Fraction(1, factor), round_down)
+        return scaled(budget, Fraction(1, factor), round_down)
     raise PrivacyError(
         f"{budget} is not shared out over a group here; state it in GDP, zCDP or pure DP"
     )
@@ -316,7 +305,7 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     """
     total = for_group(budget, size)
     factor = _growth(budget, size)
-    return _scaled(budget, factor, _nearest, _as_written) if factor else total
+    return scaled(budget, factor, _nearest, _as_written) if factor else total
 
 
 LEAST_DELTA = 1e-12

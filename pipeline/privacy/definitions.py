@@ -50,10 +50,15 @@ def _show(value: float) -> str:
 
 
 class _Definition:
-    """What all definitions share: fields are checked and stored as floats, and shown by `form`."""
+    """What all definitions share: fields are checked and stored as floats, and shown by `form`.
+
+    `powers` has, for each field, the power of it that is additive; 0 for the order of Rényi DP,
+    which must agree.
+    """
 
     title: ClassVar[str]
     form: ClassVar[str]
+    powers: ClassVar[tuple[int, ...]] = (1,)
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -82,6 +87,7 @@ class ApproxDP(_Definition):
     name: ClassVar[str] = "approx"
     title: ClassVar[str] = "approximate DP"
     form: ClassVar[str] = "({epsilon}, {delta})-DP"
+    powers: ClassVar[tuple[int, ...]] = (1, 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +105,7 @@ class GDP(_Definition):
     name: ClassVar[str] = "gdp"
     title: ClassVar[str] = "GDP"
     form: ClassVar[str] = "{mu}-GDP"
+    powers: ClassVar[tuple[int, ...]] = (2,)
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,7 @@ class RDP(_Definition):
     epsilon: float
     name: ClassVar[str] = "rdp"
     title: ClassVar[str] = "Rényi DP"
+    powers: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,6 +152,7 @@ class RaoDP(_Definition):
     name: ClassVar[str] = "rao"
     title: ClassVar[str] = "Rao DP"
     form: ClassVar[str] = "{theta}-Rao DP"
+    powers: ClassVar[tuple[int, ...]] = (2,)
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,7 @@ class MCDP(_Definition):
     name: ClassVar[str] = "mcdp"
     title: ClassVar[str] = "mCDP"
     form: ClassVar[str] = "(μ = {mu}, τ = {tau})-mCDP"
+    powers: ClassVar[tuple[int, ...]] = (1, 2)
 
 
 Budget: TypeAlias = PureDP | ApproxDP | GDP | RDP | ZCDP | RaoDP | KLDP | MCDP

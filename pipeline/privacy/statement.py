@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PrivacyError
-from pipeline.privacy.composition import for_group
+from pipeline.privacy.composition import for_group, scaled
 from pipeline.privacy.conversion import convert, pure_renyi
 from pipeline.privacy.definitions import (
     GDP,
@@ -35,7 +35,7 @@ from pipeline.privacy.definitions import (
     check_count,
 )
 from pipeline.privacy.profiles import delta_of
-from pipeline.privacy.rounding import GUARD, least
+from pipeline.privacy.rounding import GUARD, least, round_up
 
 
 def advantage(budget: Budget) -> float:
@@ -306,13 +306,9 @@ def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
 
     Such a record moves the sums by √½ of what one that is replaced may (``mean/release.py``).
     """
-    match budget:
-        case GDP(mu):
-            half: Budget = GDP(mu * math.sqrt(0.5) * (1.0 + GUARD))
-        case ZCDP(rho):
-            half = ZCDP(rho * 0.5 * (1.0 + GUARD))
-        case _:
-            return ""
+    if not isinstance(budget, GDP | ZCDP):
+        return ""
+    half = scaled(budget, Fraction(1, 2), round_up)  # of μ² and of ρ
     most = best_test(half, hardened)
     return f" at {half}: without that number the best test has at most {most} % success"
 

@@ -28,9 +28,9 @@ from pipeline.experiments.kinds import drawn_labels
 from pipeline.experiments.simulated import SOURCES, build_manifold, class_title
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, PrivacyStatement, advantage, privacy_statement, repeat
+from pipeline.privacy import Budget, advantage, privacy_statement, repeat
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
-from pipeline.privacy.statement import classes_rule
+from pipeline.privacy.statement import classes_rule, equivalent
 from pipeline.results import (
     ClassCount,
     DatasetNote,
@@ -54,7 +54,7 @@ def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[
     for series in config.mechanisms:
         budget = _largest(config, series)
         reason = uncertified(config, series)
-        promise = reason or _with_equivalent(_of(budget, config, n_by_class))
+        promise = reason or _with_equivalent(budget, sum(n_by_class.values()))
         if not reason and persons_of(config) is not None and UNITS[series.records].group:
             promise += ", for persons with at most as many images as the one with most here has"
         out[series.series] = promise
@@ -106,7 +106,7 @@ def statement(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[s
         for title, words in statements[0].items()
         if title not in ("Definition", "Implies")
     }
-    rules = dict.fromkeys(item.texts[GROUP_TITLE] for item in statements)
+    rules = dict.fromkeys(item[GROUP_TITLE] for item in statements)
     pairs[GROUP_TITLE.replace("image", several)] = " — or ".join(rules)
     return pairs | {"Guarantee": f"one draw at the largest budget. {text}"}
 
@@ -130,9 +130,7 @@ def _largest(config: ExperimentConfig, series: SeriesConfig) -> Budget:
     return repeat(config.budget(max(config.budgets), series), persons_of(config) or 1)
 
 
-def _of(
-    budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int]
-) -> PrivacyStatement:
+def _of(budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[str, str]:
     word, classes = unit(config), persons_of(config)
     return privacy_statement(
         budget,
@@ -144,13 +142,12 @@ def _of(
     )
 
 
-def _with_equivalent(promise: PrivacyStatement) -> str:
-    """Return the guarantee, with the (ε, δ) it implies where it is of another kind."""
-    if isinstance(promise.budget, PureDP):
-        return f"{promise.budget}, pure: δ = 0"
-    if promise.equivalent == promise.budget:
-        return str(promise.budget)
-    return f"{promise.budget}, which implies {promise.equivalent}"
+def _with_equivalent(budget: Budget, n: int) -> str:
+    """Return the guarantee, with the (ε, δ) it implies of n records where it is of another kind."""
+    if isinstance(budget, PureDP):
+        return f"{budget}, pure: δ = 0"
+    implied = equivalent(budget, None, n)
+    return str(budget) if implied == budget else f"{budget}, which implies {implied}"
 
 
 Steps = Sequence[tuple[str, float]]

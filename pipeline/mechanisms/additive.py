@@ -55,7 +55,6 @@ from pipeline.mechanisms.base import (
     Points,
     check_centers,
     check_size,
-    chi_mean,
     diagonal,
     embedded,
     hadamard,
@@ -138,7 +137,7 @@ class GaussianNoise:
 
     def mean_norm(self, sigma: float, dim: int) -> float:
         """Return E‖x‖ = σ√2·Γ((m+1)/2)/Γ(m/2)."""
-        return chi_mean(dim, sigma)
+        return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −‖x‖²/2σ²."""

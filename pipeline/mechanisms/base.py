@@ -286,11 +286,6 @@ def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
     return points
 
 
-def chi_mean(dim: int, sigma: float) -> float:
-    """Return E‖N(0, σ²·Id)‖ = σ√2·Γ((d+1)/2)/Γ(d/2)."""
-    return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
-
-
 def small(kind: Callable[..., Manifold]) -> Manifold:
     """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
     dim, make = getattr(kind, "small", None), getattr(kind, "of_dimension", None)

@@ -325,9 +325,8 @@ class KNormGradient(CalibratedMechanism):
                 f"found {records.shape}; pass the data points"
             )
         pole = self.manifold.origin
-        if base is not None and math.isfinite(self.radius):
-            pole = check_centers(base, shape, 0)
         if math.isfinite(self.radius):
+            pole = pole if base is None else check_centers(base, shape, 0)
             largest = float(self.manifold.dist(pole, records).max())
             if largest > self.radius:
                 raise DomainError(

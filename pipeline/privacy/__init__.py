@@ -43,7 +43,6 @@ from pipeline.privacy.definitions import second_parameter as second_parameter
 from pipeline.privacy.profiles import delta_of as delta_of
 from pipeline.privacy.profiles import epsilon_of as epsilon_of
 from pipeline.privacy.profiles import tradeoff as tradeoff
-from pipeline.privacy.statement import PrivacyStatement as PrivacyStatement
 from pipeline.privacy.statement import advantage as advantage
 from pipeline.privacy.statement import best_test as best_test
 from pipeline.privacy.statement import certified as certified

@@ -15,7 +15,6 @@ mixture, and TV is at most the largest over its parts. Figures are rounded up.
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -178,19 +177,6 @@ class _Words(dict[str, str]):
         return {title.format_map(self): text for title, text in rows.items() if text}
 
 
-@dataclass(frozen=True)
-class PrivacyStatement:
-    """A claim of privacy in numbers and words, by title in reading order; all of it is public."""
-
-    budget: Budget
-    equivalent: ApproxDP
-    texts: Mapping[str, str]
-
-    def items(self) -> tuple[tuple[str, str], ...]:
-        """Return (title, text) pairs, in reading order; ``dict`` of them is JSON."""
-        return tuple(self.texts.items())
-
-
 def privacy_statement(
     budget: Budget,
     *,
@@ -206,8 +192,8 @@ def privacy_statement(
     output: str = "the result",
     so_far: bool = False,
     total: int | None = None,
-) -> PrivacyStatement:
-    """Return the statement for what was spent.
+) -> dict[str, str]:
+    """Return the statement for what was spent: texts by title, in reading order, all of it public.
 
     Parameters
     ----------
@@ -240,10 +226,6 @@ def privacy_statement(
         Where it is secret in which class a record is, the public number of all of them; then
         `n_by_class` is empty.
 
-    Returns
-    -------
-    PrivacyStatement
-
     Raises
     ------
     PrivacyError
@@ -265,7 +247,6 @@ def privacy_statement(
     if not sizes and total is None:
         raise PrivacyError("a statement needs the size of every class, found none; give n_by_class")
     cases = {"so-far": so_far, "secret": total is not None, "floats": not hardened}
-    implied = equivalent(budget, delta, total or sum(sizes.values()))
     words = _Words(
         record,
         many,
@@ -275,7 +256,7 @@ def privacy_statement(
             budget, unit=image, group=None if person else 1, output=output, hardened=hardened
         ),
         meaning=_TEXTS["definitions"][budget.name],
-        equivalent=implied,
+        equivalent=equivalent(budget, delta, total or sum(sizes.values())),
         approx=_TEXTS["definitions"]["approx"],
         promise=_promise_of_one_more(budget, hardened),
         image=image,
@@ -288,7 +269,7 @@ def privacy_statement(
         words["composition"] = composition
     if not person:
         words["group"] = _group(words, budget, group, hardened)
-    return PrivacyStatement(budget, implied, words.rows())
+    return words.rows()
 
 
 def class_sentence(record: str) -> str:

@@ -144,7 +144,7 @@ def test_what_leads_is_what_noise_on_a_lattice_is_certified_for() -> None:
     assert "at most 62.4 % success" in plainly(GDP(0.5))
     sizes = {"well": 9}
     for hardened, figure in ((True, "62.4"), (False, "59.9")):
-        said = dict(privacy_statement(GDP(0.5), n_by_class=sizes, hardened=hardened).items())
+        said = privacy_statement(GDP(0.5), n_by_class=sizes, hardened=hardened)
         assert f"at most {figure} % success" in said["In plain words"]
 
 
@@ -159,12 +159,12 @@ def test_a_statement_begins_with_what_is_exact_and_not_protected() -> None:
                 hardened=True,
                 so_far=so_far,
             )
-            label, text = said.items()[0]
+            label, text = next(iter(said.items()))
             assert label == "Exact, not protected"
             assert text.startswith(f"how many {unit}s each class has")
             assert ("on each night, by class and date" in text) == so_far
             assert f"one patient {when} may learn" in text
-            known = dict(said.items())["Assumed to be known, not protected"]
+            known = said["Assumed to be known, not protected"]
             assert "it is not published, but an attacker is assumed to know it" in known
     plain = privacy_statement(GDP(1.0), n_by_class={"all": 9}, unit="matrix")
     assert "diagnosis" not in " ".join(map(": ".join, plain.items()))

@@ -36,6 +36,7 @@ from pipeline.privacy import (
     success,
 )
 from pipeline.privacy.composition import parallel, remaining
+from pipeline.privacy.statement import equivalent
 
 seeded = settings(derandomize=True, deadline=None, max_examples=80)
 values = st.floats(1e-9, 1e9)
@@ -298,9 +299,9 @@ def test_statement_says_all_that_a_claim_needs():
         "the class of every image",
     ]:  # fmt: skip
         assert phrase in text
-    assert statement.equivalent.delta == 1e-5
-    assert json.loads(json.dumps(dict(statement.items())))["Guarantee"] == "0.5-GDP"
-    several = privacy_statement(GDP(0.5), n_by_class={"a": 1}).texts["Several images of one person"]
+    assert equivalent(GDP(0.5), None, 3884 + 622).delta == 1e-5
+    assert json.loads(json.dumps(statement))["Guarantee"] == "0.5-GDP"
+    several = privacy_statement(GDP(0.5), n_by_class={"a": 1})["Several images of one person"]
     assert "g·μ" in several
 
 
@@ -308,25 +309,29 @@ def test_statement_follows_its_arguments():
     """Hardened noise drops the float caveat; δ follows n; approximate budgets stand as they are."""
     soft = privacy_statement(ZCDP(0.5), n_by_class={"a": 10})
     hard = privacy_statement(ZCDP(0.5), n_by_class={"a": 10}, hardened=True)
-    gaps, fewer = soft.texts["Not covered"], hard.texts["Not covered"]
+    gaps, fewer = soft["Not covered"], hard["Not covered"]
     assert gaps.endswith(f"; {fewer}")
     assert gaps.startswith("floating point")
     assert "floating point" not in fewer
-    assert f"at most {success(ZCDP(0.5))} % success" in hard.texts["In plain words"]
-    assert "on paper" in soft.texts["In plain words"]
-    assert "on paper" not in hard.texts["In plain words"]
+    assert f"at most {success(ZCDP(0.5))} % success" in hard["In plain words"]
+    assert "on paper" in soft["In plain words"]
+    assert "on paper" not in hard["In plain words"]
     for budget in [PureDP(1.0), ApproxDP(1.0, 1e-7), GDP(1.0), RDP(2.0, 0.5), ZCDP(1.0)]:
-        items = dict(privacy_statement(budget, n_by_class={"a": 9}).items())
+        items = privacy_statement(budget, n_by_class={"a": 9})
         assert success(budget) in items["In plain words"]
         assert items["Definition"] != budget.name
     none = privacy_statement(GDP(0.5), n_by_class={}, total=0, so_far=True)
-    assert none.texts["Images of all classes together (exact)"] == "0"
+    assert none["Images of all classes together (exact)"] == "0"
     large = privacy_statement(ZCDP(0.5), n_by_class={"a": 10**6, "b": 10**6})
-    assert large.equivalent.delta == 1 / (2 * 10**7)
-    assert privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9).equivalent.delta == 1e-9
-    assert privacy_statement(ApproxDP(1.0, 1e-7), n_by_class={"a": 1}).equivalent.delta == 1e-7
+    assert equivalent(ZCDP(0.5), None, 2 * 10**6).delta == 1 / (2 * 10**7)
+    assert large["Implies"].startswith(f"{equivalent(ZCDP(0.5), None, 2 * 10**6)}: ")
+    said = privacy_statement(ZCDP(0.5), n_by_class={"a": 1}, delta=1e-9)["Implies"]
+    assert said.startswith(f"{equivalent(ZCDP(0.5), 1e-9, 1)}: ")
+    assert ", 1e-09)-DP" in said
+    said = privacy_statement(ApproxDP(1.0, 1e-7), n_by_class={"a": 1})["Implies"]
+    assert said.startswith(f"{ApproxDP(1.0, 1e-7)}: ")
     scans = privacy_statement(GDP(1.0), n_by_class={"a": 1}, unit="scan")
-    assert "one scan" in scans.texts["Unit of privacy"]
+    assert "one scan" in scans["Unit of privacy"]
 
 
 def test_statement_refuses_labels_and_bad_counts():

@@ -207,9 +207,7 @@ def test_what_a_release_states_of_secret_labels(tmp_path: Path) -> None:
     text = json.dumps(said)
     assert "diagnosis" not in text
     assert "class sizes" not in text
-    persons = dict(
-        privacy_statement(GDP(1.0), n_by_class={}, total=9, classes_per_person=2).items()
-    )
+    persons = privacy_statement(GDP(1.0), n_by_class={}, total=9, classes_per_person=2)
     assert "all images of one person become any other images" in persons["Neighbouring data sets"]
     assert "what 2 classes cost together" in persons["Composition"]
 

@@ -98,18 +98,14 @@ def greatest(holds: Callable[[float], bool], guess: float) -> float:
 
 
 def least(holds: Callable[[float], bool], guess: float) -> float:
-    """Return the least double x > 0 with ``holds(x)``, for a condition that holds beyond some x."""
-    high = guess
-    while not holds(high):
-        high *= 2
-        if math.isinf(high):
-            raise PrivacyError("no finite value satisfies this condition; choose a larger delta")
-    low = high / 2
-    while low > 0 and holds(low):
-        low, high = low / 2, low
-    while low < (middle := low + (high - low) / 2) < high:
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    """Return the least double x > 0 with ``holds(x)``, for a condition that holds beyond some x.
+
+    It is the double after the greatest at which the condition fails.
+    """
+    value = math.nextafter(greatest(lambda x: not holds(x), guess), math.inf)
+    if not holds(value):
+        raise PrivacyError("no finite value satisfies this condition; choose a larger delta")
+    return value
 
 
 GUARD = 1e-11

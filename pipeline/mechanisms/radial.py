@@ -103,20 +103,16 @@ class SpdEnvelope:
         """Order of the matrices."""
         return (math.isqrt(8 * self.dim + 1) - 1) // 2
 
-    @property
-    def growth(self) -> float:
-        """P/a."""
-        return self.k * (self.k - 1) / 2 / math.sqrt(2.0 * max(self.k - 1, 1))
-
     def log_area(self, radius: float) -> float:
         """Return (d − 1)·ln ρ + ψ(ρ)."""
         return (self.dim - 1) * math.log(radius) + float(ball_bound(self.k, np.asarray(radius)))
 
     def slope(self, radius: float) -> float:
         """Return its derivative."""
-        x = radius / math.sqrt(2.0 * max(self.k - 1, 1))
+        pairs, a = self.k * (self.k - 1) / 2, math.sqrt(2.0 * max(self.k - 1, 1))
+        x = radius / a
         langevin = x / 3.0 if x < 1e-3 else 1.0 / math.tanh(x) - 1.0 / x
-        return (self.dim - 1) / radius + self.growth * langevin
+        return (self.dim - 1) / radius + pairs / a * langevin
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -61,7 +61,7 @@ from pipeline.ledger.records import (
     read_key,
     unit_fields,
 )
-from pipeline.ledger.state import State, budget_event, copied, extend, replay
+from pipeline.ledger.state import State, replay
 from pipeline.privacy.composition import for_group_as_written, repeat_as_written
 from pipeline.privacy.definitions import ApproxDP, Budget, equation
 from pipeline.privacy.profiles import epsilon_of
@@ -86,8 +86,8 @@ class Transaction:
     def write(self, event: Event) -> "Transaction":
         """Append an event; return the ledger as it is then."""
         journal = append(self.connection, self.key, self.journal, event)
-        extend(self.state, event, len(journal.events))
-        return replace(self, journal=journal)
+        state = replay([event], self.state, len(self.journal.rows))
+        return replace(self, journal=journal, state=state)
 
     def account(self, population: str) -> Account:
         """Return the account of `population`, or raise `LedgerError` when it has none."""
@@ -99,16 +99,13 @@ class Transaction:
             )
         return account
 
-    def release(self, identity: str) -> Reservation | StoredRelease | None:
-        """Return a release: committed, charged only, or None when it was never charged."""
-        paid = self.state.releases.get(identity)
-        if paid is None:
-            return None
-        if paid.committed is None:
-            then = replay(self.journal.events[: paid.number]).accounts[paid.population]
-            return Reservation(paid.population, paid.cost, True, then, identity)
-        stored = self.result(paid), str(paid.digest), paid.reserved, paid.committed
-        return StoredRelease(paid.population, paid.cost, *stored)
+    def release(self, identity: str) -> Reservation | StoredRelease:
+        """Return a release that was charged: committed, or charged only."""
+        paid = self.state.releases[identity]
+        if paid.committed:
+            return StoredRelease(**vars(paid), result=self.result(paid))
+        then = replay(self.journal.events(end=paid.number))
+        return Reservation(**vars(paid), account=then.accounts[paid.population])
 
     def commit(self, identity: str, result: bytes) -> "Transaction":
         """Store the one result of a release or a night; return the ledger as it is then."""
@@ -123,14 +120,6 @@ class Transaction:
         if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != row.digest:
             raise damaged(f"the result of row {row.number} of its journal was changed or lost")
         return result
-
-
-def _added_up(journal: Journal, before: Journal, state: State) -> State:
-    """Return what a journal adds up to; `state` is what `before` did, and is left as it is."""
-    n = len(before.rows)
-    if journal.rows[n - 1 : n] != before.rows[n - 1 :]:  # its mac is of all before it
-        n, state = 0, State()
-    return replay(journal.events[n:], state, n)
 
 
 def _check_results(connection: Connection, state: State) -> None:
@@ -228,7 +217,8 @@ class Ledger:
                     return
                 before = f"{equation(old.budget)}, shown at δ = {old.delta:g}"
                 line = f"changed from {before}, to {line}"
-            tx.write(budget_event(population, budget, level, line))
+            event: Event = {"kind": "budget", "at": now(), "population": population, "text": line}
+            tx.write({**event, "budget": budget_fields(budget), "delta": level})
 
     def reserve(
         self,
@@ -240,13 +230,13 @@ class Ledger:
         cost: Budget,
         group: int | None = 1,
         classes: int = 1,
-        replaces: Callable[[str], bool] = lambda query: False,
+        once: str | None = None,
     ) -> Reservation | StoredRelease:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
         A release is known by the first five arguments together. One that was charged is never
         charged again, whatever was charged then: it comes back as `StoredRelease` when it was
-        committed, else as a `Reservation` with `resumed`.
+        committed, else as the `Reservation` that it was.
 
         Parameters
         ----------
@@ -269,9 +259,9 @@ class Ledger:
         classes : int
             In how many classes a person may be, each with a record: what these cost together is
             charged.
-        replaces : callable
-            Tells of the query of another release with this run key, which was paid, whether this
-            one would be charged in its place: that is refused. Nothing is, when left out.
+        once : str, optional
+            A name that the queries of ours say. Where another release of this name and run key was
+            paid, this one would be charged in its place: that is refused.
 
         Raises
         ------
@@ -290,17 +280,21 @@ class Ledger:
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = mac_of(self.key, f"release\0{json.dumps(parts)}")
         with self.transaction() as tx:
-            if (again := tx.release(identity)) is not None:
-                return again
+            if identity in tx.state.releases:
+                return tx.release(identity)
             account = tx.account(population)
             check_owner(tx.state, population, contents)
-            _check_not_paid(tx.state, population, run_key, charged, replaces)
+            if once and any(paid.name == once for paid in tx.state.runs(population, run_key)):
+                raise LedgerError(
+                    f"run {run_key} of {population} was paid before, with other images or "
+                    f"settings, and nothing was charged now; --again pays {equation(charged)} once "
+                    "more for a second release, and the next day has a release of its own"
+                )
             check_affordable(account, charged)
             event: Event = {"kind": "charge", "at": now(), "population": population, "query": query}
             event |= {"run_key": run_key, "contents": dict(contents), "identity": identity}
             event |= {"cost": budget_fields(charged), **unit_fields(group, classes)}
-            tx = tx.write(event)
-            return Reservation(population, charged, False, tx.account(population), identity)
+            return tx.write(event).release(identity)
 
     def check_charge(self, population: str, cost: Budget, run_key: str) -> None:
         """Refuse at once what `reserve` would refuse for want of budget; nothing is charged.
@@ -319,21 +313,18 @@ class Ledger:
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
             account = tx.account(population)
-            runs = {(release.population, release.run_key) for release in tx.state.releases.values()}
-            if (population, run_key) not in runs:
+            if not tx.state.runs(population, run_key):
                 check_affordable(account, cost)
 
-    def stored_since(self, population: str, run_key: str, since: datetime) -> tuple[str, ...]:
-        """Return the queries of a run whose results are stored, paid at `since` or later."""
-        name, key = clean_name("population", population), clean_run_key(run_key)
+    def stored_since(self, population: str, name: str, run_key: str, since: datetime) -> bool:
+        """Tell whether a run of a release of this name is stored that was paid at `since` or later.
+
+        The name is the one that its query says.
+        """
+        run = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
-            return tuple(
-                release.query
-                for release in tx.state.releases.values()
-                if (release.population, release.run_key) == (name, key)
-                and release.committed is not None
-                and release.reserved >= since
-            )
+            runs = (paid for paid in tx.state.runs(*run) if paid.name == name and paid.committed)
+            return any(paid.reserved >= since for paid in runs)
 
     def commit(self, reservation: Reservation, result: bytes) -> StoredRelease:
         """Store `result` as the one result of a reservation, and return what may be published.
@@ -347,16 +338,17 @@ class Ledger:
             The ledger does not know the reservation, or the database fails: publish nothing and
             ask `reserve` again.
         """
+        identity = reservation.identity
         with self.transaction() as tx:
-            stored = tx.release(reservation.identity)
-            if isinstance(stored, Reservation):
-                stored = tx.commit(reservation.identity, result).release(reservation.identity)
-        if not isinstance(stored, StoredRelease):
-            raise LedgerError(
-                f"{self.database.place} does not know this reservation, so nothing may be "
-                "published; reserve again"
-            )
-        return stored
+            if (paid := tx.state.releases.get(identity)) is None:
+                raise LedgerError(
+                    f"{self.database.place} does not know this reservation, so nothing may be "
+                    "published; reserve again"
+                )
+            if paid.committed is None:
+                tx = tx.commit(identity, result)
+            paid = tx.state.releases[identity]
+            return StoredRelease(**vars(paid), result=tx.result(paid))
 
     def show(self, population: str | None = None) -> tuple[Account, ...]:
         """Return the account of one population, which must be there, or all in order of name."""
@@ -381,17 +373,20 @@ class Ledger:
         path = path_beside(database, key)
         marker = read_marker(path)  # before the transaction: it may only be behind what that sees
         with connect(database, write=write) as connection:
-            before, _ = snapshot = _KNOWN.get((database, key), (Journal(), State()))
+            before, state = _KNOWN.get((database, key), (Journal(), State()))
             journal = read_journal(connection, key, before)
             if fault := restored_fault(database, path, marker, journal):
                 raise LedgerError(
                     f"{database.place} {fault}; if it was restored from a backup, what was spent "
                     "since is not in it: `covdp ledger confirm-restored` accepts that, in writing"
                 )
-            state = _added_up(journal, *snapshot)
+            n = len(before.rows)
+            if journal.rows[n - 1 : n] != before.rows[n - 1 :]:  # its mac is of all before it
+                n, state = 0, State()
+            state = replay(journal.events(n), state, n)
             _check_results(connection, state)
             _KNOWN.clear()
-            _KNOWN[database, key] = journal, copied(state)
+            _KNOWN[database, key] = journal, state
             yield Transaction(connection, database, key, journal, state)
             end = Marker(*last_row(connection) if write else (len(journal.rows), journal.mac))
         if marker != end:
@@ -457,7 +452,7 @@ def open_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
     """
     ledger = _locate_ledger(address, timeout)
     with ledger.transaction(write=False) as tx:  # every row is verified
-        return replace(ledger, rows=len(tx.journal.events))
+        return replace(ledger, rows=len(tx.journal.rows))
 
 
 def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> bool:
@@ -482,11 +477,11 @@ def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) 
         why = restored_fault(ledger.database, path, marker, journal)
         if not why:
             return False
-        line = f"confirmed as restored after row {len(journal.events)}"
+        line = f"confirmed as restored after row {len(journal.rows)}"
         line += f"; row {marker.number} had been written" if marker and marker.number else ""
         events: list[Event] = [
             {"kind": "restored", "at": now(), "population": name, "text": line}
-            for name in sorted(replay(journal.events).accounts)
+            for name in sorted(replay(journal.events()).accounts)
         ]
         if events:
             append(connection, ledger.key, journal, *events)
@@ -560,7 +555,7 @@ def charge_of(ledger: Ledger, result: bytes) -> Charge:
     """
     digest = hashlib.sha256(result).hexdigest()
     with ledger.transaction(write=False) as tx:
-        state, later = tx.state, tx.journal.events[ledger.rows :]
+        state, later = tx.state, tx.journal.events(ledger.rows)
         committed = any(event.get("digest") == digest for event in later)
         owner = next((owner for row, owner in state.committed() if row.digest == digest), None)
         if owner is None:
@@ -594,19 +589,6 @@ def check_contents(contents: Mapping[str, str]) -> None:
                 "leave one out"
             )
         owners[digest] = label
-
-
-def _check_not_paid(
-    state: State, population: str, run_key: str, cost: Budget, replaces: Callable[[str], bool]
-) -> None:
-    """Raise `LedgerError` when a release that this one would replace was paid under its run key."""
-    paid = (release for release in state.releases.values() if release.run_key == run_key)
-    if any(release.population == population and replaces(release.query) for release in paid):
-        raise LedgerError(
-            f"run {run_key} of {population} was paid before, with other images or settings, and "
-            f"nothing was charged now; --again pays {equation(cost)} once more for a second "
-            "release, and the next day has a release of its own"
-        )
 
 
 def check_text(what: str, value: str) -> None:

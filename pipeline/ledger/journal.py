@@ -50,15 +50,19 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Journal:
-    """The verified events of a ledger, first to last, and their rows: number, JSON, and mac."""
+    """The verified rows of a ledger, first to last: number, event as JSON, and mac."""
 
-    events: tuple[Event, ...] = ()
     rows: tuple[tuple[int, str, str], ...] = ()
 
     @property
     def mac(self) -> str:
         """The mac of the last row; "" of none."""
         return self.rows[-1][2] if self.rows else ""
+
+    def events(self, first: int = 0, end: int | None = None) -> list[Event]:
+        """Return what happened after the first rows, up to row `end`."""
+        lines = ",".join(line for _, line, _ in self.rows[first:end])
+        return list(json.loads(f"[{lines}]"))
 
 
 def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
@@ -72,14 +76,14 @@ def append(connection: Connection, key: bytes, journal: Journal, *events: Event)
     """Write events after the last and seal them; return the journal that is there now."""
     mac = journal.mac
     rows: list[tuple[int, str, str]] = []
-    for number, event in enumerate(events, len(journal.events) + 1):
+    for number, event in enumerate(events, len(journal.rows) + 1):
         line = json.dumps(event, sort_keys=True)
         mac = chain(key, mac, number, line)
         rows.append((number, line, mac))
     names = JOURNAL.columns.keys()
     connection.execute(insert(JOURNAL), [dict(zip(names, row, strict=True)) for row in rows])
-    longer = Journal((*journal.events, *events), (*journal.rows, *rows))
-    sealed = {"value": seal(key, len(longer.events), mac)}
+    longer = Journal((*journal.rows, *rows))
+    sealed = {"value": seal(key, len(longer.rows), mac)}
     connection.execute(update(META).where(META.c.name == SEAL).values(sealed))
     return longer
 
@@ -111,8 +115,7 @@ def read_journal(connection: Connection, key: bytes, before: Journal | None = No
             raise damaged(f"row {expected} of its journal was changed after it was written")
     if meta.get(SEAL) != seal(key, len(rows), mac):
         raise damaged(_end(meta.get(SEAL), len(rows)))
-    new = json.loads(f"[{','.join(line for _, line, _ in rows[len(begun.rows) :])}]")
-    return Journal((*begun.events, *new), rows)
+    return Journal(rows)
 
 
 def last_row(connection: Connection) -> tuple[int, str]:
@@ -191,7 +194,7 @@ def read_marker(path: Path) -> Marker | None:
 
 def restored_fault(database: Database, path: Path, marker: Marker | None, journal: Journal) -> str:
     """Return why a ledger is taken for a restored one, by the rules above; else ""."""
-    rows = len(journal.events)
+    rows = len(journal.rows)
     if marker is None:
         if not database.file or rows == 1:
             return ""

@@ -165,58 +165,6 @@ def _check_kind(account: Account, budget: Budget) -> None:
 
 
 @dataclass(frozen=True)
-class Reservation:
-    """A charge that has been paid and has no result yet: the right to draw and commit.
-
-    Attributes
-    ----------
-    population : str
-        Who paid.
-    cost : Budget
-        What was paid.
-    resumed : bool
-        True when an earlier attempt paid and did not commit; this one pays nothing.
-    account : Account
-        The account right after this charge, however much later it is resumed. It holds budgets
-        only, so it may be shown.
-    identity : str
-        Name of the release inside the ledger; an HMAC, not to be shown.
-    """
-
-    population: str
-    cost: Budget
-    resumed: bool
-    account: Account
-    identity: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class StoredRelease:
-    """A release that is paid for and committed: what may be published, now and again.
-
-    Attributes
-    ----------
-    population : str
-        Who paid.
-    cost : Budget
-        What was paid.
-    result : bytes
-        The released, private values, as they were committed.
-    result_digest : str
-        SHA-256 of `result`, hexadecimal: of noised values only, so it may be shown.
-    reserved, committed : datetime
-        When it was paid and when it was committed, UTC.
-    """
-
-    population: str
-    cost: Budget
-    result: bytes = field(repr=False)
-    result_digest: str
-    reserved: datetime
-    committed: datetime
-
-
-@dataclass(frozen=True)
 class HistoryLine:
     """One line of an account's history.
 
@@ -271,7 +219,7 @@ class ResultRow:
     committed : datetime or None
         When its result was stored; None while there is none.
     digest : str or None
-        SHA-256 of that result.
+        SHA-256 of that result, hexadecimal: of noised values only, so it may be shown.
     """
 
     identity: str = field(repr=False)
@@ -280,6 +228,52 @@ class ResultRow:
     reserved: datetime = field(compare=False)
     committed: datetime | None = field(default=None, kw_only=True)
     digest: str | None = field(default=None, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True)
+class PaidRelease(ResultRow):
+    """A release that was charged.
+
+    Attributes
+    ----------
+    population : str
+        Who paid.
+    name : str or None
+        What its query says that it is called.
+    cost : Budget
+        What was paid.
+    """
+
+    population: str
+    name: str | None
+    cost: Budget
+
+
+@dataclass(frozen=True)
+class Reservation(PaidRelease):
+    """A charge that has been paid and has no result yet: the right to draw and commit.
+
+    Attributes
+    ----------
+    account : Account
+        The account right after this charge, however much later it is asked for again. It holds
+        budgets only, so it may be shown.
+    """
+
+    account: Account
+
+
+@dataclass(frozen=True)
+class StoredRelease(PaidRelease):
+    """A release that is paid for and committed: what may be published, now and again.
+
+    Attributes
+    ----------
+    result : bytes
+        The released, private values, as they were committed.
+    """
+
+    result: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,15 @@ from pipeline.ledger.records import (
     Account,
     HistoryLine,
     NightState,
+    PaidRelease,
     ResultRow,
     StreamAccount,
-    budget_fields,
     damaged,
     name_in,
-    now,
     read_budget,
     read_time,
 )
 from pipeline.privacy.definitions import Budget, equation
-
-
-@dataclass(frozen=True)
-class PaidRelease(ResultRow):
-    """A release that was charged."""
-
-    population: str
-    query: str
-    cost: Budget
 
 
 @dataclass(frozen=True)
@@ -47,11 +37,10 @@ class State:
         for stream in self.streams.values():
             yield from ((night, stream) for night in stream.committed)
 
-
-def budget_event(population: str, budget: Budget, delta: float, line: str) -> Event:
-    """Return the event of a total that was set or changed."""
-    total = {"budget": budget_fields(budget), "delta": delta}
-    return {"kind": "budget", "at": now(), "population": population, **total, "text": line}
+    def runs(self, population: str, run_key: str) -> list[PaidRelease]:
+        """Return the releases of a population that were charged under a run key."""
+        run = population, run_key
+        return [paid for paid in self.releases.values() if (paid.population, paid.run_key) == run]
 
 
 def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) -> State:
@@ -64,24 +53,14 @@ def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) 
     LedgerError
         An event that only a later version knows.
     """
-    state = copied(before) if before else State()
+    state = State(*map(dict, vars(before or State()).values()))
     for number, event in enumerate(events, rows + 1):
-        extend(state, event, number)
+        if event["kind"] not in _EVENTS:
+            raise LedgerError(
+                f"row {number} of the ledger's journal was written by a later version; use that"
+            )
+        _EVENTS[event["kind"]](state, event, number)
     return state
-
-
-def copied(state: State) -> State:
-    """Return a copy that may be extended without the first."""
-    return State(*map(dict, vars(state).values()))
-
-
-def extend(state: State, event: Event, number: int) -> None:
-    """Add the event of row `number` to `state`."""
-    if event["kind"] not in _EVENTS:
-        raise LedgerError(
-            f"row {number} of the ledger's journal was written by a later version; use that"
-        )
-    _EVENTS[event["kind"]](state, event, number)
 
 
 def _ledger(state: State, event: Event, number: int) -> None:
@@ -113,9 +92,9 @@ def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
     cost, at, identity = read_budget(event["cost"]), read_time(event["at"]), event["identity"]
     _pay(state, name, cost, group, unfinished=1)
-    state.releases[identity] = PaidRelease(identity, number, key, at, name, event["query"], cost)
-    state.owners.update(dict.fromkeys(event["contents"].values(), name))
     release = name_in(event["query"])
+    state.releases[identity] = PaidRelease(identity, number, key, at, name, release, cost)
+    state.owners.update(dict.fromkeys(event["contents"].values(), name))
     line = f"charged {equation(cost)} for {f'{release}, ' if release else ''}run {key!r}"
     line += ", for whole persons" * (group is None)
     state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, release, group=group)

@@ -235,7 +235,7 @@ def open_stream(
     with ledger.transaction() as tx:
         if (opened := tx.state.streams.get(identity)) is not None:
             return _opened_with(settings, opened)
-        number = len(tx.journal.events) + 1
+        number = len(tx.journal.rows) + 1
         account = tx.account(population)
         if follows is None:
             check_affordable(account, charged)
@@ -530,7 +530,7 @@ def _night_event(
     are noticed as they are for a release; one alone is not, since blank images occur anywhere.
     """
     event: Event = {"kind": "night", "at": now(), "units": len(new)}
-    event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.events) + 1, new)
+    event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.rows) + 1, new)
     if opened.unit == "image" and len(new) > 1:
         event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
         check_owner(tx.state, opened.population, {"this night": event["content"]})

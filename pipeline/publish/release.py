@@ -38,7 +38,7 @@ from pipeline.descriptors import (
     require_descriptor_for,
 )
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, name_in, stream_status
+from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
@@ -298,7 +298,7 @@ def release_once(
             cost=config.cost,
             group=config.group,
             classes=config.classes_per_person or 1,
-            replaces=partial(_is_named, None if again else config.name),
+            once=None if again else config.name,
         )
         if isinstance(reservation, StoredRelease):
             return reservation.result
@@ -318,13 +318,7 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     if config.stream is not None:
         status = stream_status(ledger, config.population, config.name, str(config.run_key))
         return status is not None and status.state == "stored"
-    queries = ledger.stored_since(config.population, str(config.run_key), planned)
-    return any(_is_named(config.name, query) for query in queries)
-
-
-def _is_named(name: str | None, query: str) -> bool:
-    """Return whether a query is ours and has this name."""
-    return name is not None and name_in(query) == name
+    return ledger.stored_since(config.population, config.name, str(config.run_key), planned)
 
 
 def _read(

@@ -577,7 +577,7 @@ def fill(ledger: Ledger, stream: StreamAccount, count: int) -> None:
     many = {unit_digest(ledger.key, unit): "0" for unit in some(range(-count, 0))}
     with ledger.transaction() as book:
         scope = book.state.streams[stream.identity].scope
-        row = len(book.journal.events) + 1
+        row = len(book.journal.rows) + 1
         known = {"units": count, "claims": night_mac(ledger.key, scope, row, many)}
         told = {"stream": stream.identity, "identity": "0" * 64, "night": 1, "run_key": day(0)}
         book = book.write({"kind": "night", "at": "2026-01-01T00:00:00+00:00", **known, **told})

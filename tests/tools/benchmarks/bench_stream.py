@@ -148,7 +148,7 @@ def write_nights(
     """Write nights after `known`, their claims and results, in one transaction."""
     with ledger.transaction() as book:
         opened = book.state.streams[stream.identity]
-        scope, rows = opened.scope, len(book.journal.events)
+        scope, rows = opened.scope, len(book.journal.rows)
         last = book.connection.execute(
             RESULTS.select().where(RESULTS.c.identity == opened.rows[-1].identity)
         ).one()
@@ -169,5 +169,5 @@ def write_nights(
             results.append({"identity": name, "result": content})
         book.connection.execute(insert(RESULTS), results)
         journal = append(book.connection, ledger.key, book.journal, *events)
-        end = Marker(len(journal.events), journal.mac)
+        end = Marker(len(journal.rows), journal.mac)
     move_marker(path_beside(ledger.database, ledger.key), end)

@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from itertools import zip_longest
 
 import numpy as np
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, Term, terms_of
 from pipeline.errors import LedgerError, OutputError
-from pipeline.geometry import MANIFOLDS, Manifold
+from pipeline.geometry import MANIFOLDS
 from pipeline.inference import WindowTest, is_usable, window_test
-from pipeline.mean.axes import Frame
 from pipeline.publish.document import ClassHistory, read_committed, read_histories
 from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
 from pipeline.schema import (
@@ -34,8 +33,7 @@ from pipeline.schema import (
     SettingsPart,
     WindowPart,
 )
-from pipeline.stream import WINDOWS, StreamMechanism
-from pipeline.stream.history import EpochHistory, split_epochs
+from pipeline.stream import WINDOWS, split_epochs
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
@@ -203,23 +201,24 @@ def read_alone(document: Document) -> Series:
 
 def _series(runs: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
-    settings = runs[-1].document.settings
-    runs = tuple(replace(run, classes=_class_sizes(run.document)) for run in runs)
+    settings, documents = runs[-1].document.settings, [run.document for run in runs]
+    every = [replace(run, classes=_class_sizes(run.document)) for run in runs]
     kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
     if kind is None or space is None:
-        return Series(runs, ())
+        return Series(tuple(every), ())
     manifold, terms = space(k=kind.k), terms_of(kind)
-    documents = [run.document for run in runs]
-    step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
-    shown = range(len(runs), 0, -step)
-    means = night_means(documents, shown, axes_of(settings, manifold), manifold)
+    axes, histories = axes_of(settings, manifold), tuple[ClassHistory, ...]()
+    with suppress(OutputError):  # releases, or nights that another version drew
+        histories = read_histories(documents)
     read = partial(read_terms, terms, manifold=manifold)
-    every = (
-        replace(run, classes=_class_runs(run.document, means[place], read))
-        if place in means
-        else run
-        for place, run in enumerate(runs, 1)
-    )
+    step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
+    for place in range(len(runs) - 1, -1, -step):
+        document = documents[place]
+        classes = (
+            _class_run(document, row, mean_of(row, axes, manifold), history, read)
+            for row, history in zip_longest(document.classes, histories)
+        )
+        every[place] = replace(runs[place], classes=tuple(classes))
     return Series(tuple(every), terms)
 
 
@@ -228,75 +227,31 @@ def _class_sizes(document: Document) -> tuple[ClassRun, ...]:
     return tuple(ClassRun(row.class_name, row.n, row.n_sd) for row in document.classes)
 
 
-def _class_runs(
-    document: Document, means: Sequence["NightMean"], read: Callable[..., tuple[Reading, ...]]
-) -> tuple[ClassRun, ...]:
-    """Return what a document says of its classes."""
-    rows: Sequence[ClassEntry] = document.classes
-    pairs = zip(rows, means, strict=True)
-    return tuple(_class_run(document, row, mean, read) for row, mean in pairs)
-
-
 def _class_run(
-    document: Document, row: ClassEntry, mean: "NightMean", read: Callable[..., tuple[Reading, ...]]
+    document: Document,
+    row: ClassEntry,
+    mean: Mean,
+    history: ClassHistory | None,
+    read: Callable[..., tuple[Reading, ...]],
 ) -> ClassRun:
-    """Return what a document says of a class, and of its last nights."""
+    """Return what a document says of a class, and of its last nights.
+
+    What clipping may do to these, and whether they differ from those before, its history tells,
+    where the documents of all nights are there.
+    """
     usable, windows = is_usable(row), tuple[tuple[WindowPart, Mean], ...]()
-    if usable and isinstance(row, NightClassPart) and isinstance(document, NightDocument):
-        windows = window_means(document, row, mean.bias, mean.mean.point)
+    changes = tuple[WindowTest, ...]()
+    if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
+        bias = np.zeros_like(document.axes)
+        if history is not None:
+            bias = window_bias(history, document.night)
+            if document.night == len(history.nights):
+                changes = _changes(history)
+        if usable:
+            windows = window_means(document, row, bias, mean.point)
     readings = tuple((part, read(estimate, widest=NARROWER)) for part, estimate in windows)
-    terms = read(mean.mean if usable else NONE)
-    sizes = row.class_name, row.n, row.n_sd
-    return ClassRun(*sizes, usable, mean.mean, terms, readings, mean.changes)
-
-
-class NightMean(NamedTuple):
-    """The mean of all records of a class up to a night, and what clipping may do to its windows.
-
-    `bias` is a covariance, (d, d). `changes` are of the last night alone: its windows against the
-    nights before them.
-    """
-
-    mean: Mean
-    bias: FloatArray
-    changes: tuple[WindowTest, ...] = ()
-
-
-def night_means(
-    documents: Sequence[Document],
-    nights: Iterable[int],
-    axes: Frame,
-    manifold: Manifold,
-) -> dict[int, tuple[NightMean, ...]]:
-    """Return the mean of each class on some nights of a stream, or of some releases, by number.
-
-    Parameters
-    ----------
-    documents : sequence of NightDocument or ReleaseDocument
-        Of nights 1, 2, …, in order; or of releases.
-    nights : iterable of int
-        Which of them are wanted.
-    axes : Frame
-        Of an error of which only the size is known.
-    manifold : Manifold
-    """
-    with suppress(OutputError):
-        histories = read_histories(documents)
-        return {
-            night: tuple(
-                class_mean(history, night, row)
-                for history, row in zip(histories, documents[night - 1].classes, strict=True)
-                if isinstance(row, NightClassPart)
-            )
-            for night in nights
-        }
-    return {
-        night: tuple(
-            NightMean(mean_of(row, axes, manifold), np.zeros_like(axes.to_axes))
-            for row in documents[night - 1].classes
-        )
-        for night in nights
-    }
+    terms = read(mean if usable else NONE)
+    return ClassRun(row.class_name, row.n, row.n_sd, usable, mean, terms, readings, changes)
 
 
 def window_means(
@@ -313,19 +268,21 @@ def window_means(
     )
 
 
-def class_mean(history: ClassHistory, night: int, row: NightClassPart) -> NightMean:
-    """Return the mean of a class up to a night; `row` is what the night's document says of it."""
-    stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
-    last = WINDOWS if night == len(history.nights) else ()
-    changes = tuple(window_test(stream, history.nights, past, nights) for nights in last)
-    mean = mean_of(row, stream.frame, stream.manifold)
-    return NightMean(mean, _bias(stream, past), changes)
+def _changes(history: ClassHistory) -> tuple[WindowTest, ...]:
+    """Return whether the records of the last nights differ from those before, for each window."""
+    stream, past = history.stream, split_epochs(history.stream, history.nights)
+    return tuple(window_test(stream, history.nights, past, nights) for nights in WINDOWS)
 
 
-def _bias(stream: StreamMechanism, past: EpochHistory) -> FloatArray:
-    """Return what clipping may do to the mean of all epochs, by their shares of the records."""
-    shares = np.array([part.n for part in past.segments], dtype=np.float64)
+def window_bias(history: ClassHistory, night: int) -> FloatArray:
+    """Return what clipping may do to the windows of a night, a covariance, (d, d).
+
+    It is that of all epochs up to the night, by their shares of the records.
+    """
+    stream = history.stream
+    segments = split_epochs(stream, history.nights[:night]).segments
+    shares = np.array([part.n for part in segments], dtype=np.float64)
     shares /= max(float(shares.sum()), 1.0)
-    biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in past.segments]
+    biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in segments]
     line, rest = shares @ np.array(biases).reshape(-1, 2)
     return of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)

@@ -1,5 +1,6 @@
 """The history of a stream: what its documents say of every night, and of the last ones."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,13 +23,12 @@ from pipeline.publish.document import estimate_part
 from pipeline.publish.history import (
     NARROWER,
     Series,
-    class_mean,
-    night_means,
     read_alone,
     read_history,
+    window_bias,
     window_means,
 )
-from pipeline.publish.readings import CLIPPED, Mean, axes_of, stated_bias
+from pipeline.publish.readings import CLIPPED, Mean, mean_of, stated_bias
 from pipeline.report import build_history, build_release_report
 from pipeline.report.release_page import joined, verdict
 from pipeline.schema import NightDocument
@@ -79,14 +79,9 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
 
     The error is that of the mean before anything was shrunk, with all that clipping may do.
     """
-    documents = documents_of(results)
-    settings, nights = documents[0].settings, range(1, len(DAYS) + 1)
-    manifold = read_histories(documents)[0].stream.manifold
-    axes = axes_of(settings, manifold)
-    biases = night_means(documents, nights, axes, manifold)
-    histories = read_histories(documents)
+    histories = read_histories(documents_of(results))
     for number, run in enumerate(series.runs, 1):
-        for found, one, seen in zip(histories, run.classes, biases[number], strict=True):
+        for found, one in zip(histories, run.classes, strict=True):
             expected = cumulative_mean(found.stream, found.nights[:number])
             assert one.mean is not None
             assert (expected is None) == (one.mean.point is None) == (number < OPENING)
@@ -98,8 +93,9 @@ def test_every_night_has_the_mean_and_error_of_all_so_far(
                     assert one.mean.covariance is None
                 else:
                     np.testing.assert_allclose(one.mean.covariance, error, rtol=1e-9, atol=1e-12)
-                assert (np.linalg.eigvalsh(seen.bias).min() > 0.0) == (number > OPENING)
-                assert len(seen.changes) == (4 if number == len(DAYS) else 0)
+                bias = window_bias(found, number)
+                assert (np.linalg.eigvalsh(bias).min() > 0.0) == (number > OPENING)
+                assert len(one.changes) == (4 if number == len(DAYS) else 0)
 
 
 def error_of_parts(
@@ -153,15 +149,14 @@ def test_documents_that_cannot_be_read_back_have_the_error_they_state(
     results: list[bytes], series: Series
 ) -> None:
     """Where a version drew other noise, the bands are those of its documents all the same."""
-    documents = documents_of(results)
-    settings = documents[0].settings
-    manifold = read_histories(documents)[0].stream.manifold
-    axes = axes_of(settings, manifold)
-    documents[4].coefficient_norm *= 2
-    found = night_means(documents, [8], axes, manifold)[8]
-    assert not any(one.changes for one in found)
-    for one, row in zip(found, series.runs[-1].classes, strict=True):
+    other = json.loads(results[4])
+    other["coefficient_norm"] *= 2
+    changed = [*results[:4], json.dumps(other).encode(), *results[5:]]
+    ((found,), _) = read_history("ward", changed)
+    for one, row in zip(found.runs[-1].classes, series.runs[-1].classes, strict=True):
+        assert one.mean is not None
         assert row.mean is not None
+        assert (len(one.changes), len(row.changes)) == (0, 4)
         np.testing.assert_array_equal(one.mean.covariance, row.mean.covariance)
 
 
@@ -335,17 +330,17 @@ def test_bands_hold_the_mean_of_all_so_far(label: int, name: str, manifold: str,
         row = night_class_of({"n": count}).model_copy(
             update={"coordinates": mean.offset, "certainty": certainty}
         )
-        found = class_mean(ClassHistory(0, "tissue", stream, tuple(nights)), len(nights), row)
+        found = mean_of(row, stream.frame, stream.manifold)
+        bias = window_bias(ClassHistory(0, "tissue", stream, tuple(nights)), len(nights))
         without = space.exp(space.origin, places[order.ravel()].mean(axis=0))
-        for place, one in enumerate(read_terms(terms, found.mean, space)):
+        for place, one in enumerate(read_terms(terms, found, space)):
             assert one.low is not None
             held[place] += one.low <= float(one.term.value(without)) <= one.high
         for row, last in enumerate((7, 30)):
             seen = window_mean(stream, nights, last)
             assert seen is not None
             mine = places[order[seen.first - 1 :].ravel()].mean(axis=0)
-            error = seen.covariance + found.bias
-            mean = Mean(seen.offset, error, near=found.mean.point)
+            mean = Mean(seen.offset, seen.covariance + bias, near=found.point)
             for place, one in enumerate(read_terms(terms, mean, space, widest=NARROWER)):
                 value = float(one.term.value(space.exp(space.origin, mine)))
                 missed[row, place] += one.low is not None and not one.low <= value <= one.high

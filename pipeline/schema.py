@@ -13,12 +13,12 @@ fail by the values drawn, but for numbers that JSON does not have; and it is rea
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -44,6 +44,7 @@ from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.privacy import Budget, budget_from, repeat
 from pipeline.stream import Epoch, OpeningRelease
 
+Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6
 """Of the largest entry of a matrix: how far it may be from that of its coordinates."""
 SKEWED = 1e10
@@ -486,18 +487,28 @@ def _model(values: Any) -> type[Document]:
 def check(path: Path, values: Any) -> Document:
     """Return the document that somebody sent; raise `ConfigError` unless it is one."""
     kind = _model(values)
+    what = "document of a night of a stream" if kind is NightDocument else "document of a release"
+    return checked(path, values, kind, _faults, what, "give OUT/release/*.json")
+
+
+def checked(
+    path: Path,
+    values: Any,
+    model: type[Model],
+    faults: Callable[[Model], Iterator[str]],
+    what: str,
+    way: str,
+) -> Model:
+    """Return what somebody sent as a model; raise `ConfigError` where it has faults."""
     try:
-        document = kind.model_validate(values)
+        found = model.model_validate(values)
     except ValidationError as error:
         reason = first_fault(error)
     else:
-        reason = next(_faults(document), "")
+        reason = next(faults(found), "")
         if not reason:
-            return document
-    what = "a night of a stream" if kind is NightDocument else "a release"
-    raise ConfigError(
-        f"{path} is no document of {what} ({reason}); give OUT/release/*.json, unchanged"
-    )
+            return found
+    raise ConfigError(f"{path} is no {what} ({reason}); {way}, unchanged")
 
 
 def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:

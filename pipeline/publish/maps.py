@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from pipeline.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
 from pipeline.errors import ConfigError, MismatchError
@@ -19,7 +19,7 @@ from pipeline.geometry import AffineMap, Manifold, chart_of
 from pipeline.inference import Harmonisation
 from pipeline.publish.document import foreign_json
 from pipeline.publish.several import DocumentSet
-from pipeline.schema import SAME_MEANS, Name, first_fault, manifold_named, point_at
+from pipeline.schema import SAME_MEANS, Name, checked, manifold_named, point_at
 
 Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
 
@@ -116,15 +116,7 @@ def read_maps(path: Path) -> MapsDocument:
     """
     what, way = "file of maps", "give what `covdp harmonise` wrote"
     _, values = foreign_json(path, what, way)
-    try:
-        document = MapsDocument.model_validate(values)
-    except ValidationError as error:
-        reason = first_fault(error)
-    else:
-        reason = next(_faults(document), "")
-        if not reason:
-            return document
-    raise ConfigError(f"{path} is no {what} ({reason}); {way}, unchanged")
+    return checked(path, values, MapsDocument, _faults, what, way)
 
 
 def _faults(maps: MapsDocument) -> Iterator[str]:

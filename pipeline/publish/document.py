@@ -20,7 +20,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -162,9 +162,7 @@ def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
         When they are not the first nights of one stream, or their noise is not what this version
         would draw: then other values than those released would follow.
     """
-    stream: StreamMechanism | None = None
-    first: list[NightClassPart] = []
-    nights: list[list[Night]] = []
+    histories: tuple[ClassHistory, ...] = ()
     for number, document in enumerate(documents, 1):
         if not isinstance(document, NightDocument) or document.night != number:
             raise OutputError(
@@ -172,24 +170,32 @@ def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
                 f"night {number}, found {getattr(document, 'night', None)!r}; give all that were "
                 "committed"
             )
-        if stream is None:
+        if number == 1:
             stream = read_stream(document.settings)
-            first = document.classes
-            nights = [[] for _ in first]
-        check_drawn(document, stream)
-        for row, so_far in zip(document.classes, nights, strict=True):
-            so_far.append(read_night(document, row))
-    if stream is None:
-        return ()
+            before = [row.before and read_estimate(row.before, stream) for row in document.classes]
+            histories = tuple(
+                ClassHistory(row.label, row.class_name, stream, (), mean)
+                for row, mean in zip(document.classes, before, strict=True)
+            )
+        histories = with_night(histories, document)
+    return histories
+
+
+def with_night(
+    histories: Sequence[ClassHistory], document: NightDocument
+) -> tuple[ClassHistory, ...]:
+    """Return the histories of all classes with the night after them, as its document says.
+
+    Raises
+    ------
+    OutputError
+        It has other noise, axes or another centre than this version.
+    """
+    nights = [read_night(document, row) for row in document.classes]
+    _check_drawn(document, histories[0].stream, nights)
     return tuple(
-        ClassHistory(
-            row.label,
-            row.class_name,
-            stream,
-            tuple(so_far),
-            None if row.before is None else read_estimate(row.before, stream),
-        )
-        for row, so_far in zip(first, nights, strict=True)
+        replace(history, nights=(*history.nights, night))
+        for history, night in zip(histories, nights, strict=True)
     )
 
 
@@ -203,7 +209,7 @@ def read_stream(settings: SettingsPart) -> StreamMechanism:
     return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
 
 
-def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
+def _check_drawn(document: NightDocument, stream: StreamMechanism, nights: Iterable[Night]) -> None:
     """Raise `OutputError` unless a night has the noise, the axes and the centre of this version.
 
     What a privacy unit pays is shared out over all nights: with other shares on some of them it
@@ -212,8 +218,8 @@ def check_drawn(document: NightDocument, stream: StreamMechanism) -> None:
     """
     horizon = stream.plan.horizon
     same = (document.horizon, document.coefficient_norm) == (horizon, column_norm(horizon))
-    for row in document.classes:
-        steps = steps_of(stream, read_night(document, row))
+    for row, night in zip(document.classes, nights, strict=True):
+        steps = steps_of(stream, night)
         drawn = [(step.name, step.sensitivity, step.sigma) for step in steps]
         stated = [(cost.step, cost.sensitivity, cost.sigma) for cost in row.costs]
         same = same and stated == drawn

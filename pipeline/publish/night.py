@@ -71,14 +71,13 @@ from pipeline.publish.arrivals import Arrivals, Unread, arrivals, find_unread, n
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import (
     ClassHistory,
-    check_drawn,
     estimate_part,
     night_row,
     read_committed,
     read_histories,
-    read_night,
     read_stream,
     stands_on,
+    with_night,
 )
 from pipeline.publish.redact import PUBLIC, draw_error, redact_errors, redact_images, silence
 from pipeline.publish.release import PublicFacts, account_part, black_point, domain_for
@@ -522,13 +521,7 @@ def read_past(
         )
         return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
-        document = _document(status.last.result)
-        check_drawn(document, mechanism)
-        histories = tuple(
-            replace(history, nights=(*history.nights, read_night(document, row)))
-            for history, row in zip(sums.histories, document.classes, strict=True)
-        )
-        return histories, sums.after
+        return with_night(sums.histories, _document(status.last.result)), sums.after
     histories = read_histories(_documents(ledger, status.stream))
     if not none_missing(ledger, status.stream, present.units, present.labels):
         raise LedgerError(

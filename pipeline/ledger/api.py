@@ -29,6 +29,7 @@ from pipeline.ledger.database import (
     locate,
 )
 from pipeline.ledger.journal import (
+    SEAL,
     Event,
     Journal,
     Marker,
@@ -40,7 +41,7 @@ from pipeline.ledger.journal import (
     read_journal,
     read_marker,
     restored_fault,
-    start_journal,
+    seal,
 )
 from pipeline.ledger.records import (
     Account,
@@ -75,13 +76,17 @@ A release opens the ledger ten times, and the journal may have thousands of rows
 
 @dataclass(frozen=True)
 class Transaction:
-    """A ledger in one transaction: what its journal says, and the way to write more."""
+    """A ledger in one transaction: what its journal says, and the way to write more.
+
+    `restored` says why it is taken for a copy that was put back; "" where it is not.
+    """
 
     connection: Connection
     database: Database
     key: bytes = field(repr=False)
     journal: Journal
     state: State
+    restored: str = ""
 
     def write(self, event: Event) -> "Transaction":
         """Append an event; return the ledger as it is then."""
@@ -363,11 +368,11 @@ class Ledger:
             return tuple(line for line in lines if name in (None, line.population))
 
     @contextmanager
-    def transaction(self, *, write: bool = True) -> Iterator[Transaction]:
+    def transaction(self, *, write: bool = True, confirm: bool = False) -> Iterator[Transaction]:
         """Open a transaction, verify the whole journal in it, and give what it adds up to.
 
         Its marker is compared before anything is decided, and moved once all that was written is
-        committed.
+        committed. A ledger that was restored is refused, but to `confirm` it.
         """
         database, key = self.database, self.key
         path = path_beside(database, key)
@@ -375,7 +380,8 @@ class Ledger:
         with connect(database, write=write) as connection:
             before, state = _KNOWN.get((database, key), (Journal(), State()))
             journal = read_journal(connection, key, before)
-            if fault := restored_fault(database, path, marker, journal):
+            fault = restored_fault(database, path, marker, journal)
+            if fault and not confirm:
                 raise LedgerError(
                     f"{database.place} {fault}; if it was restored from a backup, what was spent "
                     "since is not in it: `covdp ledger confirm-restored` accepts that, in writing"
@@ -387,11 +393,11 @@ class Ledger:
             _check_results(connection, state)
             _KNOWN.clear()
             _KNOWN[database, key] = journal, state
-            yield Transaction(connection, database, key, journal, state)
+            yield Transaction(connection, database, key, journal, state, fault)
             end = Marker(*last_row(connection) if write else (len(journal.rows), journal.mac))
         if marker != end:
             with suppress(*(() if write else (LedgerError,))):  # who only reads need not write it
-                move_marker(path, end)
+                move_marker(path, end, back=confirm)
 
 
 LEDGER_FORMAT = "2"
@@ -423,9 +429,11 @@ def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
             _check_empty(connection, database)
             key = secrets.token_bytes(32)
             TABLES.create_all(connection, checkfirst=False)
-            start_journal(connection, key, {"kind": "ledger", "at": now(), "format": LEDGER_FORMAT})
-            rows = [{"name": "format", "value": LEDGER_FORMAT}, {"name": "key", "value": key.hex()}]
+            meta = {"format": LEDGER_FORMAT, "key": key.hex(), SEAL: seal(key, 0, "")}
+            rows = [{"name": name, "value": value} for name, value in meta.items()]
             connection.execute(insert(META), rows)
+            first = {"kind": "ledger", "at": now(), "format": LEDGER_FORMAT}
+            append(connection, key, Journal(), first)
     return open_ledger(address, timeout=timeout)
 
 
@@ -470,24 +478,14 @@ def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) 
         Whether there was anything to confirm.
     """
     ledger = _locate_ledger(address, timeout)
-    path = path_beside(ledger.database, ledger.key)
-    marker = read_marker(path)
-    with connect(ledger.database) as connection:
-        journal = read_journal(connection, ledger.key)
-        why = restored_fault(ledger.database, path, marker, journal)
-        if not why:
-            return False
-        line = f"confirmed as restored after row {len(journal.rows)}"
-        line += f"; row {marker.number} had been written" if marker and marker.number else ""
-        events: list[Event] = [
-            {"kind": "restored", "at": now(), "population": name, "text": line}
-            for name in sorted(replay(journal.events()).accounts)
-        ]
-        if events:
-            append(connection, ledger.key, journal, *events)
-        end = Marker(*last_row(connection))
-    move_marker(path, end, back=True)
-    return True
+    marker = read_marker(ledger.beside("marker"))
+    with ledger.transaction(confirm=True) as tx:
+        if tx.restored:
+            line = f"confirmed as restored after row {len(tx.journal.rows)}"
+            line += f"; row {marker.number} had been written" if marker and marker.number else ""
+            for name in sorted(tx.state.accounts):
+                tx = tx.write({"kind": "restored", "at": now(), "population": name, "text": line})
+        return bool(tx.restored)
 
 
 def _locate_ledger(address: str | Path, timeout: float) -> Ledger:

@@ -65,13 +65,6 @@ class Journal:
         return list(json.loads(f"[{lines}]"))
 
 
-def start_journal(connection: Connection, key: bytes, event: Event) -> Journal:
-    """Write the first row and the seal, and return the journal."""
-    row = {"name": SEAL, "value": seal(key, 0, "")}
-    connection.execute(insert(META).values(row))
-    return append(connection, key, Journal(), event)
-
-
 def append(connection: Connection, key: bytes, journal: Journal, *events: Event) -> Journal:
     """Write events after the last and seal them; return the journal that is there now."""
     mac = journal.mac

@@ -108,11 +108,6 @@ class Account:
         """The latest charge; None before the first."""
         return self.costs[-1] if self.costs else None
 
-    @property
-    def releases_left(self) -> int | None:
-        """How many more charges like the latest fit; None before the first."""
-        return self.lasts(self.costs[-1]) if self.costs else None
-
     def lasts(self, cost: Budget) -> int:
         """Return how many more releases at `cost` are accepted, one after the other.
 
@@ -495,14 +490,6 @@ def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
 def now() -> str:
     """Return the time in UTC, to the second; for people to read, nothing is decided by it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def read_time(text: str) -> datetime:
-    """Return the time that `now` wrote, in UTC."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, TypeError, OverflowError):
-        raise damaged("a time cannot be read") from None
 
 
 def read_key(text: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from pipeline.errors import LedgerError
@@ -16,7 +17,6 @@ from pipeline.ledger.records import (
     damaged,
     name_in,
     read_budget,
-    read_time,
 )
 from pipeline.privacy.definitions import Budget, equation
 
@@ -59,7 +59,7 @@ def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) 
             raise LedgerError(
                 f"row {number} of the ledger's journal was written by a later version; use that"
             )
-        _EVENTS[event["kind"]](state, event, number)
+        _EVENTS[event["kind"]](state, {**event, "at": datetime.fromisoformat(event["at"])}, number)
     return state
 
 
@@ -69,7 +69,7 @@ def _ledger(state: State, event: Event, number: int) -> None:
 
 
 def _budget(state: State, event: Event, number: int) -> None:
-    name, at = event["population"], read_time(event["at"])
+    name, at = event["population"], event["at"]
     budget, delta = read_budget(event["budget"]), event["delta"]
     account = state.accounts.get(name) or Account(name, budget, delta, at, (), 1, 0)
     state.accounts[name] = replace(account, budget=budget, delta=delta)
@@ -90,7 +90,7 @@ def _pay(state: State, name: str, cost: Budget, group: int | None, *, unfinished
 
 def _charge(state: State, event: Event, number: int) -> None:
     name, key, group = event["population"], event["run_key"], event["group"]
-    cost, at, identity = read_budget(event["cost"]), read_time(event["at"]), event["identity"]
+    cost, at, identity = read_budget(event["cost"]), event["at"], event["identity"]
     _pay(state, name, cost, group, unfinished=1)
     release = name_in(event["query"])
     state.releases[identity] = PaidRelease(identity, number, key, at, name, release, cost)
@@ -102,7 +102,7 @@ def _charge(state: State, event: Event, number: int) -> None:
 
 def _result(state: State, event: Event, number: int) -> None:
     name = event["identity"]
-    done: dict[str, Any] = {"committed": read_time(event["at"]), "digest": event["digest"]}
+    done: dict[str, Any] = {"committed": event["at"], "digest": event["digest"]}
     row: ResultRow
     if name in state.releases:
         paid = row = replace(state.releases[name], **done)
@@ -119,7 +119,7 @@ def _result(state: State, event: Event, number: int) -> None:
 
 def _restored(state: State, event: Event, number: int) -> None:
     name = event["population"]
-    state.entries[number] = HistoryLine(read_time(event["at"]), name, "note", event["text"])
+    state.entries[number] = HistoryLine(event["at"], name, "note", event["text"])
     state.accounts[name] = replace(state.accounts[name], unfinished=0)
     for identity, stream in state.streams.items():
         if stream.population == name:
@@ -131,7 +131,7 @@ def _restored(state: State, event: Event, number: int) -> None:
 
 
 def _stream(state: State, event: Event, number: int) -> None:
-    settings, name, at = event["settings"], event["population"], read_time(event["at"])
+    settings, name, at = event["settings"], event["population"], event["at"]
     cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
     identity, paid = event["identity"], f"charged {equation(cost)} for"
     if scope == number:
@@ -149,7 +149,7 @@ def _stream(state: State, event: Event, number: int) -> None:
 
 
 def _night(state: State, event: Event, number: int) -> None:
-    stream, key, at = state.streams[event["stream"]], event["run_key"], read_time(event["at"])
+    stream, key, at = state.streams[event["stream"]], event["run_key"], event["at"]
     claimed, units, position = event["claims"], event["units"], event["night"]
     night = NightState(
         event["identity"], number, key, at, stream.identity, position, units, claimed
@@ -172,4 +172,4 @@ _EVENTS = {
     "stream": _stream,
     "night": _night,
 }
-"""What each kind of event adds."""
+"""What each kind of event adds; its time is read before."""

@@ -185,7 +185,7 @@ def _charged(reservation: Reservation, public: PublicFacts) -> str:
 
 def account_part(account: Account, charged: Budget) -> AccountPart:
     """Return the account right after a charge, in the parameter of its definition."""
-    spent, left, more = account.spent, account.left, account.releases_left
+    spent, left, more = account.spent, account.left, account.lasts(account.costs[-1])
     return AccountPart.model_construct(
         definition=account.budget.name,
         charged=main_parameter(charged),
@@ -193,7 +193,7 @@ def account_part(account: Account, charged: Budget) -> AccountPart:
         spent=main_parameter(spent) if spent else 0.0,
         left=main_parameter(left) if left else 0.0,
         releases=account.releases,
-        releases_left=None if more is None else int(min(more, LARGEST)),
+        releases_left=int(min(more, LARGEST)),
         delta=account.delta,
         images_per_person=account.group,
         epsilon_total=account.epsilon_budget,

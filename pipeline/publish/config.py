@@ -12,9 +12,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from pipeline.config import Count, Positive
 from pipeline.datasets import (
@@ -42,6 +42,19 @@ from pipeline.publish.redact import images_error
 from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
+
+
+def _plain(key: str, clean: Callable[[str], str]) -> AfterValidator:
+    """Take a name as the ledger does, so that it knows it again."""
+
+    def cleaned(value: str) -> str:
+        try:
+            return clean(value)
+        except LedgerError as error:
+            raise ConfigError(f"{key}: {error}") from None
+
+    return AfterValidator(cleaned)
+
 
 LONGEST_HORIZON = 100_000
 """Most nights of a horizon: 274 years."""
@@ -103,7 +116,7 @@ class ReleaseConfig(Record):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)
     title: str = "Private mean covariance descriptors"
-    population: str = Field(min_length=1)
+    population: Annotated[str, _plain("population", partial(clean_name, "population"))]
     dataset: str
     data_root: Path | None = Field(None, exclude=True)
     size: Count | None = None
@@ -117,7 +130,7 @@ class ReleaseConfig(Record):
     mechanism: str = "auto"
     shares: tuple[float, ...] | None = None
     noise: Literal["hardened", "float"] = "hardened"
-    run_key: str | None = None
+    run_key: Annotated[str, _plain("run_key", clean_run_key)] | None = None
     stream: StreamConfig | None = None
     images_per_person: Count | None = None
     smallest_class: Count = 2
@@ -195,22 +208,6 @@ class ReleaseConfig(Record):
     def _takes_its_descriptor_s_manifold(cls, fields: dict[str, Any]) -> dict[str, Any]:
         spec = DESCRIPTORS.get(str(fields.get("descriptor")))
         return {"manifold": spec.manifold} | fields if spec and spec.manifold else fields
-
-    @model_validator(mode="before")
-    @classmethod
-    def _names_are_plain(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Names are the ledger's, so that it knows them again."""
-        rules: dict[str, Callable[[str], str]] = {
-            "population": partial(clean_name, "population"),
-            "run_key": clean_run_key,
-        }
-        names = {name: fields[name] for name in rules if isinstance(fields.get(name), str)}
-        for name, value in names.items():
-            try:
-                names[name] = rules[name](value)
-            except LedgerError as error:
-                raise ConfigError(f"{name}: {error}") from None
-        return {**fields, **names}
 
     @property
     def plan(self) -> Plan:

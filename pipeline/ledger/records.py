@@ -382,11 +382,6 @@ class StreamAccount:
         """The last night, where it has no result yet: it has to be finished first."""
         return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
 
-    @property
-    def unfinished(self) -> str | None:
-        """The planned date of that night."""
-        return None if self.pending is None else self.pending.run_key
-
     def night_on(self, run_key: str) -> NightState | None:
         """Return the night of a planned date, None where it was not reserved."""
         return next((night for night in self.rows if night.run_key == run_key), None)
@@ -425,7 +420,8 @@ class StreamStatus:
         """
         if self.tonight is not None:
             return "stored"
-        return "reserved" if self.stream.unfinished == self.run_key else "new"
+        pending = self.stream.pending
+        return "reserved" if pending and pending.run_key == self.run_key else "new"
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,6 @@ class Arrivals:
     owners: tuple[NDArray[np.int64], ...]
     images: tuple[bytes, ...] = ()
 
-    def __repr__(self) -> str:
-        """Show no value."""
-        return "Arrivals(…)"
-
     def only(self, keep: Sequence[bool]) -> "Arrivals":
         """Return the privacy units that are retained."""
         mask = np.array(keep, dtype=bool)

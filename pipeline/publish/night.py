@@ -154,20 +154,17 @@ def release_night(
     """
     status = check_stream(config, ledger)
     check_due(config, status)
-    if status and status.tonight:
-        return status.tonight.result
-    if status and status.state == "reserved":
-        content = _resume(_context(config, ledger, None, status))
-        if content is not None:
-            return content
+    if content := _resume(config, ledger, status):
+        return content
     path = config.fetch_images(root)
     with silence(), temporary_store(config.store_key(path), store) as place:
         while True:
             night = _context(config, ledger, _open_images(config, ledger, path), status, place)
-            content = _resume(night) or _begin(night, place)
-            if content is not None:
+            if content := _begin(night, place):
                 return content
             status = _read_status(config, ledger)
+            if content := _resume(config, ledger, status):
+                return content
 
 
 @silence()
@@ -182,7 +179,7 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
     if status is None or source is None or source.read.sequential:
         return 0
     if source.people is None:
-        sums = last_sums(ledger, status, mechanism_of(status.stream.query))
+        sums = read_sums(ledger, status, mechanism_of(status.stream.query), status.last)
         stamps = sums.stamps if sums else frozenset[bytes]()
         unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, stamps)
         return len(unread.stamps)
@@ -261,16 +258,15 @@ def _rehearse(source: ImageSource, config: ReleaseConfig, mechanism: StreamMecha
             return
 
 
-def _resume(night: NightContext) -> bytes | None:
+def _resume(config: ReleaseConfig, ledger: Ledger, status: StreamStatus | None) -> bytes | None:
     """Return the document of a night that is stored, or reserved with its sums in their file."""
-    status = night.status
+    if status is None or status.state == "new":
+        return None
     if status.tonight:
         return status.tonight.result
-    unfinished = status.stream.pending
-    if status.state == "new" or unfinished is None:
-        return None
-    sums = read_sums(night.ledger, status, night.mechanism, unfinished.night, unfinished.total)
-    return None if sums is None else _finish(night, unfinished, sums)
+    night, reservation = _context(config, ledger, None, status), status.stream.rows[-1]
+    sums = read_sums(ledger, status, night.mechanism, reservation)
+    return None if sums is None else _finish(night, reservation, sums)
 
 
 def _begin(night: NightContext, place: Place) -> bytes | None:
@@ -290,7 +286,7 @@ def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | Stor
     """Claim the privacy units of a night, and write its sums; all of it rests on its `status`."""
     ledger, status, config = night.ledger, night.status, night.public.config
     begun = status.stream.pending.night if status.stream.pending else None
-    before = last_sums(ledger, status, night.mechanism)
+    before = read_sums(ledger, status, night.mechanism, status.last)
     stamps = before.stamps if before else frozenset[bytes]()
     unread, present = night.tonight or _read_tonight(
         night.public, ledger, night.source, stamps, place
@@ -470,8 +466,8 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     if config.stream is None:
         return None
     status = check_stream(config, ledger)
-    unfinished = status.stream.unfinished if status else None
-    return unfinished if unfinished and unfinished < str(config.run_key) else None
+    pending = status.stream.pending if status else None
+    return pending.run_key if pending and pending.run_key < str(config.run_key) else None
 
 
 def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
@@ -499,7 +495,7 @@ def read_past(
     ----------
     night : NightContext
     sums : Sums or None
-        What `last_sums` gave.
+        What the file of the last night that is committed holds, None where that is lost.
     present, entered
         What was read, and on which night each privacy unit of it entered; all there is without
         `sums`.
@@ -534,13 +530,6 @@ def read_past(
         _made_again(history, points, np.array([entered[i] or 0 for i in owner]))
         for history, points, owner in zip(histories, present.points, present.owners, strict=True)
     )
-
-
-def last_sums(ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism) -> Sums | None:
-    """Return what the file of the last night that is committed holds, None where that is lost."""
-    if status.last is None:
-        return None
-    return read_sums(ledger, status, mechanism, status.last.night, status.last.total)
 
 
 def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) -> PrivateSums:

@@ -29,7 +29,7 @@ from pydantic import BaseModel
 from pipeline.arrays import UNCHECKED, FloatArray
 from pipeline.errors import OutputError
 from pipeline.files import open_regular, private_folder, write_whole
-from pipeline.ledger import Ledger, StreamAccount, StreamStatus
+from pipeline.ledger import Ledger, NightState, StreamAccount, StreamStatus
 from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
 from pipeline.schema import EstimatePart
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
@@ -81,10 +81,6 @@ class Sums:
     units: tuple[int, ...]
     stamps: frozenset[bytes] = frozenset()
 
-    def __repr__(self) -> str:
-        """Show no value."""
-        return "Sums(…)"
-
 
 def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
     """Return the folder of a stream's files; nothing is made yet."""
@@ -103,7 +99,7 @@ def write_sums(ledger: Ledger, status: StreamStatus, total: str, sums: Sums) -> 
 
 
 def read_sums(
-    ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism, night: int, total: str
+    ledger: Ledger, status: StreamStatus, mechanism: StreamMechanism, night: NightState | None
 ) -> Sums | None:
     """Return what the file of a night holds, or None where there is none that belongs to it.
 
@@ -112,7 +108,9 @@ def read_sums(
     OutputError
         When it is there and cannot be read.
     """
-    path = _file(ledger, sums_folder(ledger, status.stream), night, total)
+    if night is None:
+        return None
+    path = _file(ledger, sums_folder(ledger, status.stream), night.night, night.total)
     try:
         with open_regular(path) as stream:
             sealed, content = stream.read(SEAL_BYTES), stream.read()
@@ -127,7 +125,7 @@ def read_sums(
         return None
     first, _, numbers = content.partition(b"\n")
     head = json.loads(first)
-    if head["owner"] != _owner(status, night - 1, total):
+    if head["owner"] != _owner(status, night.night - 1, night.total):
         return None
     arrays = _unpacked(head["arrays"], numbers)
     classes = [StoredClass.model_validate(part, context=UNCHECKED) for part in head["classes"]]

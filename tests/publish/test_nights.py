@@ -838,11 +838,10 @@ def next_sums(ward: Ward, day: int) -> list[Any]:
     assert now
     ground = mechanism_of(ward.stream.query)
     first, *later = now.stream.rows
-    last = later[-1].night, later[-1].total
-    sums = read_sums(ward.ledger, now, ground, *last)
+    sums = read_sums(ward.ledger, now, ground, later[-1])
     assert sums
     other = replace(now.stream, rows=(replace(first, digest="another first night"), *later))
-    assert read_sums(ward.ledger, replace(now, stream=other), ground, *last) is None
+    assert read_sums(ward.ledger, replace(now, stream=other), ground, later[-1]) is None
     return [tuple(x.tolist() for x in (one.survey, one.shells, one.means)) for one in sums.after]
 
 

@@ -49,7 +49,7 @@ WAITS = 0.3
 STEPS = (
     *(
         (settling, name)
-        for name in ("check_due", "_open_images", "open_stream", "last_sums", "find_unread")
+        for name in ("check_due", "_open_images", "open_stream", "read_sums", "find_unread")
     ),
     *((settling, name) for name in ("_read_arrivals", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
@@ -274,7 +274,7 @@ def check(ledger: Ledger, folder: Path) -> None:
     results = (night.result for night in stored_nights(ledger, stream))
     documents: list[Any] = documents_of(results)
     assert [document.night for document in documents] == list(range(1, stream.nights + 1))
-    assert stream.unfinished is None
+    assert stream.pending is None
     present, entered = units_of(ledger, stream, folder)
     assert None not in entered
     assert len(present.units) == len(list(folder.glob("ward/*/*.png")))

@@ -110,7 +110,7 @@ def age(ledger: Ledger, nights: int, rng: np.random.Generator) -> None:
     stream = before.stream
     known = len(stream.rows)
     ground = mechanism_of(stream.query)
-    sums = read_sums(ledger, before, ground, known, stream.rows[-1].total)
+    sums = read_sums(ledger, before, ground, stream.rows[-1])
     assert sums is not None
     write_nights(ledger, stream, known, nights, rng)
     now = stream_status(ledger, "ward-7", "nightly", day(nights))

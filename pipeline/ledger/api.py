@@ -112,11 +112,16 @@ class Transaction:
         then = replay(self.journal.events(end=paid.number))
         return Reservation(**vars(paid), account=then.accounts[paid.population])
 
-    def commit(self, identity: str, result: bytes) -> "Transaction":
-        """Store the one result of a release or a night; return the ledger as it is then."""
-        self.connection.execute(insert(RESULTS).values(identity=identity, result=result))
-        digest = hashlib.sha256(result).hexdigest()
-        return self.write({"kind": "result", "at": now(), "identity": identity, "digest": digest})
+    def commit(self, row: ResultRow, result: bytes) -> "Transaction":
+        """Store the one result of a release or a night, the first; return the ledger as it is then.
+
+        Of one that has its result nothing is stored.
+        """
+        if row.committed is not None:
+            return self
+        self.connection.execute(insert(RESULTS).values(identity=row.identity, result=result))
+        event: Event = {"kind": "result", "at": now(), "identity": row.identity}
+        return self.write({**event, "digest": hashlib.sha256(result).hexdigest()})
 
     def result(self, row: ResultRow) -> bytes:
         """Return a stored result; raise `LedgerError` unless it is the one that was committed."""
@@ -350,8 +355,7 @@ class Ledger:
                     f"{self.database.place} does not know this reservation, so nothing may be "
                     "published; reserve again"
                 )
-            if paid.committed is None:
-                tx = tx.commit(identity, result)
+            tx = tx.commit(paid, result)
             paid = tx.state.releases[identity]
             return StoredRelease(**vars(paid), result=tx.result(paid))
 

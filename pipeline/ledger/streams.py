@@ -350,12 +350,6 @@ def version_of(tx: Transaction, opened: StreamAccount) -> str:
     return hashlib.sha256(json.dumps(lasts).encode()).hexdigest()
 
 
-def nights_of(tx: Transaction, opened: StreamAccount) -> list[NightState]:
-    """Return the nights of all streams with the claims of this one, in the order of the journal."""
-    shared = (stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope)
-    return sorted(chain.from_iterable(shared), key=attrgetter("number"))
-
-
 def name_of(ledger: Ledger, purpose: str, *parts: str) -> str:
     """Return the HMAC by which something is known inside the ledger."""
     return mac_of(ledger.key, f"{purpose}\0{json.dumps(parts)}")
@@ -449,8 +443,7 @@ def commit_night(ledger: Ledger, reservation: NightState, result: bytes) -> Stor
                 f"{ledger.database.place} does not know this night, so nothing may be published; "
                 "reserve it again"
             )
-        if night.committed is None:
-            tx = tx.commit(night.identity, result)
+        tx = tx.commit(night, result)
         return stored_night(tx, tx.state.streams[identity].rows[night.night - 1])
 
 
@@ -511,7 +504,8 @@ def check_claims(tx: Transaction, opened: StreamAccount) -> None:
 
     Without one of them a privacy unit could enter a second night.
     """
-    nights = nights_of(tx, opened)[::-1]
+    shared = (stream.rows for stream in tx.state.streams.values() if stream.scope == opened.scope)
+    nights = sorted(chain.from_iterable(shared), key=attrgetter("number"), reverse=True)
     chance = Random(len(nights))
     others = deque(night for night in nights[1:] if night.units * chance.random() < CHECKED)
     others.rotate(chance.randrange(len(nights) + 1))

@@ -26,7 +26,7 @@ from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.source import Rows
 from pipeline.geometry import Point
 from pipeline.ledger import Ledger
-from pipeline.publish.sums import STAMP
+from pipeline.publish.sums import STAMP, Sums
 from pipeline.store import DIGEST, Form, Plan, StoredImages, digests_of_units
 
 
@@ -170,11 +170,12 @@ class Unread(NamedTuple):
 
 
 def find_unread(
-    source: ImageSource | None, splits: Splits, ledger: Ledger, before: frozenset[bytes]
+    source: ImageSource | None, splits: Splits, ledger: Ledger, sums: Sums | None
 ) -> Unread:
     """Return the images of files that are not known, as no night has taken up what is in them."""
     if source is None or source.read.sequential:
         return Unread(source)
+    before = sums.stamps if sums else frozenset[bytes]()
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
     is_new = [stamp not in before for stamp in stamps]

@@ -24,7 +24,6 @@ from pipeline.datasets import (
     classes_per_person,
     fetch,
     find_card,
-    pixel_rules,
 )
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, ImageError, LedgerError, MismatchError, require_known
@@ -142,11 +141,6 @@ class ReleaseConfig(Record):
     def card(self) -> Card:
         """The card of the images: the one that the config was read with."""
         return self._card or find_card(self.dataset)
-
-    @property
-    def pixels(self) -> dict[str, Any]:
-        """What that card says of how pixels were made."""
-        return pixel_rules(self._card) if self._card else {}
 
     @property
     def secret(self) -> bool:
@@ -320,8 +314,7 @@ class ReleaseConfig(Record):
 
     def check_new_stream(self) -> None:
         """Refuse what a stream is not to begin with, though one that did goes on."""
-        if self.nights is not None:
-            plan = self.nights
+        if (plan := self.nights) is not None:
             records = max((plan.opening, *plan.again)) / plan.mu
             if records > MOST_OPENING:
                 raise ConfigError(
@@ -329,7 +322,7 @@ class ReleaseConfig(Record):
                     f"{records:,.0f} {self.unit}s, and may with {MOST_OPENING:,}; give a larger "
                     "budget, or a smaller opening"
                 )
-            check_opening(self.nights, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
+            check_opening(plan, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
 
     def check_unit(self, source: ImageSource) -> None:
         """Raise unless the privacy unit of the images is what is paid for."""

@@ -172,10 +172,11 @@ def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
             )
         if number == 1:
             stream = read_stream(document.settings)
-            before = [row.before and read_estimate(row.before, stream) for row in document.classes]
             histories = tuple(
-                ClassHistory(row.label, row.class_name, stream, (), mean)
-                for row, mean in zip(document.classes, before, strict=True)
+                ClassHistory(
+                    row.label, row.class_name, stream, (), read_estimate(row.before, stream)
+                )
+                for row in document.classes
             )
         histories = with_night(histories, document)
     return histories
@@ -310,8 +311,10 @@ def estimate_part(mean: CumulativeMean) -> EstimatePart:
     )
 
 
-def read_estimate(part: EstimatePart, stream: StreamMechanism) -> CumulativeMean:
-    """Return what `estimate_part` wrote."""
+def read_estimate(part: EstimatePart | None, stream: StreamMechanism) -> CumulativeMean | None:
+    """Return what `estimate_part` wrote, None where it wrote nothing."""
+    if part is None:
+        return None
     chart = FlatChart(stream.manifold)
     return CumulativeMean(chart, part.coordinates, part.covariance, part.n, part.spread)
 

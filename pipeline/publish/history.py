@@ -214,9 +214,10 @@ def _series(runs: Sequence[PublishedRun]) -> Series:
     step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
     for place in range(len(runs) - 1, -1, -step):
         document = documents[place]
+        rows: Sequence[ClassEntry] = document.classes
         classes = (
             _class_run(document, row, mean_of(row, axes, manifold), history, read)
-            for row, history in zip_longest(document.classes, histories)
+            for row, history in zip_longest(rows, histories)
         )
         every[place] = replace(runs[place], classes=tuple(classes))
     return Series(tuple(every), terms)

@@ -180,8 +180,7 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
         return 0
     if source.people is None:
         sums = read_sums(ledger, status, mechanism_of(status.stream.query), status.last)
-        stamps = sums.stamps if sums else frozenset[bytes]()
-        unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, stamps)
+        unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, sums)
         return len(unread.stamps)
     rows = source.select(config.splits).rows
     persons = {bytes(person) for person in source.people[rows]}
@@ -208,7 +207,7 @@ def _context(
         assert place is not None
         check_follows(query, ledger)
         _rehearse(source, config, mechanism)
-        tonight = _read_tonight(public, ledger, source, frozenset(), place)
+        tonight = redact_images(config.dataset, _read_tonight, public, ledger, source, None, place)
     open_stream(
         ledger,
         config.population,
@@ -287,9 +286,8 @@ def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | Stor
     ledger, status, config = night.ledger, night.status, night.public.config
     begun = status.stream.pending.night if status.stream.pending else None
     before = read_sums(ledger, status, night.mechanism, status.last)
-    stamps = before.stamps if before else frozenset[bytes]()
-    unread, present = night.tonight or _read_tonight(
-        night.public, ledger, night.source, stamps, place
+    unread, present = night.tonight or redact_images(
+        config.dataset, _read_tonight, night.public, ledger, night.source, before, place
     )
     present = present.sealed(ledger) if config.secret or config.unit == "person" else present
     entered = entered_on(ledger, status.stream, present.units)
@@ -317,22 +315,17 @@ def _read_tonight(
     public: PublicFacts,
     ledger: Ledger,
     source: ImageSource | None,
-    stamps: frozenset[bytes],
+    sums: Sums | None,
     place: Place,
 ) -> tuple[Unread, Arrivals]:
-    """Return which files are not known by these stamps, and what is in them."""
+    """Return which files no night has taken up, as its sums say, and what is in them."""
     config = public.config
-    unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, stamps)
-    return unread, redact_images(config.dataset, _read_arrivals, public, unread.source, place)
-
-
-def _read_arrivals(public: PublicFacts, source: ImageSource | None, place: Place) -> Arrivals:
-    """Read and describe what is to be read."""
-    config = public.config
-    if source is None:
-        return no_arrivals(len(public.classes), public.domain.k)
-    plan = make_plan(source, config.splits, descriptor=config.descriptor, eta=config.eta)
-    return arrivals(source, plan, fill(plan, place, shown=False).stored, public.form)
+    unread = find_unread(source, config.splits, ledger, sums)
+    if unread.source is None:
+        return unread, no_arrivals(len(public.classes), public.domain.k)
+    plan = make_plan(unread.source, config.splits, descriptor=config.descriptor, eta=config.eta)
+    stored = fill(plan, place, shown=False).stored
+    return unread, arrivals(unread.source, plan, stored, public.form)
 
 
 def _add_tonight(

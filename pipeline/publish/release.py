@@ -29,6 +29,7 @@ from pipeline.datasets import (
     check_class_folders,
     may_be_empty,
     open_fetched,
+    pixel_rules,
 )
 from pipeline.descriptors import (
     DESCRIPTORS,
@@ -124,7 +125,7 @@ class PublicFacts:
                 "image_width": self.domain.width,
                 **({"image_depth": self.domain.depth} if self.domain.depth else {}),
                 **({"masked": True} if self.domain.masked else {}),
-                **self.config.pixels,
+                **pixel_rules(self.config.card),
                 "classes": self.classes,
                 **({} if self.total is None else {"total": self.total}),
                 "version": __version__,

@@ -237,5 +237,5 @@ def _history(
             zip(part.counts, part.units, so_far, *series, strict=False)
         )
     )
-    before = None if part.before is None else read_estimate(part.before, mechanism)
+    before = read_estimate(part.before, mechanism)
     return ClassHistory(part.label, part.name, mechanism, nights, before)

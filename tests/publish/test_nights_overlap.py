@@ -51,7 +51,7 @@ STEPS = (
         (settling, name)
         for name in ("check_due", "_open_images", "open_stream", "read_sums", "find_unread")
     ),
-    *((settling, name) for name in ("_read_arrivals", "entered_on", "read_past", "reserve_night")),
+    *((settling, name) for name in ("_read_tonight", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
     *((settling, name) for name in ("write_sums", "make_night", "commit_night", "forget_sums")),
 )

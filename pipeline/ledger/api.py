@@ -109,7 +109,8 @@ class Transaction:
         paid = self.state.releases[identity]
         if paid.committed:
             return StoredRelease(**vars(paid), result=self.result(paid))
-        then = replay(self.journal.events(end=paid.number))
+        latest = paid.number == len(self.journal.rows)
+        then = self.state if latest else replay(self.journal.events(end=paid.number))
         return Reservation(**vars(paid), account=then.accounts[paid.population])
 
     def commit(self, row: ResultRow, result: bytes) -> "Transaction":

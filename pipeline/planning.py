@@ -262,7 +262,7 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
 
     Where labels are secret they are those that are expected.
     """
-    openings, released = list[int](), None
+    openings, released = list[int](), 0
     while plan.next_opening(released) is not None:
         nights = range(openings[-1] + 1 if openings else 1, plan.horizon + 1)
         enough = partial(lambda before, night: plan.opens(units.until(night), before), released)

@@ -229,27 +229,8 @@ class EpochNights:
         assert epoch is not None
         return epoch
 
-    @cached_property
-    def units(self) -> FloatArray:
-        """Records of each night, of all classes where labels are secret, (t,)."""
-        return self._of("units")
-
-    @cached_property
-    def shells(self) -> FloatArray:
-        """`Night.shells` of each night, (t, b)."""
-        return self._of("shells")
-
-    @cached_property
-    def w(self) -> FloatArray:
-        """`Night.w` of each night, (t, d)."""
-        return self._of("w")
-
-    @cached_property
-    def moments(self) -> FloatArray:
-        """`Night.moment` of each night, (t, e + d(d + 1)/2)."""
-        return self._of("moment")
-
-    def _of(self, name: str) -> FloatArray:
+    def rows(self, name: str) -> FloatArray:
+        """Return ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...)."""
         return np.array([getattr(night, name) for night in self.nights], np.float64)
 
     @property
@@ -335,7 +316,7 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
     starts = [i for i, night in enumerate(later) if night.epoch]
     bounds = pairwise([*starts, len(later)])
     segments = tuple(_segment(stream, later[start:end]) for start, end in bounds)
-    released = sum(part.n for part in openings) if openings else None
+    released = sum(part.n for part in openings)
     holds = not segments and stream.plan.next_opening(released) is not None
     waiting, waiting_sd = sum(night.units for night in later) if holds else 0, 0.0
     if holds and secret and later:
@@ -437,7 +418,7 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMome
 def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
     """Return what one epoch says of its records, of which there are some, nothing shrunk."""
     clip, centre, bins, frame = last.epoch.clip, last.epoch.centre, stream.bins, stream.frame
-    shells, rows = _shells(stream, last), np.hstack([last.w, last.moments])
+    shells, rows = _shells(stream, last), np.hstack([last.rows("w"), last.rows("moment")])
     survey, filled, noise = _histograms(stream, past, shells, centre, last.relative**2)
     return clip_moments(
         last.n,
@@ -488,7 +469,7 @@ def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
 
 def _shells(stream: StreamMechanism, last: EpochNights) -> NoisyShares:
     """Return the shares in the shells of an epoch."""
-    return _shares(stream, last.shells, last.n, stream.steps[1].sigma)
+    return _shares(stream, last.rows("shells"), last.n, stream.steps[1].sigma)
 
 
 def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
@@ -650,17 +631,17 @@ def window_between(
     frame, total, n, rows = stream.frame, np.zeros(stream.space.dim), 0.0, list[FloatArray]()
     covariance, variance = np.zeros((stream.space.dim, stream.space.dim)), 0.0
     for segment in segments:
-        begin, t = segment.epoch.first, len(segment.w)
-        start, end = max(first - begin, 0), min(max(last - begin + 1, 0), t)
-        row = np.zeros(t)
+        begin, w = segment.epoch.first, segment.rows("w")
+        start, end = max(first - begin, 0), min(max(last - begin + 1, 0), len(w))
+        row = np.zeros(len(w))
         if start < end:
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
         scale = mean_units(segment.epoch.clip, frame)
-        many = float(segment.units[start:end].sum())
+        many = float(sum(night.units for night in segment.nights[start:end]))
         if segment.counts is not None:
             many = float(row @ segment.counts)
             variance += float(row @ row) * (stream.steps[2].sigma / COUNT_UNIT) ** 2
-        total += (row @ segment.w * scale) @ frame.from_axes + many * _middle(stream, segment)
+        total += (row @ w * scale) @ frame.from_axes + many * _middle(stream, segment)
         covariance += float(row @ row) * _noise(stream, segment)
         n += many
         rows.append(row)
@@ -723,12 +704,12 @@ def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
     """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
     epoch, n = segment.epoch, segment.n
     mean, covariance = observe(
-        sum_of(stream, segment.w) / n,
+        sum_of(stream, segment.rows("w")) / n,
         epoch.clip,
         stream.frame,
         line_coordinate=stream.spot(epoch.centre),
         shift=0.0,
-        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(segment.w)) / n,
+        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(segment.nights)) / n,
         relative=segment.relative,
     )
     return Part(n, epoch.centre + mean, covariance)

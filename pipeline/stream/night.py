@@ -77,27 +77,12 @@ def release_night(
     PrivacyError
         After the horizon.
     ConfigError
-        When `private` is not of this history, or there are more than `MOST_UNITS` records.
+        When `private` is not of this history, there are more than `MOST_UNITS` records, or `total`
+        is not given where labels are secret, or is where they are public.
     """
     after = add_units(stream, history, private, points, total=total)
-    units = public_units(stream, points, total)
+    units = len(points) if total is None else total
     return draw_night(stream, history, after, units, noise=noise), after
-
-
-def public_units(stream: StreamMechanism, points: Point, total: int | None) -> int:
-    """Return how many records of a night it is public that came: of a class, or of all classes.
-
-    Raises
-    ------
-    ConfigError
-        When that of all classes is not given where labels are secret, or is where they are public.
-    """
-    if stream.plan.secret == (total is None):
-        raise ConfigError(
-            "where labels are secret a night needs the number of records of all classes, and "
-            f"where they are public none; found total {total}"
-        )
-    return len(points) if total is None else total
 
 
 def add_units(
@@ -112,7 +97,12 @@ def add_units(
 
     Parameters and errors are those of `release_night`.
     """
-    _check_going(stream, history, public_units(stream, points, total))
+    if stream.plan.secret == (total is None):
+        raise ConfigError(
+            "where labels are secret a night needs the number of records of all classes, and "
+            f"where they are public none; found total {total}"
+        )
+    _check_going(stream, history, len(points) if total is None else total)
     return add_placed(stream, history, private, stream.placed(points))
 
 
@@ -123,7 +113,7 @@ def add_placed(
     past = split_epochs(stream, history)
     if history and history[-1].opened is not None:  # the opening has them
         private = replace(private, waiting=private.waiting[:0], counts=private.counts[:0])
-    _check(stream, past, private)
+    _check(stream, past, private, len(history))
     if past.holds:
         counts = _counted(stream, private.counts, placed)
         return replace(private, waiting=np.concatenate([private.waiting, placed]), counts=counts)
@@ -171,14 +161,9 @@ def draw_night(
         if plan.secret:
             waits, opens = draw_count(stream, history, after, waits, noise)
         else:
-            opens = plan.opens(n, past.n if past.openings else None)
-            if len(after.waiting) != n - past.n:
-                raise _foreign_sums(past, after)
+            opens = plan.opens(n, past.n)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
-    nights = len(past.nights) + 1, 1 if fresh else len(past.segments[-1].nights) + 1
-    if (len(after.survey), len(after.shells), len(after.means)) != (*nights, nights[1]):
-        raise _foreign_sums(past, after)
     draws = [
         noise(vector, step.sigma, step.sensitivity)
         for vector, step in zip(after.vectors, stream.steps, strict=True)
@@ -203,14 +188,12 @@ def draw_count(
     """
     past = split_epochs(stream, history)
     since = past.openings[-1].night if past.openings else 0
-    if len(after.counts) != night.night - since:
-        raise _foreign_sums(past, after)
     (step,) = stream.count_steps
     result = noise(after.count, step.sigma, step.sensitivity)
     counted = replace(night, count=float(result.vector[0]) * SQRT2, rhos=(result.rho,))
     most = night.n_so_far - (history[since - 1].n_so_far if since else 0)
     waiting = min(waiting_count(stream, [*history[since:], counted]).value[0], most)
-    return counted, stream.plan.opens(past.n + waiting, past.n if past.openings else None)
+    return counted, stream.plan.opens(past.n + waiting, past.n)
 
 
 def _fresh(stream: StreamMechanism, history: Sequence[Night], past: EpochHistory) -> Epoch | None:
@@ -235,22 +218,20 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
     return n
 
 
-def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums) -> None:
-    """Raise `ConfigError` unless private sums are of the nights and records of the history."""
+def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums, many: int) -> None:
+    """Raise `ConfigError` unless private sums are of the `many` nights of a history."""
     epoch = len(past.segments[-1].nights) if past.segments else 0
-    nights = len(private.survey), len(private.shells), len(private.means)
-    # a secret number is not compared
-    waiting = len(private.waiting) if stream.plan.secret else past.waiting
-    if (len(private.waiting), *nights) != (waiting, len(past.nights), epoch, epoch):
-        raise _foreign_sums(past, private)
-
-
-def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
-    return ConfigError(
-        f"the private sums of {len(private.survey)} nights do not belong to a history of "
-        f"{len(past.nights)} nights since its opening, or other records wait; make them again from "
-        "the images"
-    )
+    found = len(private.survey), len(private.shells), len(private.means)
+    waiting = len(private.waiting), past.waiting
+    if stream.plan.secret:  # a secret number is not compared
+        since = past.openings[-1].night if past.openings else 0
+        waiting = len(private.counts), many - since if past.holds else epoch
+    if (*found, waiting[0]) != (len(past.nights), epoch, epoch, waiting[1]):
+        raise ConfigError(
+            f"the private sums of {len(private.survey)} nights do not belong to a history of "
+            f"{len(past.nights)} nights since its opening, or other records wait; make them again "
+            "from the images"
+        )
 
 
 def draw_openings(

@@ -157,13 +157,12 @@ class StreamPlan:
         """Number of records of a class at which its first mean is released."""
         return math.ceil(self.opening / self.mu)
 
-    def next_opening(self, released: float | None) -> float | None:
+    def next_opening(self, released: float) -> float | None:
         """Return N·μ of the next opening, None where records are held back no more.
 
-        `released` are the records of the openings so far, as far as is known; None before the
-        first.
+        `released` are the records of the openings so far, as far as is known; 0 before the first.
         """
-        if released is None:
+        if not released:
             return self.opening
         if released * self.mu >= SURE_OPENING:
             return None
@@ -179,7 +178,7 @@ class StreamPlan:
             return units
         return next((later / self.mu for later in self.again if later >= units * self.mu), units)
 
-    def opens(self, units: float, released: float | None = None) -> bool:
+    def opens(self, units: float, released: float = 0.0) -> bool:
         """Whether so many records, those `released` included, are enough for the next opening."""
         wanted = self.next_opening(released)
         return wanted is not None and units > 0 and units * self.mu >= wanted

@@ -47,7 +47,7 @@ def test_when_a_stream_opens_again(opening: float, later: tuple[float, ...]) -> 
     """At 20 times as many units, at 300 at the latest; not where the first were many by chance."""
     assert later_openings(opening) == later
     plan = recovering(opening).plan
-    assert plan.next_opening(None) == opening
+    assert plan.next_opening(0) == opening
     if later:
         assert plan.next_opening(opening / MU) == later[0]
         assert plan.next_opening(80.0 / MU) is None

@@ -338,7 +338,7 @@ def test_counts_lie_within_their_deviations() -> None:
         off.append((past.openings[0].n - sizes[:opened].sum()) / past.openings[0].n_sd)
         for part in past.segments:
             first = part.epoch.first - 1
-            off.append((part.n - sizes[first : first + len(part.w)].sum()) / part.n_sd)
+            off.append((part.n - sizes[first : first + len(part.nights)].sum()) / part.n_sd)
         for last in (2, 5):
             if (seen := window_mean(of, history, last)) is not None:
                 off.append((seen.n - sizes[seen.first - 1 :].sum()) / seen.n_sd)

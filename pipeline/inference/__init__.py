@@ -34,9 +34,8 @@ from pipeline.inference.match import Match as Match
 from pipeline.inference.match import match as match
 from pipeline.inference.match import match_refusal as match_refusal
 from pipeline.inference.released import NOISY as NOISY
+from pipeline.inference.released import certainty_refusal as certainty_refusal
 from pipeline.inference.released import covariance as covariance
-from pipeline.inference.released import night_refusal as night_refusal
-from pipeline.inference.released import region_refusal as region_refusal
 from pipeline.inference.released import two_digits as two_digits
 from pipeline.inference.tests import ALPHA as ALPHA
 from pipeline.inference.tests import WindowTest as WindowTest

@@ -100,7 +100,7 @@ def combine(released: Sequence[Released], level: float = 0.95) -> CombinedMean:
     manifold, base, hospitals = common_coordinates(released)
     spread, sizes = mean_covariance(hospitals), np.array([float(site.n) for site in hospitals])
     gains = pool([Part(site.n, site.unshrunk, site.predicted) for site in hospitals], spread).gains
-    tested = [site for site in hospitals if site.single is not None and not site.wide]
+    tested = [site for site in hospitals if site.single is not None and site.offered]
     statistics, p, freedom = [0.0], 1.0, manifold.dim * max(len(tested) - 1, 0)
     if freedom:
         statistics, p, _ = one_population(manifold, base, tested)

@@ -55,7 +55,7 @@ from pipeline.geometry import Point, to_chart
 from pipeline.inference.released import (
     Entry,
     Released,
-    night_refusal,
+    certainty_refusal,
     read_released,
     region_refusal,
 )
@@ -201,7 +201,7 @@ def match(released: Released, points: Point) -> Match:
 def match_refusal(released: Released) -> str:
     """Return why local records are not matched with a released class; "" where they are."""
     entry = read_released(released)
-    if isinstance(entry, StreamEntry) and (reason := night_refusal(entry)):
+    if isinstance(entry, StreamEntry) and (reason := certainty_refusal(entry)):
         return f"{reason}; n·μ of {LEAST_N_MU:g} is needed"
     moments = entry.noisy_moments
     n_mu = N_MU_SIGMA / moments.sigma

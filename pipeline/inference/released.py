@@ -69,11 +69,9 @@ class ClassCoordinates(NamedTuple):
         predicted to do.
     single : array, shape (d, d), or None
         Covariance of single records; None without a second moment.
-    wide : bool
-        Whether noise is too wide to say what clipping did, or the count may be of no records, so
-        that nothing can be tested.
     offered : bool
-        Whether a region is.
+        Whether a region is. Without, noise is too wide to say what clipping did, or the count may
+        be of no records, so that nothing can be tested.
     parts : sequence of (float, NoisyMoments)
         What it is made of, in its own coordinates, with the share of each: the last round of a
         release; the opening and the epochs of a stream.
@@ -89,7 +87,6 @@ class ClassCoordinates(NamedTuple):
     bias: FloatArray
     predicted: FloatArray
     single: FloatArray | None
-    wide: bool
     offered: bool
     parts: Sequence[tuple[float, NoisyMoments]]
     jacobian: FloatArray
@@ -196,7 +193,6 @@ def _class_coordinates(
         bias=there(moments.as_covariance(*moments.bounds)),
         predicted=there(moments.predicted),
         single=None if moments.moment is None else there(covariance(moments)),
-        wide=moments.sigma > NOISY or not has_count(moments),
         offered=is_offered(moments),
         parts=[(1.0, moments)],
         jacobian=own,
@@ -225,7 +221,6 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
         bias=certainty.bias,
         predicted=noise + first.as_covariance(along, off),
         single=None if population is None else night.n * (population - certainty.sample),
-        wide=not certainty.offered,
         offered=certainty.offered,
         parts=parts,
         jacobian=np.eye(len(place)),
@@ -243,7 +238,7 @@ def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
     wide = [row for row in classes if row.single is not None]
     if not wide:
         least = min((row.moments for row in classes), key=lambda moments: moments.sigma)
-        reason = region_refusal(least).removeprefix("no second moment: ")
+        reason = region_refusal(least).removeprefix("there is no second moment: ")
         raise ConfigError(
             "means are combined, and put on one scale, by the spread of records, and none holds a "
             f"second moment: {reason}. Release with a larger budget or more records; of a stream, "
@@ -286,11 +281,6 @@ def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def has_count(observed: NoisyMoments) -> bool:
-    """Return whether a class has records for certain: its count is well above its noise."""
-    return bool(observed.n >= COUNT_SDS * observed.n_sd)
-
-
 def is_offered(observed: NoisyMoments) -> bool:
     """Return whether the rule for offering a region is met."""
     return not region_refusal(observed)
@@ -298,24 +288,28 @@ def is_offered(observed: NoisyMoments) -> bool:
 
 def region_refusal(observed: NoisyMoments) -> str:
     """Return why no region is available, in words; "" where one is."""
-    if not has_count(observed):
+    if observed.n < COUNT_SDS * observed.n_sd:
         return (
             f"its count is less than {COUNT_SDS:g} standard deviations of its noise, so there may "
             "be no records"
         )
     times = observed.sigma / NOISY
+    shown = two_digits(times)
     if observed.moment is None and times > 1.0:
         return (
-            "no second moment: the noise covers the whole region, n·μ is too small; it is "
-            f"{two_digits(times)} times too wide"
+            "there is no second moment: the noise covers the whole region, n·μ is too small; it is "
+            f"{shown} times too wide"
         )
     if observed.moment is None:
         return (
-            "no second moment: some records seemed to be outliers, so the noise covers the whole "
-            "region; n·μ is not too small, and in rare releases noise alone is the cause"
+            "there is no second moment: some records seemed to be outliers, so the noise covers "
+            "the whole region; n·μ is not too small, and in rare releases noise alone is the cause"
         )
     if times > 1.0:
-        return f"the noise is {two_digits(times)} times too wide to bound the error of clipping"
+        return (
+            f"the noise is {shown} times too wide to bound the error of clipping; about {shown} "
+            "times as many records, or as large a μ, are enough"
+        )
     return ""
 
 
@@ -325,16 +319,20 @@ def two_digits(value: float) -> str:
     return f"{math.ceil(value / step - 1e-9) * step:,.10g}"
 
 
-def night_refusal(night: StreamEntry) -> str:
-    """Return why the mean of a stream so far has no region and no test, in words; "" where it has.
+def certainty_refusal(released: Entry) -> str:
+    """Return why a released class has no region and no test, in words; "" where it has.
 
-    It is a first look until an opening has as little noise as a region needs, which is public.
+    That is asked first: a mean without one may be noise of any size, which has no logarithm in
+    double precision. That of a stream is a first look until an opening has as little noise as a
+    region needs, which is public.
     """
-    if night.certainty is None:
+    if not isinstance(released, StreamEntry):
+        return region_refusal(released.noisy_moments)
+    if (certainty := released.certainty) is None:
         return "it has not opened: nothing was released of it but how many records wait"
-    if night.certainty.offered:
+    if certainty.offered:
         return ""
-    parts = sorted((part.observed for part in night.certainty.parts), key=lambda part: part.sigma)
+    parts = sorted((part.observed for part in certainty.parts), key=lambda part: part.sigma)
     if (times := parts[0].sigma / NOISY) > 1.0:
         return (
             f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} times "

@@ -59,20 +59,15 @@ from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
 from pipeline.inference.released import (
-    COUNT_SDS,
-    NOISY,
     ClassCoordinates,
     Released,
+    certainty_refusal,
     common_coordinates,
     covariance,
-    has_count,
-    night_refusal,
     read_released,
-    two_digits,
 )
 from pipeline.mean import NoisyMoments
 from pipeline.mean.tuning import OVERSHOOT_SD
-from pipeline.schema import StreamEntry
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
 from pipeline.stream.history import EpochHistory, epoch_moments
 
@@ -140,7 +135,8 @@ def two_sample(a: Released, b: Released) -> Comparison:
         sides = 2.0 * (1 + len(_directions(along, manifold, base)))  # both of each test
         quantiles = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
         least = float(quantiles * deviation / np.linalg.norm(along))
-    if any(row.wide for row in both):
+    offered = all(row.offered for row in both)
+    if not offered:
         p, least = 1.0, math.nan
     quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, DIFFERENCE_LEVEL))  # of χ²
     return Comparison(
@@ -152,7 +148,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
             quantile * sum(np.trace(_error(row) + row.bias) for row in both) / manifold.dim
         ),
         least=least,
-        offered=all(row.offered for row in both),
+        offered=offered,
     )
 
 
@@ -161,36 +157,13 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    entries = {name: read_released(item) for name, item in released.items()}
-    nights = {name: entry for name, entry in entries.items() if isinstance(entry, StreamEntry)}
-    moments = {name: entry.noisy_moments for name, entry in entries.items() if name not in nights}
-    few = [name for name, row in moments.items() if not has_count(row)]
-    known = {name: row for name, row in moments.items() if name not in few}
-    none = [name for name, row in known.items() if row.moment is None]
-    wide = {
-        name: row.sigma for name, row in known.items() if row.sigma > NOISY and name not in none
-    }
-    early = {name: reason for name, entry in nights.items() if (reason := night_refusal(entry))}
-    if len(known) + len(nights) - len(none) - len(wide) - len(early) >= 2:
+    refused: dict[str, list[str]] = {}
+    for name, item in released.items():
+        if reason := certainty_refusal(read_released(item)):
+            refused.setdefault(reason, []).append(name)
+    if len(released) - sum(map(len, refused.values())) >= 2:
         return ""
-    reasons = [f"in {name} {reason}" for name, reason in early.items()]
-    if few:
-        reasons.append(
-            f"the count of {' and '.join(few)} is less than {COUNT_SDS:g} standard deviations of "
-            "its noise, so there may be no records"
-        )
-    if wide:
-        times = two_digits(max(wide.values()) / NOISY)
-        reasons.append(
-            f"the noise of {' and '.join(wide)} is {times} times too wide to bound the error "
-            f"of clipping; about {times} times as many records, or as large a μ, are enough"
-        )
-    if none:
-        reasons.append(
-            f"the noise of {' and '.join(none)} is so wide that nothing was released of the spread "
-            "of the records"
-        )
-    return "; ".join(reasons)
+    return "; ".join(f"in {' and '.join(names)} {reason}" for reason, names in refused.items())
 
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:

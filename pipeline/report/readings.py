@@ -11,17 +11,16 @@ from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.inference import (
     ConfidenceRegion,
     Verdict,
+    certainty_refusal,
     is_usable,
-    night_refusal,
     region,
-    region_refusal,
     size_in_words,
 )
 from pipeline.publish.history import ClassRun, Series
 from pipeline.publish.readings import Reading
 from pipeline.report.page import table
 from pipeline.report.templates import percent, rough
-from pipeline.schema import ClassEntry, ClassPart, NightClassPart, WindowPart
+from pipeline.schema import ClassEntry, NightClassPart, WindowPart
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
@@ -231,17 +230,6 @@ def larger(gain: float) -> str:
     if gain < 1.995:
         return f"{rough(100.0 * (gain - 1.0))} % larger"
     return f"{number(gain)} times as large"
-
-
-def certainty_refusal(row: ClassEntry) -> str:
-    """Return why a class has no region; "" where it has one.
-
-    That is asked first: a mean without one may be noise of any size, which has no logarithm in
-    double precision.
-    """
-    if isinstance(row, ClassPart):
-        return region_refusal(row.noisy_moments)
-    return night_refusal(row)
 
 
 def as_gain(manifold: Manifold, point: Point, distance: float) -> float:

@@ -25,6 +25,7 @@ from pipeline.inference import (
     Harmonisation,
     Match,
     bonferroni,
+    certainty_refusal,
     comparison_refusal,
     size_in_words,
 )
@@ -33,7 +34,7 @@ from pipeline.publish.local_images import AS_PRIVATE, ClassMatch, MatchedImages,
 from pipeline.publish.readings import Mean, population_mean, read_terms
 from pipeline.publish.several import CommittedDocument, DocumentSet
 from pipeline.report.page import Declaration, Finding, PageFrame, Section, write_page
-from pipeline.report.readings import as_gain, certainty_refusal, numbers_of
+from pipeline.report.readings import as_gain, numbers_of
 from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import probability, say, word
 from pipeline.schema import ClassEntry, SettingsPart

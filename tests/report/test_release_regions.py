@@ -97,8 +97,8 @@ def test_noise_is_blamed_only_where_it_is_wide() -> None:
     row = row_of("tissue", releases("tissue")[0])
     row["observed"] |= {"moment": None, "sigma": 1.5 * NOISY}
     assert radius_of(class_of(row)) == (
-        "Not available: no second moment: the noise covers the whole region, n·μ is too small; "
-        "it is 1.5 times too wide.",
+        "Not available: there is no second moment: the noise covers the whole region, n·μ is too "
+        "small; it is 1.5 times too wide.",
         None,
     )
     row["observed"] |= {"sigma": 0.99 * NOISY}
@@ -125,7 +125,10 @@ def test_the_error_that_bands_leave_out_is_stated_with_its_bound() -> None:
     assert f"may be off by up to {region(row).clipping:.2g} if a few images" in note
     row["observed"] |= {"sigma": 0.05}
     (note,) = clipping_notes([class_of(row)], "image")
-    reason = "for tissue: the noise is 2.5 times too wide to bound the error of clipping."
+    reason = (
+        "for tissue: the noise is 2.5 times too wide to bound the error of clipping; about 2.5 "
+        "times as many records, or as large a μ, are enough."
+    )
     assert note.startswith(f"No region is available {reason}")
     assert "The 95 % of the bands do not include the error" in note
     (note,) = clipping_notes([class_of(row | {"predicted_error": 9.0})], "image")  # not usable

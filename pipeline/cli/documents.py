@@ -5,7 +5,7 @@ All but `match` read committed bytes alone.
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,6 @@ from pipeline.errors import ConfigError, one_line, printable
 if TYPE_CHECKING:
     from pipeline.publish.local_images import MatchedImages
     from pipeline.publish.several import DocumentSet
-    from pipeline.report import ReleaseComparison
 
 
 PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
@@ -109,25 +108,16 @@ def compare(
     window
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
-    from pipeline.inference import bonferroni, two_sample
-    from pipeline.report import table_of
-    from pipeline.report.several_page import p_in_words
+    from pipeline.inference import two_sample
 
-    together, paths = _together(
-        (first, second), lambda rows: two_sample(*rows), out, output, window=window
+    _together(
+        (first, second),
+        lambda rows: two_sample(*rows),
+        lambda test, tested: {**vars(test), **tested},
+        out,
+        output,
+        window=window,
     )
-    results, reasons = together.results, together.refusals
-    p_value = bonferroni(list(together.p_values.values()))
-    rows = [
-        {"class": name, **vars(test), **_tested(test.p_value, reasons[name])}
-        for name, test in results.items()
-    ]
-    lines = _untested(reasons)
-    if math.isfinite(p_value):
-        lines.insert(0, f" all classes together: {p_in_words(p_value)}")
-    table = page_table(table_of("compare", "tests", together))
-    values = {"p_value": p_value, "classes": rows, "left_out": together.several.left_out}
-    output.answer(values, table, *lines, paths=paths)
 
 
 def combine(
@@ -153,14 +143,8 @@ def combine(
         Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
     from pipeline.inference import combine as combined
-    from pipeline.report import table_of
 
-    together, paths = _together(documents, combined, out, output, window=window)
-    results, reasons = together.results, together.refusals
-    classes = [_combined(name, mean, reasons[name]) for name, mean in results.items()]
-    table = page_table(table_of("combine", "tests", together))
-    values = {"classes": classes, "left_out": together.several.left_out}
-    output.answer(values, table, *_untested(reasons), paths=paths)
+    _together(documents, combined, _combined, out, output, window=window)
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
@@ -302,28 +286,50 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
 def _together(
     paths: Sequence[Path],
     work: Callable[[Any], Any],
+    values_of: Callable[[Any, dict[str, Any]], dict[str, Any]],
     out: Path | None,
     output: Printing,
     *,
     window: int | None,
-) -> tuple["ReleaseComparison", dict[str, Path]]:
-    """Return what is found of each class that all documents have, and its page where one is wanted.
+) -> None:
+    """Print what is found of each class that all documents have; write its page if one is wanted.
 
     What makes it doubtful goes to standard error; exit codes are for what fails.
+
+    Parameters
+    ----------
+    work : callable
+        Of the entries of a class in all documents: what is found of it.
+    values_of : callable
+        Of that, and of its p-value and why there is none: what programs may rely on.
     """
+    from pipeline.inference import bonferroni
     from pipeline.publish.document import computed
     from pipeline.publish.several import read_several
-    from pipeline.report import ReleaseComparison, write_together
+    from pipeline.report import ReleaseComparison, table_of, write_together
+    from pipeline.report.several_page import p_in_words
 
     several = read_several(paths, window=window)
     with computed(paths):
         results = {name: work(rows) for name, rows in several.classes.items()}
         together = ReleaseComparison(several, results)
-        _ = together.refusals
+        reasons = together.refusals
         name = "combine" if together.combined else "compare"
         pages = {"page": write_together(name, together, out / f"{name}.html")} if out else {}
     _warn(several, output)
-    return together, pages
+    classes = [
+        {"class": title, **values_of(result, _tested(result.p_value, reasons[title]))}
+        for title, result in results.items()
+    ]
+    values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
+    lines = [
+        f" {escape(title)}: not tested: {escape(why)}" for title, why in reasons.items() if why
+    ]
+    if not together.combined:
+        p_value = values["p_value"] = bonferroni(list(together.p_values.values()))
+        if math.isfinite(p_value):
+            lines.insert(0, f" all classes together: {p_in_words(p_value)}")
+    output.answer(values, page_table(table_of(name, "tests", together)), *lines, paths=pages)
 
 
 def _warn(several: "DocumentSet", output: Printing) -> None:
@@ -332,7 +338,7 @@ def _warn(several: "DocumentSet", output: Printing) -> None:
         print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
 
 
-def _combined(name: str, mean: Any, reason: str) -> dict[str, Any]:
+def _combined(mean: Any, tested: dict[str, Any]) -> dict[str, Any]:
     """Return what releases of a class say together under the names that programs may rely on."""
     means = {
         title: {
@@ -344,16 +350,10 @@ def _combined(name: str, mean: Any, reason: str) -> dict[str, Any]:
         }
         for title, where in (("all", mean.all), ("common", mean.common))
     }
-    test = {"statistic": mean.statistic, "freedom": mean.freedom}
-    test |= _tested(mean.p_value, reason)
-    return {"class": name, "n": mean.n, "n_sd": mean.n_sd, **means, "heterogeneity": test}
+    test = {"statistic": mean.statistic, "freedom": mean.freedom, **tested}
+    return {"n": mean.n, "n_sd": mean.n_sd, **means, "heterogeneity": test}
 
 
 def _tested(p_value: float, reason: str) -> dict[str, Any]:
     """Return a p-value for programs: none where nothing was tested, and why."""
     return {"p_value": math.nan if reason else p_value, "untested": reason or None}
-
-
-def _untested(reasons: Mapping[str, str]) -> list[str]:
-    """Return of each class that could not be tested why."""
-    return [f" {escape(name)}: not tested: {escape(why)}" for name, why in reasons.items() if why]

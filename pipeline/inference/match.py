@@ -168,7 +168,7 @@ def match(released: Released, points: Point) -> Match:
     statistic = line = p_value = math.nan
     untested = _too_few(moments, len(free))
     if not untested:
-        statistic, line, p_value = _mean_tests(entry, clipped, _directions(entry))
+        statistic, line, p_value = _mean_tests(entry, clipped)
     centre = moments.vector
     if not _is_window(entry):
         centre = _vectors(moments, space.log(moments.base, entry.place))
@@ -273,21 +273,15 @@ def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
     return moments.n, vector, error
 
 
-def _mean_tests(
-    entry: Entry, vectors: FloatArray, directions: Sequence[FloatArray]
-) -> tuple[float, float, float]:
-    """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests.
-
-    Parameters
-    ----------
-    directions : sequence of array, shape (d,)
-        Along which δ is tested by itself, first the contrast axis if there is one.
-    """
+def _mean_tests(entry: Entry, vectors: FloatArray) -> tuple[float, float, float]:
+    """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests."""
     moments, many, (n, mean, error) = entry.noisy_moments, len(vectors), _released_mean(entry)
     delta = vectors.mean(axis=0) - mean
     scatter = _scatter(moments, vectors) * (1.0 / n + 1.0 / many)
     statistic, p = _hotelling(delta, error, scatter, many - 1)
-    p_values = [p]
+    p_values, directions = [p], [np.eye(len(delta))[0]] if moments.lines else []
+    if (brightness := brightness_direction(entry.manifold, entry.place)) is not None:
+        directions.append(moments.axes @ brightness)
     for along in directions:
         noise, spread = (np.array([[along @ part @ along]]) for part in (error, scatter))
         p_values.append(_hotelling(np.array([along @ delta]), noise, spread, many - 1)[1])
@@ -332,43 +326,14 @@ def _hotelling(
     return statistic, float(fdtrc(d, rest, statistic * rest / (many * d)))
 
 
-def _directions(released: Entry) -> list[FloatArray]:
-    """Return along which directions of the vectors means are tested by themselves, (d,) each."""
-    moments = released.noisy_moments
-    directions = [np.eye(len(moments.vector))[0]] if moments.lines else []
-    if (brightness := brightness_direction(released.manifold, released.place)) is not None:
-        directions.append(moments.axes @ brightness)
-    return directions
-
-
 def _weights(moments: NoisyMoments) -> FloatArray:
     """Return what the square of each coordinate counts, (d,): see the top of this file."""
     return np.asarray(1.0 / (moments.rough + noise_edge(moments)))
 
 
-def _freedom(moments: NoisyMoments, weights: FloatArray) -> float:
-    """Return f, of how many directions a distance is made."""
-    parts = weights * moments.rough
-    return float(np.sum(parts) ** 2 / np.sum(parts**2))
-
-
 def _mean_square(moments: NoisyMoments, weights: FloatArray) -> float:
     """Return q, the mean of d² over the records of the release, clipped; with noise."""
     return float(weights @ np.diagonal(noisy_covariance(moments)))
-
-
-def _largest_mean(moments: NoisyMoments, weights: FloatArray, clipped_squares: FloatArray) -> float:
-    """Return what the mean of d² is at most: q, more by its noise, and as samples of n differ.
-
-    Parameters
-    ----------
-    clipped_squares : array, shape (m,)
-        d² of the local records, clipped, whose variance is at hand.
-    """
-    mean = _mean_square(moments, weights)
-    noise = (moments.sigma / FACTOR) ** 2 * float(weights @ weights)
-    noise += (mean * moments.n_sd / moments.n) ** 2
-    return mean + SECOND_MOMENT_SD * math.sqrt(noise + float(np.var(clipped_squares)) / moments.n)
 
 
 class DistanceLaw(NamedTuple):
@@ -390,9 +355,22 @@ class DistanceLaw(NamedTuple):
 def _laws(
     moments: NoisyMoments, weights: FloatArray, squares: FloatArray, clipped_squares: FloatArray
 ) -> list[DistanceLaw]:
-    """Return the law of d² that percentiles are of, then those that give the range."""
-    freedom, mean = _freedom(moments, weights), _mean_square(moments, weights)
-    most = _largest_mean(moments, weights, clipped_squares)
+    """Return the law of d² that percentiles are of, then those that give the range.
+
+    Its mean is at most q, more by its noise, and as samples of n differ: of clipped records their
+    variance is at hand.
+
+    Parameters
+    ----------
+    squares, clipped_squares : array, shape (m,)
+        d² of the local records, and of the same clipped.
+    """
+    parts, mean = weights * moments.rough, _mean_square(moments, weights)
+    freedom = float(np.sum(parts) ** 2 / np.sum(parts**2))
+    noise = (moments.sigma / FACTOR) ** 2 * float(weights @ weights)
+    noise += (mean * moments.n_sd / moments.n) ** 2
+    noise += float(np.var(clipped_squares)) / moments.n
+    most = mean + SECOND_MOMENT_SD * math.sqrt(noise)
     return [
         _law(squares, freedom, mean, most, *shape)
         for shape in zip((TOP, *OTHER_TOPS), (TAIL, *OTHER_TAILS), strict=True)

@@ -185,16 +185,11 @@ def one_population(
     others = [row for row in releases if row is not first]
     count = len(others)
     delta = np.concatenate([row.unshrunk - first.unshrunk for row in others])
-    own = _diagonal([_error(row) + count * _clipping(manifold, first, row) for row in others])
+    own = block_diag(*(_error(row) + count * _clipping(manifold, first, row) for row in others))
     total = own + np.tile(_error(first), (count, count))
     directions = _directions(first.line, manifold, base)
-    statistics, p = _tests(delta, total, [_diagonal([along] * count) for along in directions])
+    statistics, p = _tests(delta, total, [block_diag(*[along] * count) for along in directions])
     return statistics, p, total
-
-
-def _diagonal(parts: Sequence[FloatArray]) -> FloatArray:
-    """Return matrices, or rows, one after another along the diagonal of one."""
-    return np.atleast_2d(parts[0]) if len(parts) == 1 else np.asarray(block_diag(*parts))
 
 
 def _largest(releases: Sequence[ClassCoordinates]) -> ClassCoordinates:

@@ -75,22 +75,14 @@ class OpeningRelease:
     shells_noise: Annotated[float, SIZE]
 
     @property
-    def belief(self) -> FloatArray:
-        """Covariance of the error of the mean, as predicted."""
-        assert self.observed.belief is not None
-        return self.observed.belief
-
-    @property
     def survey(self) -> NoisyShares:
         """The shares in the bins of the survey."""
-        assert self.observed.survey is not None
-        return NoisyShares(self.observed.survey, self.survey_noise)
+        return NoisyShares(np.asarray(self.observed.survey), self.survey_noise)
 
     @property
     def shells(self) -> NoisyShares:
         """The shares in the shells."""
-        assert self.observed.shells is not None
-        return NoisyShares(self.observed.shells, self.shells_noise)
+        return NoisyShares(np.asarray(self.observed.shells), self.shells_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,16 +201,13 @@ class EpochNights:
     ----------
     nights : tuple of Night
         t of them, the first of which begins the epoch.
-    counts : array, shape (t,), or None
-        `Night.count` of each night, where labels are secret.
     n : int
-        Records in the epoch, where that is public; else what the counts say, at least 1.
+        Records in the epoch, where that is public; else what its counts say, at least 1.
     n_sd : float
         Standard deviation of the noise of `n`.
     """
 
     nights: tuple[Night, ...]
-    counts: FloatArray | None
     n: int
     n_sd: float = 0.0
 
@@ -230,7 +219,7 @@ class EpochNights:
         return epoch
 
     def rows(self, name: str) -> FloatArray:
-        """Return ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...)."""
+        """Return ``count``, ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...)."""
         return np.array([getattr(night, name) for night in self.nights], np.float64)
 
     @property
@@ -327,13 +316,12 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     """Return the nights of an epoch, and how many records they say came."""
-    counts, n, n_sd = None, sum(night.units for night in nights), 0.0
+    n, n_sd = sum(night.units for night in nights), 0.0
     if stream.plan.secret:
-        counts = np.array([night.count for night in nights], np.float64)
-        sigma = stream.noise_of_sum(stream.steps[2].sigma, len(counts)) / COUNT_UNIT
-        estimate = released_count(float(sum_of(stream, counts)), sigma, n)
+        sigma = stream.noise_of_sum(stream.steps[2].sigma, len(nights)) / COUNT_UNIT
+        estimate = released_count(stream, nights, sigma, n)
         n, n_sd = int(estimate.divisor[0]), float(estimate.sd[0])
-    return EpochNights(tuple(nights), counts, n, n_sd)
+    return EpochNights(tuple(nights), n, n_sd)
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:
@@ -343,13 +331,15 @@ def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> Released
     """
     (step,) = stream.count_steps
     sigma = stream.noise_of_sum(step.sigma, len(history)) * SQRT2
-    total = sum_of(stream, np.array([night.count for night in history]))
-    return released_count(float(total), sigma, history[-1].n_so_far)
+    return released_count(stream, history, sigma, history[-1].n_so_far)
 
 
-def released_count(total: float, sigma: float, most: int) -> ReleasedCount:
-    """Return a count with noise of σ, of which it is public that it is at most `most`."""
-    return ReleasedCount(np.array([total]), np.array([sigma**2]), max(most, 1))
+def released_count(
+    stream: StreamMechanism, nights: Sequence[Night], sigma: float, most: int
+) -> ReleasedCount:
+    """Return what the counts of some nights say, with noise of σ; `most` is public."""
+    total = sum_of(stream, np.array([night.count for night in nights], np.float64))
+    return ReleasedCount(np.array([float(total)]), np.array([sigma**2]), max(most, 1))
 
 
 def epoch_due(past: EpochHistory) -> bool:
@@ -575,7 +565,10 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
     """
     if past.opened is None:
         return None
-    parts = [Part(part.n, part.release.offset, part.release.belief) for part in past.openings]
+    parts = [
+        Part(part.n, part.release.offset, np.asarray(part.release.observed.belief))
+        for part in past.openings
+    ]
     parts += [_observed(stream, segment) for segment in past.segments if segment.n]
     clip = past.segments[-1].epoch.clip if past.segments else None
     return parts, stream.spread(clip)
@@ -638,8 +631,8 @@ def window_between(
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
         scale = mean_units(segment.epoch.clip, frame)
         many = float(sum(night.units for night in segment.nights[start:end]))
-        if segment.counts is not None:
-            many = float(row @ segment.counts)
+        if stream.plan.secret:
+            many = float(row @ segment.rows("count"))
             variance += float(row @ row) * (stream.steps[2].sigma / COUNT_UNIT) ** 2
         total += (row @ w * scale) @ frame.from_axes + many * _middle(stream, segment)
         covariance += float(row @ row) * _noise(stream, segment)

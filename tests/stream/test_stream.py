@@ -291,7 +291,7 @@ def told(history: Sequence[Night]) -> list[Any]:
         if night.epoch:
             found += [night.epoch.first, night.epoch.centre.tobytes(), tuple(night.epoch.clip)]
         if night.opened:
-            found += [night.opened.offset.tobytes(), night.opened.belief.tobytes()]
+            found += [night.opened.offset.tobytes(), night.opened.observed.belief.tobytes()]
         for vector in (night.survey, night.shells, night.w, night.moment):
             found.append(None if vector is None else vector.tobytes())
     return found

@@ -56,7 +56,13 @@ MUST = {
 
 
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
-    """Return the keys of a TOML file, or raise `fault`; `what` says what the file should be."""
+    """Return the keys of a TOML file; `what` says what the file should be.
+
+    Raises
+    ------
+    fault
+        Where it cannot be read, is no TOML, or is plainly a file of another kind.
+    """
     try:
         content = read_regular(path, TOML_BYTES)
     except IrregularFileError as error:
@@ -78,18 +84,13 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
         place = "no settings are as long or as deep"
     else:
-        _check_kind(path, fields, fault, what)
-        return fields
-    raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote
-
-
-def _check_kind(path: Path, fields: Mapping[str, Any], fault: type[CovdpError], what: str) -> None:
-    """Raise `fault` where a file is plainly of another kind than it should be."""
-    other = next((kind for kind, keys in KIND_KEYS.items() if keys <= fields.keys()), what)
-    if other != what and not KIND_KEYS[what] & fields.keys():
+        other = next((kind for kind, keys in KIND_KEYS.items() if keys <= fields.keys()), what)
+        if other == what or KIND_KEYS[what] & fields.keys():
+            return fields
         names = {"card": "the card of a dataset", "config": "the config of a release"}
         is_a, asked = (names.get(kind, f"an {kind}") for kind in (other, what))
         raise fault(f"{path} is {is_a}, and not {asked}: {WAYS[other]}")
+    raise fault(f"the {what} {path} is not valid TOML: {place}")  # outside: no cause to quote
 
 
 def parse(

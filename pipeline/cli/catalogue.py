@@ -24,6 +24,8 @@ MapsFile = Annotated[
     Path | None,
     Parameter("--map", help="Maps of `covdp harmonise`: store descriptors on the common scale."),
 ]
+FACTS = ("name", "title", "definitions", "manifolds", "samplers", "pure", "release", "note")
+"""What is known of a mechanism, as programs read it."""
 EXCLUDED = "excluded.txt"
 """List of files that cannot be used, in a store."""
 
@@ -282,16 +284,11 @@ def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
     if name is not None:
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
     chosen = [family for key, family in MECHANISMS.items() if name in (None, key)]
-    facts = [_mechanism(family) for family in chosen]
+    facts = [{key: getattr(family, key) for key in FACTS} for family in chosen]
     if name is not None or output.verbose:
         output.answer(facts, *map(_details, facts))
     else:
         output.answer(facts, _mechanisms(facts, width() >= NARROW, len(MANIFOLDS)))
-
-
-def _mechanism(family: Any) -> dict[str, Any]:
-    names = ("name", "title", "definitions", "manifolds", "samplers", "pure", "release", "note")
-    return {name: getattr(family, name) for name in names}
 
 
 def _details(fact: dict[str, Any]) -> Table:

@@ -119,8 +119,15 @@ def history(
     book = open_ledger(ledger_address(ledger))
     if population is not None:
         book.show(population)  # refuses a name that has no account
-    entries = book.history(population)
-    output.answer(entries, history_table(entries, population, output))
+    entries, digits = book.history(population), _digits(output)
+    heads, title = ["population"], "History"
+    if population is not None:
+        heads, title = [], escape(population)
+    table = new_table(Column("when (UTC)", no_wrap=True), *heads, "what", title=title)
+    for entry in entries:
+        whose = [escape(entry.population) for _ in heads]
+        table.add_row(f"{entry.at:%Y-%m-%d %H:%M}", *whose, escape(_what(entry, digits)))
+    output.answer(entries, table)
 
 
 def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
@@ -144,19 +151,16 @@ def _show_accounts(
     """Print the accounts asked for, with their streams; `budget` as in `show_ledger`."""
     ledger = open_ledger(ledger_address(address))
     rows, streams = ledger.show(population), streams_of(ledger, population)
-    if not rows and not output.json:
-        output.show("no population has a budget yet; `covdp ledger set-budget` gives one")
-    accounts = []
+    accounts, items = list[dict[str, Any]](), list[Table | str]()
     for row in rows:
         cost = row.latest
         if budget is not None:
             cost = budget_from(row.budget.name, budget, **second_parameter(row.budget))
         streams_here = [stream for stream in streams if stream.population == row.population]
         accounts.append(account_json(row, cost, streams_here))
-        if not output.json:
-            show_account(row, cost, output, streams_here)
-    if output.json:
-        print_json(accounts)
+        items += account_items(row, cost, output, streams_here)
+    nobody = "no population has a budget yet; `covdp ledger set-budget` gives one"
+    output.answer(accounts, *(items or [nobody]))
 
 
 book = App(name="ledger", help_epilogue="", help_format="markdown")
@@ -176,18 +180,22 @@ def account_json(
     return values | ({"streams": [stream_json(stream) for stream in streams]} if streams else {})
 
 
-def show_account(
+def account_items(
     row: Account, cost: Budget | None, output: Printing, streams: Sequence[StreamAccount] = ()
-) -> None:
-    """Print a small table: budget and ε, spent, left and in all; then how long the account lasts.
+) -> tuple[Table, str]:
+    """Return a small table: budget and ε, spent, left and in all; and how long the account lasts.
 
     `cost` is what another release costs. What is spent is rounded up and what is left is rounded
     down, to six digits; verbose has all.
     """
-    digits = 17 if output.verbose else 6
-    output.show(_table(row, digits))
+    digits = _digits(output)
     lines = [_pace(row, cost, digits), *map(nights_line, streams)]
-    output.show("".join(f" {line}\n" for line in lines))
+    return _table(row, digits), "".join(f" {line}\n" for line in lines)
+
+
+def _digits(output: Printing) -> int:
+    """Return to how many digits budgets are shown."""
+    return 17 if output.verbose else 6
 
 
 def _table(row: Account, digits: int) -> Table:
@@ -220,8 +228,8 @@ def _pace(row: Account, cost: Budget | None, digits: int) -> str:
 
 
 def charge_line(charge: Charge, output: Printing) -> str:
-    """Return what a release has cost, in words; budgets as in `show_account`."""
-    digits, row = 17 if output.verbose else 6, charge.account
+    """Return what a release has cost, in words; budgets as in `account_items`."""
+    digits, row = _digits(output), charge.account
     cost = equation(charge.cost, digits)
     if not charge.committed:
         return "already released, nothing charged"
@@ -255,26 +263,6 @@ def nights_line(stream: StreamAccount) -> str:
     left = stream.horizon - stream.nights
     rest = f"{left:,} more at no further cost" if left else "none is left"
     return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
-
-
-def history_table(
-    entries: Sequence[HistoryLine], population: str | None, output: Printing
-) -> Table:
-    """Return a row a change of a budget or a charge, oldest first; whose, where it is of all."""
-    several, digits = population is None, 17 if output.verbose else 6
-    rows = (
-        (
-            f"{entry.at:%Y-%m-%d %H:%M}",
-            *([escape(entry.population)] if several else ()),
-            escape(_what(entry, digits)),
-        )
-        for entry in entries
-    )
-    heads = [*["population"] * several, "what"]
-    when = Column("when (UTC)", no_wrap=True)
-    return new_table(
-        when, *heads, rows=rows, title="History" if several else escape(str(population))
-    )
 
 
 def _what(entry: HistoryLine, digits: int) -> str:

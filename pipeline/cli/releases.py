@@ -42,7 +42,7 @@ from pipeline.errors import (
 if TYPE_CHECKING:
     from pipeline.jobs import ReleaseJob
     from pipeline.ledger import Charge
-    from pipeline.planning import ClassForecast, ErrorForecast, Forecast
+    from pipeline.planning import ErrorForecast, Forecast
     from pipeline.privacy import Budget
     from pipeline.publish import ReleaseConfig
 
@@ -159,8 +159,13 @@ def forecast_items(result: "Forecast") -> Iterator[Table | str]:
     yield f"\n[bold]{escape(title)}[/], {apart}\n"
     yield _prices(result, letter)
     for row in result.classes:
-        yield f" [bold]{escape(_about(result, row))}[/]"
-        yield _by_budget(result, row, letter)
+        n = row.by_budget[0].n
+        about = f"{row.name}: mean of {n:,} {result.unit}{'s' * (n != 1)}"
+        about += f" at night {result.night:,}" * (result.night > 1)
+        yield f" [bold]{escape(about)}[/]"
+        pairs = zip(result.prices, row.by_budget, strict=True)
+        rows = ((f"{price.value:.4g}", *_cells(expected)) for price, expected in pairs)
+        yield new_table(*numbers(f"budget {letter}", "error", "radius"), rows=rows)
     if result.nights:
         yield _by_night(result, letter)
     yield from (f" {escape(line)}\n" for line in _solved(result, letter))
@@ -197,20 +202,6 @@ def _prices(result: "Forecast", letter: str) -> Table:
     )
     texts = {"title": "What it costs", "caption": caption}
     return new_table(*heads, rows=rows, **texts, title_justify="left", caption_justify="left")
-
-
-def _about(result: "Forecast", row: "ClassForecast") -> str:
-    """Return what a table of errors is about."""
-    n = row.by_budget[0].n
-    title = f"{row.name}: mean of {n:,} {result.unit}{'s' * (n != 1)}"
-    return f"{title} at night {result.night:,}" if result.night > 1 else title
-
-
-def _by_budget(result: "Forecast", row: "ClassForecast", letter: str) -> Table:
-    """Return the errors of one class by budget."""
-    pairs = zip(result.prices, row.by_budget, strict=True)
-    rows = ((f"{price.value:.4g}", *_cells(expected)) for price, expected in pairs)
-    return new_table(*numbers(f"budget {letter}", "error", "radius"), rows=rows)
 
 
 def _cells(expected: "ErrorForecast") -> tuple[str, str]:
@@ -334,7 +325,8 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
     output.show(f" [bold]{escape(usable)}[/]")
     output.show(f" {ledger.charge_line(charge, output)}")
     if stream is None:
-        ledger.show_account(row, row.latest, output)
+        for item in ledger.account_items(row, row.latest, output):
+            output.show(item)
         return
     output.show(f" {ledger.nights_line(stream)}")
     if not charge.committed and not output.quiet:

@@ -188,19 +188,9 @@ class StreamPlan:
         rounding = math.sqrt(self.horizon) * (8.0 if self.secret else 4.0) * ROUNDOFF * MOST_UNITS
         return (column_norm(self.horizon) * vector_diameter(dim) + rounding) * (1.0 + 1e-15)
 
-    def steps(self, dim: int) -> tuple[Step, ...]:
-        """Return survey, shells and mean, for a mean of length `dim`: σ is that of every night.
-
-        Raises
-        ------
-        PrivacyError
-            For pure DP, which Gaussian noise never satisfies.
-        """
-        return gaussian_steps(self.budget, SERIES_NAMES, SERIES_SHARES, self.sensitivity(dim))
-
-    def count_steps(self, dim: int) -> tuple[Step, ...]:
-        """Return the count of a class until it opens, where labels are secret; none otherwise."""
-        return self._before_opening(dim)[:1] if self.secret else ()
+    def before_opening(self, dim: int) -> tuple[Step, ...]:
+        """Return where labels are secret the count of a class until it opens, and its opening."""
+        return gaussian_steps(self.budget, COUNT_NAMES, COUNT_SHARES, self.sensitivity(dim))
 
     def opening_steps(self, units: int, dim: int, shares: Shares) -> tuple[Step, ...]:
         """Return the steps of the opening on a night up to which so many records came."""
@@ -210,7 +200,7 @@ class StreamPlan:
 
     def opening_budget(self, dim: int) -> Budget:
         """Return what the opening spends: all, but for the share of the counts before it."""
-        return self._before_opening(dim)[1].budget if self.secret else self.budget
+        return self.before_opening(dim)[1].budget if self.secret else self.budget
 
     def opening_mu(self, dim: int) -> float:
         """Return μ of the Gaussian noise that the opening buys."""
@@ -219,9 +209,6 @@ class StreamPlan:
     def labels(self, units: int) -> Labels:
         """Return what is public of the classes on a night up to which so many records came."""
         return Labels(max(1, units)) if self.secret else PUBLIC_LABELS
-
-    def _before_opening(self, dim: int) -> tuple[Step, ...]:
-        return gaussian_steps(self.budget, COUNT_NAMES, COUNT_SHARES, self.sensitivity(dim))
 
 
 def later_openings(opening: float) -> tuple[float, ...]:
@@ -270,13 +257,20 @@ class StreamMechanism(PublicModel):
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Survey, shells and mean of every night: share of the budget, Δ over all nights, σ."""
-        return self.plan.steps(self.manifold.dim)
+        """Survey, shells and mean of every night: share of the budget, Δ over all nights, σ.
+
+        Raises
+        ------
+        PrivacyError
+            For pure DP, which Gaussian noise never satisfies.
+        """
+        delta = self.plan.sensitivity(self.manifold.dim)
+        return gaussian_steps(self.plan.budget, SERIES_NAMES, SERIES_SHARES, delta)
 
     @cached_property
     def count_steps(self) -> tuple[Step, ...]:
         """The count of a class until it opens, where labels are secret."""
-        return self.plan.count_steps(self.manifold.dim)
+        return self.plan.before_opening(self.manifold.dim)[:1] if self.plan.secret else ()
 
     @cached_property
     def opening(self) -> AdaptivePlan:

@@ -535,9 +535,6 @@ class WindowMean(StreamMean):
         Its nights.
     rows : tuple of array
         For each epoch, the weight of each night's noise in each entry of w.
-    ways : tuple of array, shape (d,)
-        Where labels are secret, for each epoch, by how much one record too many in it moves the
-        sum.
     n_sd : float
         Standard deviation of the noise of `n`.
     """
@@ -545,7 +542,6 @@ class WindowMean(StreamMean):
     first: int
     last: int
     rows: tuple[FloatArray, ...]
-    ways: tuple[FloatArray, ...]
     n_sd: float
 
 
@@ -641,13 +637,11 @@ def window_between(
     rows, n_sd = [row / n for row in rows] if n else [], math.sqrt(variance)
     if not n or n < SURE_COUNT_SD * n_sd:
         return None
-    offset, covariance, ways = total / n, covariance / n**2, tuple[FloatArray, ...]()
-    if stream.plan.secret:
-        ways = tuple(_middle(stream, segment) - offset for segment in segments)
-        for row, way in zip(rows, ways, strict=True):
-            covariance += float(row @ row) * _count_noise(stream, way, way)
+    offset, covariance = total / n, covariance / n**2
+    for row, segment in zip(rows, segments, strict=True):
+        covariance += float(row @ row) * _count_noise(stream, segment, offset, offset)
     n = max(round(n), 1)
-    return WindowMean(stream.space, offset, covariance, n, first, last, tuple(rows), ways, n_sd)
+    return WindowMean(stream.space, offset, covariance, n, first, last, tuple(rows), n_sd)
 
 
 def covariance_of(
@@ -658,20 +652,26 @@ def covariance_of(
     They share the noise of the nights before them: neighbouring windows are correlated.
     """
     covariance = np.zeros((stream.space.dim, stream.space.dim))
-    for place, (segment, row, column) in enumerate(
-        zip(split_epochs(stream, history).segments, first.rows, other.rows, strict=False)
-    ):
+    segments = split_epochs(stream, history).segments
+    for segment, row, column in zip(segments, first.rows, other.rows, strict=False):
         few = min(len(row), len(column))
-        noise = _noise(stream, segment)
-        if stream.plan.secret:
-            noise = noise + _count_noise(stream, first.ways[place], other.ways[place])
+        noise = _noise(stream, segment) + _count_noise(stream, segment, first.offset, other.offset)
         covariance += float(row[:few] @ column[:few]) * noise
     return covariance
 
 
-def _count_noise(stream: StreamMechanism, first: FloatArray, other: FloatArray) -> FloatArray:
-    """Return what the noise of one night's count adds to the covariance of two sums, (d, d)."""
-    return (stream.steps[2].sigma / COUNT_UNIT) ** 2 * np.outer(first, other)
+def _count_noise(
+    stream: StreamMechanism, segment: EpochNights, first: FloatArray, other: FloatArray
+) -> FloatArray:
+    """Return what the noise of one night's count adds to the covariance of two means, (d, d).
+
+    One record too many in an epoch moves a mean by the way from it to the middle of the clip.
+    """
+    if not stream.plan.secret:
+        return np.zeros((stream.space.dim, stream.space.dim))
+    middle = _middle(stream, segment)
+    variance = (stream.steps[2].sigma / COUNT_UNIT) ** 2
+    return np.asarray(variance * np.outer(middle - first, middle - other))
 
 
 def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:

@@ -157,13 +157,12 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
 
     In a p-value that is 1 for want of a test nothing else tells so.
     """
-    refused: dict[str, list[str]] = {}
-    for name, item in released.items():
-        if reason := certainty_refusal(read_released(item)):
-            refused.setdefault(reason, []).append(name)
-    if len(released) - sum(map(len, refused.values())) >= 2:
-        return ""
-    return "; ".join(f"in {' and '.join(names)} {reason}" for reason, names in refused.items())
+    refused = [
+        f"in {name} {reason}"
+        for name, item in released.items()
+        if (reason := certainty_refusal(read_released(item)))
+    ]
+    return "" if len(released) - len(refused) >= 2 else "; ".join(refused)
 
 
 def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:

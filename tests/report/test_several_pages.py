@@ -158,8 +158,9 @@ def test_what_could_not_be_tested_says_so_and_why(
             rows = [document["classes"][0], rows[1] if known else document["classes"][1]]
             paths.append(tmp_path / path.name)
             paths[-1].write_text(json.dumps(document | {"classes": rows}))
-        reason = "in a and b the noise is 15 times too wide to bound the error of clipping; "
+        reason = "the noise is 15 times too wide to bound the error of clipping; "
         reason += "about 15 times as many records, or as large a μ, are enough"
+        reason = f"in a {reason}; in b {reason}"
         for command in ("compare", "combine"):
             out = tmp_path / f"{command} {known}"
             assert main([command, *map(str, paths), "--out", str(out), "--json"]) == 0
@@ -177,7 +178,7 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert known or "p = 1" not in text
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
-            assert f"{CLASSES[0]}: not tested: in a and b the noise" in printed
+            assert f"{CLASSES[0]}: not tested: in a the noise" in printed
             assert ("all classes together" in printed) == (known and command == "compare")
 
 

@@ -94,7 +94,7 @@ GEOMETRY: Mapping[str, str] = {
     r"2·lines|, lines|line breaks?|(in|several) lines": "names of fields; lines of text",
 }
 """The same of docstrings alone, which speak of geometry."""
-NAMES = {"name", "frame", "like", "of", "template", "content"}
+NAMES = {"name", "like", "of", "template", "content", "values", "headline", "privacy", "methods"}
 """Keys of declared pages whose values are names, not texts."""
 CLAIMED = ("says", "place", "ours", "why")
 """Keys of the statements of an experiment whose values are texts."""
@@ -265,9 +265,13 @@ def test_declared_texts_are_plain() -> None:
         if isinstance(value, str):
             texts[where] = value
         elif isinstance(value, Mapping):
-            for name in value.keys() - NAMES - {"columns"}:
+            made = {"title", "warning", "parts"} & value.keys() if "block" in value else set()
+            for name in value.keys() - NAMES - {"columns", "numbers", "section", *made}:
                 collect(f"{where}.{name}", value[name])
-            for head, cell in value.get("columns", ()):
+            cells = [*value.get("columns", ()), *value.get("numbers", ())]
+            cells += [("", value[name]) for name in made]
+            cells += [("", cell) for cell in value.get("section", {}).values()]
+            for head, cell in cells:
                 collect(f"{where}, {head}", [head, *re.findall("'(.*?)'", cell)])
         elif isinstance(value, list):
             for number, part in enumerate(value):

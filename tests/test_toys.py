@@ -32,7 +32,7 @@ from pipeline.mechanisms import LATTICE, MECHANISMS
 from pipeline.privacy import GDP, PureDP
 from pipeline.publish import load_release, release_once
 from pipeline.report import load_runs
-from pipeline.report.page import blocks_of, load_pages
+from pipeline.report.page import blocks_of, load_pages, sections_of
 from pipeline.results import read_rows
 from tests.tools import toys
 
@@ -210,7 +210,7 @@ def test_an_experiment_runs_on_toys(ward: Path) -> None:
     text = resource("reports", "report.toml").read_text(encoding="utf-8")
     (ward / "report.toml").write_text(text + BLOCK, encoding="utf-8")
     page = load_pages(ward / "report.toml")["run"]
-    (section,) = page["frame"]([run], page).sections
+    (section,) = sections_of(page, [run])
     assert blocks_of(section, page["block"])[-1].content == ["ill: 20"]
 
 

@@ -18,6 +18,7 @@ from pipeline.errors import ConfigError, one_line, printable
 if TYPE_CHECKING:
     from pipeline.publish.local_images import MatchedImages
     from pipeline.publish.several import DocumentSet
+    from pipeline.report import ReleaseComparison
 
 
 PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
@@ -111,6 +112,7 @@ def compare(
     from pipeline.inference import two_sample
 
     _together(
+        "compare",
         (first, second),
         lambda rows: two_sample(*rows),
         lambda test, tested: {**vars(test), **tested},
@@ -144,7 +146,7 @@ def combine(
     """
     from pipeline.inference import combine as combined
 
-    _together(documents, combined, _combined, out, output, window=window)
+    _together("combine", documents, combined, _combined, out, output, window=window)
 
 
 def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
@@ -175,8 +177,8 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     with computed(documents):
         maps = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, maps, out)}
-    together = ReleaseComparison(several, maps)
-    paths["page"] = write_together("harmonise", together, out.with_suffix(".html"))
+    together = ReleaseComparison("harmonise", several, maps)
+    paths["page"] = write_together(together, out.with_suffix(".html"))
     _warn(several, output)
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
     rows = [
@@ -232,12 +234,13 @@ def match(
 
     matched = match_images(release, dataset, data_root, window=window)
     paths = build_match(matched, out) if out else {}
-    verdict = match_verdict(matched).text
-    _warn(together_with(matched).several, output)
+    together = together_with(matched)
+    verdict = match_verdict(together).text
+    _warn(together.several, output)
     if output.json:
         print_json(_matched(matched, verdict) | ({"page": paths["page"]} if out else {}))
     else:
-        _show_matched(matched, verdict, output)
+        _show_matched(together, verdict, output)
         output.paths(paths)
     if matched.differs:
         sys.exit(DIFFERS)
@@ -245,26 +248,21 @@ def match(
         raise ConfigError(verdict)
 
 
-def _show_matched(matched: "MatchedImages", verdict: str, output: Printing) -> None:
+def _show_matched(together: "ReleaseComparison", verdict: str, output: Printing) -> None:
     """Show verdict, classes, the images that are farthest, and those that cannot be used."""
-    from pipeline.publish.local_images import AS_PRIVATE
     from pipeline.report import table_of
-    from pipeline.report.several_page import together_with
 
-    together = together_with(matched)
-    output.show(AS_PRIVATE)
+    output.show(together.results.note)
     output.show(escape(verdict))
     for block in ("tests", "farthest"):
         output.show(page_table(table_of("match", block, together)))
-    for fault in matched.faults:
+    for fault in together.results.faults:
         line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
         output.show(f" {escape(line)}")
 
 
 def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     """Return what was found of local images under the names that programs may rely on."""
-    from pipeline.publish.local_images import AS_PRIVATE
-
     classes, found = [], ("outside", "expected", "expected_range")
     for name, entry in matched.classes.items():
         tested = _tested(getattr(entry.result, "p_value", math.nan), entry.untested)
@@ -272,7 +270,7 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
         classes.append({"name": name, "n": len(entry.local.places), **tested, **values})
     keys = ("class", "file", "percentile")
     return {
-        "note": AS_PRIVATE,
+        "note": matched.note,
         "verdict": verdict,
         "differs": matched.differs,
         "p_value": matched.p_value,
@@ -284,6 +282,7 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
 
 
 def _together(
+    name: str,
     paths: Sequence[Path],
     work: Callable[[Any], Any],
     values_of: Callable[[Any, dict[str, Any]], dict[str, Any]],
@@ -312,10 +311,9 @@ def _together(
     several = read_several(paths, window=window)
     with computed(paths):
         results = {name: work(rows) for name, rows in several.classes.items()}
-        together = ReleaseComparison(several, results)
+        together = ReleaseComparison(name, several, results)
         reasons = together.refusals
-        name = "combine" if together.combined else "compare"
-        pages = {"page": write_together(name, together, out / f"{name}.html")} if out else {}
+        pages = {"page": write_together(together, out / f"{name}.html")} if out else {}
     _warn(several, output)
     classes = [
         {"class": title, **values_of(result, _tested(result.p_value, reasons[title]))}

@@ -29,7 +29,7 @@ from pipeline.descriptors import DESCRIPTORS, describe, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path
 from pipeline.geometry import MANIFOLDS, Point, chart_of, to_chart
-from pipeline.inference import ALPHA, Match, bonferroni, match, match_refusal
+from pipeline.inference import ALPHA, FLAGGED, Match, bonferroni, match, match_refusal
 from pipeline.mean import person_records
 from pipeline.publish.document import check_sides, computed
 from pipeline.publish.release import domain_for
@@ -100,6 +100,8 @@ class MatchedImages:
         Local files that cannot be used, and why.
     left_out : tuple of str
         Classes that only one of them has.
+    note : str
+        The first sentence, wherever it is shown.
     """
 
     release: CommittedDocument
@@ -107,6 +109,7 @@ class MatchedImages:
     classes: Mapping[str, ClassMatch]
     faults: tuple[FileFault, ...]
     left_out: tuple[str, ...]
+    note: str = AS_PRIVATE
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -137,6 +140,11 @@ class MatchedImages:
         """Class, file and percentile of each image, the farthest of all first."""
         rows = [(name, *image) for name, entry in self.classes.items() for image in entry.images]
         return sorted(rows, key=lambda row: -row[2])
+
+    @property
+    def outside(self) -> int:
+        """How many images are beyond the percentile that flags them."""
+        return sum(percentile > FLAGGED for *_, percentile in self.images)
 
 
 def match_images(

@@ -1,6 +1,6 @@
 """The page of a population's history: made from its committed documents and from nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,18 +10,41 @@ from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_up
 from pipeline.publish.document import write_document
-from pipeline.publish.history import ClassRun, Series, read_history
+from pipeline.publish.history import ClassRun, PublishedRun, Series, read_history
 from pipeline.publish.readings import Reading
 from pipeline.report.methods import Methods, methods, of_release
-from pipeline.report.page import Block, Declaration, PageFrame, Section, statement_of, write_page
+from pipeline.report.page import Block, Finding, write_page
 from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
-from pipeline.report.release_page import key_numbers, verdict
+from pipeline.report.release_page import promised, verdict
 from pipeline.report.templates import word
 from pipeline.schema import Document, WindowPart
 
 ALL_NIGHTS = "all nights so far"
 MONTH = 30
 """Nights of the window that is drawn night by night."""
+
+
+class SeriesPart(NamedTuple):
+    """What a section is made of: a series, its place, and the files of all."""
+
+    series: Series
+    place: int
+    files: Mapping[int, Path]
+
+    @property
+    def document(self) -> Document:
+        """The latest document."""
+        return self.series.runs[-1].document
+
+    @property
+    def latest(self) -> Document | None:
+        """The same; None where nothing is known of its means."""
+        return self.document if self.series.terms else None
+
+    @property
+    def paid(self) -> Document | None:
+        """The same in the section of the series that was paid last, where the account is."""
+        return self.latest if self.place == 1 else None
 
 
 class History(NamedTuple):
@@ -32,23 +55,21 @@ class History(NamedTuple):
     others: int
     files: Mapping[int, Path]
 
-
-class SeriesPart(NamedTuple):
-    """What a section is made of: a series, and the files of all; the account is in the first."""
-
-    series: Series
-    files: Mapping[int, Path]
-    first: bool
+    @property
+    def parts(self) -> list[SeriesPart]:
+        """What the sections are made of: a series each."""
+        return [SeriesPart(item, place, self.files) for place, item in enumerate(self.series, 1)]
 
     @property
-    def latest(self) -> Document | None:
-        """The latest document; None where nothing is known of its means."""
-        return self.series.runs[-1].document if self.series.terms else None
+    def runs(self) -> list[PublishedRun]:
+        """All releases and nights, in the order in which they were paid."""
+        runs = (run for item in self.series for run in item.runs)
+        return sorted(runs, key=lambda run: run.place)
 
     @property
-    def paid(self) -> Document | None:
-        """The same in the section of the series that was paid last."""
-        return self.latest if self.first else None
+    def is_safe(self) -> bool:
+        """Whether all noise was."""
+        return all(run.document.settings.is_safe for run in self.runs)
 
 
 def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
@@ -78,35 +99,26 @@ def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
     return write_page(out / "index.html", "history", History(population, series, others, files))
 
 
-def history_page(history: History, texts: Declaration) -> PageFrame:
-    """Return the frame of the page: a section a series."""
-    sections = [
-        _section(place, SeriesPart(series, history.files, place == 1))
-        for place, series in enumerate(history.series, 1)
-    ]
-    lead, others = texts["lead"], history.others
-    if others:
-        lead += f" {others} result{'s' * (others > 1)} of other programs are left out."
-    runs = [run for series in history.series for run in series.runs]
-    is_safe = all(run.document.settings.is_safe for run in runs)
-    unsafe = {} if is_safe else {"warning": texts["unsafe"]}
-    shared = [shared_statement(series).items() for series in history.series]
-    names = [section.subtitle for section in sections]
-    keys = {run.place: run.key for run in runs}
-    dates = " to ".join(dict.fromkeys([keys[min(keys)], keys[max(keys)]]))
-    return PageFrame(
-        title=f"{history.population}, {dates}: history of releases",
-        sections=sections,
-        privacy=statement_of(list(zip(names, shared, strict=True))),
-        methods=_methods(history.series),
-        texts={"lead": lead, **unsafe},
-    )
+def promises(history: History) -> list[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what all runs of each series promise."""
+    return [(series.settings.name, shared_statement(series).items()) for series in history.series]
 
 
-def _methods(series: Sequence[Series]) -> Methods:
+def headline(part: SeriesPart) -> Finding:
+    """Return what the latest means are usable for."""
+    return verdict(part.document)
+
+
+def values(part: SeriesPart) -> dict[str, Any]:
+    """Return what the texts and numbers at the head of a series are made of."""
+    known = {"runs": part.series.runs, "paid": part.place == 1, "spans": spans(part.series)}
+    return promised(part.document) | known
+
+
+def history_methods(history: History) -> Methods:
     """Return what a paper says of all releases: of those equal but for run and sizes, the last."""
     alike: dict[str, list[Document]] = {}
-    for document in (run.document for item in series for run in item.runs):
+    for document in (run.document for item in history.series for run in item.runs):
         key = document.settings.model_dump_json(exclude={"run_key", "classes", "total"})
         alike.setdefault(key, []).append(document)
     slots = {}
@@ -116,27 +128,11 @@ def _methods(series: Sequence[Series]) -> Methods:
         if count > 1:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]
         slots[f"{last.settings.name} ({place})"] = sentences
-    latest = series[0].runs[-1].document
+    latest = history.series[0].runs[-1].document
     account, more = latest.account, word("analysis", "history")
     spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
     more += f". The account had then paid for {spent}"
     return methods(slots, more=more, version=latest.settings.version)
-
-
-def _section(place: int, part: SeriesPart) -> Section:
-    """Return the section of one series."""
-    series, document = part.series, part.series.runs[-1].document
-    return Section(
-        id=f"series-{place}",
-        title=document.title,
-        subtitle=series.settings.name,
-        key_numbers=_key_numbers(part),
-        headline=verdict(document),
-        subject=part,
-        classes=series.classes,
-        spans=spans(series),
-        unit=series.settings.unit,
-    )
 
 
 def term_blocks(
@@ -149,15 +145,6 @@ def term_blocks(
         drawn = ("lines.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
         blocks.append(Block(*texts, *drawn))
     return blocks
-
-
-def _key_numbers(part: SeriesPart) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a series; the account's stand where it is."""
-    runs, numbers = part.series.runs, key_numbers(part.series.runs[-1].document)
-    count = [] if part.series.horizon else [(f"{len(runs):,}", f"release{'s' * (len(runs) != 1)}")]
-    attacks = numbers[: 2 if part.first else 1]
-    end = None if part.first or part.series.horizon else -1  # what is left was true of the account
-    return [*attacks, *count, (runs[-1].key, "latest"), *numbers[2:end]]
 
 
 def latest(series: Series) -> dict[str, Any] | None:

@@ -1,17 +1,22 @@
 """The page: declared in ``reports/report.toml``, drawn by templates into one file of its own.
 
-A page of that file names its `frame`, the function that makes of a subject the page's title, the
-heads of its sections, its statement of privacy and its methods. Its blocks say in which order,
-under which title and caption, and by which template a section shows what their `content`, a
-function too, makes of the section's subject, or of what the subject has by the name `of`. A block
-with nothing to show drops out. Without a `content` the template draws the subject itself; without a
-template the content is a list of blocks. Of a block with `columns` the content is a list of rows.
+A page of that file says what its texts are: expressions of its subject, named ``it``. A section is
+about each of its parts, the subject itself by default; its expressions know the part as ``it``, the
+subject as ``whole``, and what the function `values` says of the part. Its `numbers` are pairs of
+label and expression; a number that is none is left out. The functions `headline`, `privacy` and
+`methods` say what was found, what was promised by whom, and what a paper says of it.
+
+Blocks say in which order, under which title and caption, and by which template a section shows what
+their `content`, a function too, makes of the section's part, or of what the part has by the name
+`of`. A block with nothing to show drops out. Without a `content` the template draws the part
+itself; without a template the content is a list of blocks. Of a block with `columns` the content is
+a list of rows.
 """
 
 import pkgutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +24,12 @@ from typing import Any, NamedTuple
 from pipeline.errors import ConfigError
 from pipeline.figures import listing
 from pipeline.files import make_folder, resource, write_whole
-from pipeline.report.methods import Methods
 from pipeline.report.templates import draw, expression
 
 Declaration = Mapping[str, Any]
-"""A page of ``reports/report.toml``: its frame, its blocks, and its own texts."""
+"""A page of ``reports/report.toml``: what its texts are made of, its blocks, and its own texts."""
+FUNCTIONS = ("values", "headline", "privacy", "methods", "content")
+"""What a page, or a block, names a function for."""
 PrivacyStatement = Mapping[str, Sequence[tuple[str, str]]]
 """Label → texts, each with what it is about ("" for all of the page)."""
 
@@ -66,7 +72,7 @@ class Section:
         Of these a reader chooses the one that is drawn.
     about : str
         What its figures are of, in the caption of each.
-    unit : str
+    record : str
         What one record is, as captions name it.
     """
 
@@ -79,31 +85,7 @@ class Section:
     classes: Sequence[str] = ()
     spans: Sequence[str] = ()
     about: str = ""
-    unit: str = "image"
-
-
-@dataclass(frozen=True)
-class PageFrame:
-    """What a frame makes of a subject.
-
-    Attributes
-    ----------
-    title : str
-        Title and first heading.
-    sections : sequence of Section
-    privacy : mapping
-        The statement of privacy.
-    methods : Methods
-        What a paper says of all this, and cites.
-    texts : mapping
-        What stands in place of texts of the declaration, or is known to its template alone.
-    """
-
-    title: str
-    sections: Sequence[Section]
-    privacy: PrivacyStatement
-    methods: Methods
-    texts: Mapping[str, Any] = field(default_factory=dict)
+    record: str = "image"
 
 
 def write_page(
@@ -131,25 +113,51 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
     name : str
         A page of ``reports/report.toml``.
     subject : object
-        What its frame takes.
+        What it is about.
     bar : mapping, optional
         Other pages that the bar leads to, which stays in sight; of its own parts it always knows.
     """
-    declared = load_pages()[name]
-    page: PageFrame = declared["frame"](subject, declared)
-    texts = {**declared, **page.texts}
-    blocks = {section.id: blocks_of(section, declared["block"]) for section in page.sections}
-    nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": page.title}
+    page = load_pages()[name]
+    title, warning = (expression(page[key])(it=subject, page=page) for key in ("title", "warning"))
+    sections = sections_of(page, subject)
+    blocks = {section.id: blocks_of(section, page["block"]) for section in sections}
+    nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": title}
     return draw(
-        texts.get("template", "page.html.j2"),
-        title=page.title,
-        page=texts,
-        sections=page.sections,
+        page["template"],
+        title=title,
+        warning=warning,
+        page=page,
+        subject=subject,
+        sections=sections,
         blocks=blocks,
-        privacy=page.privacy,
-        methods=page.methods,
-        nav={**nowhere, "parts": _parts(page.sections, blocks, texts), **(bar or {})},
+        privacy=statement_of(page["privacy"](subject)),
+        methods=page["methods"](subject),
+        nav={**nowhere, "parts": _parts(sections, blocks, page), **(bar or {})},
     )
+
+
+def sections_of(page: Declaration, subject: Any) -> list[Section]:
+    """Return the sections of a page: one for each part of its subject."""
+    sections = []
+    for part in expression(page["parts"])(it=subject):
+        known = {"it": part, "whole": subject, "page": page, **page["values"](part)}
+        known |= {name: expression(text)(**known) for name, text in page["section"].items()}
+        texts = {name: known[name] for name in page["section"]}
+        numbers = [(expression(text)(**known), label) for label, text in page["numbers"]]
+        key_numbers = [
+            (f"{value:,}" if isinstance(value, int) else value, _label(label, value, known))
+            for value, label in numbers
+            if value or value == 0
+        ]
+        headline = page["headline"](part)
+        sections.append(Section(**texts, key_numbers=key_numbers, headline=headline, subject=part))
+    return sections
+
+
+def _label(label: str, value: Any, known: Mapping[str, Any]) -> str:
+    """Return the label of a number: {s} and {es} are the ends of words for many."""
+    ends = {"s": "", "es": ""} if value == 1 else {"s": "s", "es": "es"}
+    return label.format_map({**known, **ends})
 
 
 @cache
@@ -172,7 +180,7 @@ def load_pages(path: Path | None = None) -> Mapping[str, Declaration]:
     for name, page in declared.items():
         page = {**pages.get(page.get("like"), shared), **page}
         blocks = [_declared_block(block, pages, path) for block in page["block"]]
-        pages[name] = {**page, "frame": _function(page["frame"], path), "block": blocks}
+        pages[name] = {**_with_functions(page, path), "block": blocks}
     return pages
 
 
@@ -180,16 +188,19 @@ def _declared_block(
     block: Mapping[str, Any], pages: Mapping[str, Declaration], path: Path
 ) -> dict[str, Any]:
     like = pages[block["like"]]["block"] if "like" in block else ()
-    block = {**next((item for item in like if item["name"] == block["name"]), {}), **block}
-    if "content" in block:
-        block["content"] = _function(block["content"], path)
-    return block
+    others = next((dict(item) for item in like if item["name"] == block["name"]), {})
+    return _with_functions({**others, **block}, path)
 
 
-def _function(name: str | Callable[..., Any], path: Path) -> Callable[..., Any]:
-    """Return the function of a name; that of a page which another is like is known already."""
-    if callable(name):
-        return name
+def _with_functions(declared: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return a page, or a block, with its functions; those that it is like have theirs."""
+    return {
+        key: _function(value, path) if key in FUNCTIONS and isinstance(value, str) else value
+        for key, value in declared.items()
+    }
+
+
+def _function(name: str, path: Path) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -205,7 +216,7 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     for item in declared:
         content = _content(item, section.subject)
         if content and "template" in item:
-            caption = item.get("caption", "").replace("{record}", section.unit)
+            caption = item.get("caption", "").replace("{record}", section.record)
             texts = (item["name"], item["title"], caption, item["template"])
             blocks.append(Block(*texts, content))
         else:

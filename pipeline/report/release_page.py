@@ -5,7 +5,7 @@ identically.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,8 @@ from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, prote
 from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish.document import read_stream
 from pipeline.publish.history import read_alone
-from pipeline.report.methods import methods, of_release
-from pipeline.report.page import (
-    Declaration,
-    Finding,
-    PageFrame,
-    Section,
-    statement_of,
-    table,
-    write_page,
-)
+from pipeline.report.methods import Methods, methods, of_release
+from pipeline.report.page import Finding, table, write_page
 from pipeline.report.readings import (
     errors_in_words,
     has_region,
@@ -66,61 +58,17 @@ def build_release_report(document: Document, target: Path) -> Path:
     return write_page(target, name, document)
 
 
-def release_page(document: Document, texts: Declaration) -> PageFrame:
-    """Return the frame of the page of a release, or of a night: one section."""
-    settings = document.settings
-    section = Section(
-        id=settings.name,
-        title=document.title,
-        subtitle=settings.population,
-        key_numbers=key_numbers(document),
-        headline=verdict(document),
-        subject=document,
-        unit=settings.unit,
-    )
-    return frame_of_documents(
-        {settings.name: document},
-        section,
-        texts,
-        title=f"{settings.name}, {settings.run_key}",
-        more=word("analysis", "release") if any(map(has_region, document.classes)) else "",
-        version=settings.version,
-    )
+def promises(document: Document) -> list[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what a document promises."""
+    return [(document.settings.name, document.statement)]
 
 
-def frame_of_documents(
-    documents: Mapping[str, Document],
-    section: Section,
-    texts: Declaration,
-    *,
-    title: str,
-    more: str,
-    version: str = "",
-) -> PageFrame:
-    """Return the frame of a page of one section on documents: what all promise, and Methods.
-
-    Parameters
-    ----------
-    documents : mapping of str to Document
-        By what each is called.
-    section : Section
-    texts : Declaration
-        Its text ``unsafe`` is the warning where the noise of one is not safe to publish.
-    title : str
-    more : str
-        What Methods say of them all.
-    version : str
-        Of covdp that drew their noise, if one did.
-    """
-    is_safe = all(document.settings.is_safe for document in documents.values())
-    sentences = {name: of_release(item.settings, item.classes) for name, item in documents.items()}
-    return PageFrame(
-        title=title,
-        sections=[section],
-        privacy=statement_of([(name, document.statement) for name, document in documents.items()]),
-        methods=methods(sentences, more=more, version=version),
-        texts={} if is_safe else {"warning": texts["unsafe"]},
-    )
+def release_methods(document: Document) -> Methods:
+    """Return what a paper says of a release, or of a night."""
+    settings, rows = document.settings, document.classes
+    more = word("analysis", "release") if any(map(has_region, rows)) else ""
+    said = {settings.name: of_release(settings, rows)}
+    return methods(said, more=more, version=settings.version)
 
 
 def verdict(document: Document) -> Finding:
@@ -143,67 +91,39 @@ def verdict(document: Document) -> Finding:
     return Finding(" ".join(lines), warning=bad)
 
 
-def promise_of(settings: SettingsPart) -> str:
-    """Return what is promised to one image or person in words: the letter and its value."""
-    return f"{letter(settings.definition)} = {digits_up(main_parameter(settings.promise), 6)}"
-
-
-def attack_numbers(document: Document) -> list[tuple[str, str]]:
-    """Return how often the best attack succeeds at most: on a document, and on its account."""
-    shown, is_safe = promised(document), document.settings.is_safe
-    on_paper = "" if is_safe else ", on paper only"
-    is_night = isinstance(document, NightDocument)
-    paid = "had paid for when the stream was opened" if is_night else "paid for"
-    noise = ", if all its noise was hardened" if is_safe else on_paper
-    count = document.account.images_per_person
-    if count != (None if document.settings.unit == "person" else 1):
-        many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
-        noise = f", of {many} of one person{noise}"
-    return [
-        (shown["here"], f"success of an attacker, at most{on_paper}; guessing has 50 %"),
-        (shown["together"], f"with all that this account {paid}{noise}"),
-    ]
-
-
-def key_numbers(document: Document) -> list[tuple[str, str]]:
-    """Return the numbers at the head of a release, or of a night."""
-    settings, unit, rows = document.settings, document.settings.unit, document.classes
-    if isinstance(document, NightDocument):
-        left = document.horizon - document.night
-        return [
-            *attack_numbers(document),
-            (promise_of(settings), f"for one {unit}, for ever"),
-            (f"{document.night:,}", f"night{'s' * (document.night != 1)} so far"),
-            (f"{left:,}", f"night{'s' * (left != 1)} left, at no further cost"),
-            (f"{document.units_tonight:,}", f"{unit}s tonight"),
-            (f"{document.units_so_far:,}", f"{unit}s so far"),
-        ]
-    count = document.account.releases_left
-    return [
-        *attack_numbers(document),
-        (promise_of(settings), f"for one {unit}"),
-        (f"{settings.total or sum(row.n for row in rows):,}", f"{unit}s"),
-        (str(len(rows)), f"class{'es' * (len(rows) != 1)}"),
-        (f"{count:,}", f"more release{'s' * (count != 1)} like this"),
-    ]
-
-
 def promised(document: Document) -> dict[str, Any]:
     """Return a document, and what its account and its source of noise come to.
 
     ``here`` and ``together`` are how often the best attack succeeds at most, on this document and
     on all that was ``spent``; ``rho`` is what the source certified for one record, None where a
-    class does not say.
+    class does not say. The rest is how the numbers at the head of its page are labelled.
     """
-    settings, account = document.settings, document.account
+    settings, account, is_safe = document.settings, document.account, document.settings.is_safe
     spent = budget_from(account.definition, account.spent)
-    here, together = (f"{best_test(x, settings.is_safe)} %" for x in (settings.promise, spent))
+    here, together = (f"{best_test(x, is_safe)} %" for x in (settings.promise, spent))
     rhos = [
         row.rho for row in document.classes if isinstance(row, ClassPart) and row.rho is not None
     ]
     certified = rhos and len(rhos) == len(document.classes)
     rho = repeat(ZCDP(max(rhos)), settings.classes_per_person or 1).rho if certified else None
-    return {"document": document, "spent": spent, "rho": rho, "here": here, "together": together}
+    on_paper = "" if is_safe else ", on paper only"
+    noise = ", if all its noise was hardened" if is_safe else on_paper
+    count = account.images_per_person
+    if count != (None if settings.unit == "person" else 1):
+        many = "all images" if count is None else f"{count:,} image{'s' * (count != 1)}"
+        noise = f", of {many} of one person{noise}"
+    promise = digits_up(main_parameter(settings.promise), 6)
+    return {
+        "document": document,
+        "spent": spent,
+        "rho": rho,
+        "here": here,
+        "together": together,
+        "promise": f"{letter(settings.definition)} = {promise}",
+        "is_night": isinstance(document, NightDocument),
+        "on_paper": on_paper,
+        "noise": noise,
+    }
 
 
 def exact(

@@ -4,7 +4,7 @@ The second half are blocks of numbers: printed and ours, times, totals, regions,
 """
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,9 +27,9 @@ from pipeline.figures import (
 )
 from pipeline.report.findings import claims, findings, median_times, our_value
 from pipeline.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
-from pipeline.report.page import Declaration, PageFrame, Section, statement_of, table
+from pipeline.report.page import Finding, table
 from pipeline.report.readings import signed
-from pipeline.report.runs import FinishedRun, where
+from pipeline.report.runs import FinishedRun
 from pipeline.report.templates import say_each
 from pipeline.results import RunRecord, Table, cells_of, summarise, unique
 
@@ -42,36 +42,14 @@ MEASURED_WORDS = {"error": "Mean error", "rejected": "Share found", "auc": "Mean
 """What the numbers of a run are called in the head of their table."""
 
 
-def run_page(runs: Sequence[FinishedRun], texts: Declaration) -> PageFrame:
-    """Return the frame of the page of an experiment: a section a dataset that it ran on."""
-    places = where(runs[0]) if len(runs) == 1 else ""
-    title = listing(run.record.title for run in runs)
-    return PageFrame(
-        title=": ".join(filter(None, (title, places))),
-        sections=[_section(run, alone=len(runs) == 1) for run in runs],
-        privacy=statement_of_runs(runs),
-        methods=methods_of_runs(runs),
-    )
+def headline(run: FinishedRun) -> Finding:
+    """Return what a reader should know first."""
+    return findings(run)[0]
 
 
-def _section(run: FinishedRun, *, alone: bool) -> Section:
-    """Return the section of a run; beside others its heading is the dataset."""
-    return Section(
-        id=run.id,
-        title=run.record.title if alone else where(run) or run.id,
-        subtitle=where(run) if alone else "",
-        key_numbers=key_numbers(run),
-        headline=findings(run)[0],
-        subject=run,
-        about=_about(run),
-    )
-
-
-def statement_of_runs(runs: Sequence[FinishedRun]) -> Any:
+def promises_of_runs(runs: Sequence[FinishedRun]) -> list[tuple[str, Iterable[tuple[str, str]]]]:
     """Return what runs promise, of those that drew noise."""
-    return statement_of(
-        [(run.id, run.record.privacy.items()) for run in runs if run.record.privacy]
-    )
+    return [(run.id, run.record.privacy.items()) for run in runs if run.record.privacy]
 
 
 def methods_of_runs(runs: Sequence[FinishedRun]) -> Methods:
@@ -95,7 +73,7 @@ def _sentences(run: FinishedRun) -> tuple[Sentences, SeriesSettings]:
     ran = _as_run(config | {"name": record.experiment}, rows)
     guarantees = {x: text for x, text in record.guarantees.items() if x in series}
     sizes = ", ".join(f"{item.name} n = {item.n:,}" for item in classes)
-    return of_experiment(ran, title=where(run), classes=sizes, guarantees=guarantees)
+    return of_experiment(ran, title=run.where, classes=sizes, guarantees=guarantees)
 
 
 def _as_run(config: Mapping[str, Any], rows: Table) -> dict[str, Any]:
@@ -141,26 +119,23 @@ def _about(run: FinishedRun) -> str:
     return "; ".join(filter(None, parts))
 
 
-def key_numbers(run: FinishedRun) -> list[tuple[str, str]]:
-    """Return the few numbers that head a section: text and label."""
-    record, rows = run.record, run.rows
-    total, count = sum(item.n for item in record.classes), len(record.classes)
-    word, words = ("setting", "settings") if _is_made(record) else ("class", "classes")
-    numbers = [(f"{total:,}", record.units), (str(count), words if count > 1 else word)]
-    numbers = numbers if total else []
-    if rows is not None and _has_means(run):
-        ends = [number(float(rows["budget"].min())), number(float(rows["budget"].max()))]
-        letters = " or ".join(dict.fromkeys(map(letter, unique(rows["definition"])[0])))
-        numbers.append(("–".join(dict.fromkeys(ends)), f"budget {letters}"))
-        counts = {
-            int(rows["repetition"][rows["series"] == name].max()) + 1
-            for name in unique(rows["series"])[0]
-        }
-        numbers.append(("–".join(map(str, sorted({min(counts), max(counts)}))), "repetitions"))
-    if record.steps:
-        seconds = sum(seconds for _, seconds in record.steps)
-        numbers.append((f"{number(seconds)} s", "wall-clock time"))
-    return numbers
+def values(run: FinishedRun) -> dict[str, Any]:
+    """Return what the texts and numbers at the head of a section say of its run."""
+    known: dict[str, Any] = {"about": _about(run), "is_made": _is_made(run.record)}
+    if run.rows is None or not _has_means(run):
+        return known
+    series, budgets = run.rows["series"], run.rows["budget"]
+    most = {int(run.rows["repetition"][series == name].max()) + 1 for name in unique(series)[0]}
+    return known | {
+        "letters": " or ".join(dict.fromkeys(map(letter, unique(run.rows["definition"])[0]))),
+        "budgets": _range(number, budgets.min(), budgets.max()),
+        "repetitions": _range(str, min(most), max(most)),
+    }
+
+
+def _range(text: Callable[[Any], str], least: float, most: float) -> str:
+    """Return both ends of a range, or the one that both are."""
+    return "–".join(dict.fromkeys(map(text, (least, most))))
 
 
 def _has_means(run: FinishedRun) -> bool:

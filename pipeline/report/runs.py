@@ -91,10 +91,10 @@ class FinishedRun:
             return "records"
         return "images" if self.record.status == "ok" else "missing"
 
-
-def where(run: FinishedRun) -> str:
-    """Return the dataset of a run on images; simulated records have none."""
-    return run.record.dataset.title if run.subject in ("images", "missing") else ""
+    @property
+    def where(self) -> str:
+        """The dataset of a run on images; simulated records have none."""
+        return self.record.dataset.title if self.subject in ("images", "missing") else ""
 
 
 def load_runs(out: Path) -> list[FinishedRun]:

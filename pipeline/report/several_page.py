@@ -5,7 +5,7 @@ the clear: it is as private as they are, and names single files and their percen
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,6 @@ from pipeline.geometry import frechet_mean, from_chart
 from pipeline.inference import (
     ALPHA,
     FLAGGED,
-    CombinedMean,
     Harmonisation,
     Match,
     bonferroni,
@@ -30,14 +29,14 @@ from pipeline.inference import (
     size_in_words,
 )
 from pipeline.publish.document import write_document
-from pipeline.publish.local_images import AS_PRIVATE, ClassMatch, MatchedImages, write_percentiles
+from pipeline.publish.local_images import ClassMatch, MatchedImages, write_percentiles
 from pipeline.publish.readings import Mean, population_mean, read_terms
 from pipeline.publish.several import CommittedDocument, DocumentSet
-from pipeline.report.page import Declaration, Finding, PageFrame, Section, write_page
+from pipeline.report.methods import Methods, methods, of_release
+from pipeline.report.page import Finding, write_page
 from pipeline.report.readings import as_gain, numbers_of
-from pipeline.report.release_page import frame_of_documents
 from pipeline.report.templates import probability, say, word
-from pipeline.schema import ClassEntry, SettingsPart
+from pipeline.schema import ClassEntry, Document, SettingsPart
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
 FARTHEST_IMAGES = 20
@@ -50,6 +49,8 @@ class ReleaseComparison:
 
     Attributes
     ----------
+    name : str
+        Of the page that shows it.
     several : Several
     results : mapping of str to Comparison or to CombinedMean, Harmonisation, or MatchedImages
         Of classes that are compared or combined, what was found of each that was tested or not.
@@ -57,6 +58,7 @@ class ReleaseComparison:
         The committed bytes of each release, beside the page once it is written.
     """
 
+    name: str
     several: DocumentSet
     results: Any
     files: Sequence[Path] = ()
@@ -96,12 +98,43 @@ class ReleaseComparison:
         return all((result.all if self.combined else result).offered for result in results)
 
     @property
+    def p_value(self) -> float:
+        """That of all tested classes together (Bonferroni); NaN without any."""
+        return bonferroni(list(self.p_values.values()))
+
+    @property
     def combined(self) -> bool:
         """Whether the releases were combined, not compared."""
-        return any(isinstance(result, CombinedMean) for result in self.results.values())
+        return self.name == "combine"
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        """Of each release, by what it is called."""
+        parts = zip(self.several.names, self.several.documents, strict=True)
+        return {name: part.document for name, part in parts}
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether all noise was."""
+        return all(document.settings.is_safe for document in self.documents.values())
+
+    @property
+    def units(self) -> str:
+        """How many images or persons there are."""
+        return units_in_words(self.several.documents)
+
+    @property
+    def dated(self) -> str:
+        """Populations with the run of each; names of releases where they share a population."""
+        settings = [document.settings for document in self.documents.values()]
+        populations = [item.population for item in settings]
+        shared = len(set(populations)) < len(populations)
+        names = self.several.names if shared else populations
+        pairs = zip(names, settings, strict=True)
+        return listing(f"{name} ({item.run_key})" for name, item in pairs)
 
 
-def write_together(name: str, together: ReleaseComparison, page: Path) -> Path:
+def write_together(together: ReleaseComparison, page: Path) -> Path:
     """Write a page of the declaration, and the committed bytes beside it; return its path.
 
     Raises
@@ -112,71 +145,19 @@ def write_together(name: str, together: ReleaseComparison, page: Path) -> Path:
     make_folder(page.parent)
     contents = [document.content for document in together.several.documents]
     files = [write_document(content, page.parent).relative_to(page.parent) for content in contents]
-    return write_page(page, name, replace(together, files=files))
+    return write_page(page, together.name, replace(together, files=files))
 
 
-def several_page(together: ReleaseComparison, texts: Declaration) -> PageFrame:
-    """Return the frame of both pages."""
-    p_values, first = together.p_values, []
-    if together.combined:
-        first = [(str(len(together.several.documents)), "releases")]
-    elif p_values:
-        first = [(probability(bonferroni(list(p_values.values()))), _of_classes(p_values))]
-    name = "combine" if together.combined else "compare"
-    numbers = [*first, *size_numbers(together)]
-    return frame_of(name, together, texts, numbers=numbers, headline=verdict(together))
+def promises(together: ReleaseComparison) -> list[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what each release promises."""
+    return [(name, document.statement) for name, document in together.documents.items()]
 
 
-def size_numbers(together: ReleaseComparison) -> list[tuple[str, str]]:
-    """Return how many images or persons there are, and how many classes."""
-    units, count = units_in_words(together.several.documents), len(together.several.classes)
-    return [
-        (units, f"{together.settings.unit}s"),
-        (str(count), "class" if count == 1 else "classes"),
-    ]
-
-
-def frame_of(
-    name: str,
-    together: ReleaseComparison,
-    texts: Declaration,
-    *,
-    numbers: Sequence[tuple[str, str]],
-    headline: Finding,
-    local: str = "",
-    warning: str = "",
-) -> PageFrame:
-    """Return the frame of a page on several documents.
-
-    `local` is what is compared with them, and `warning` what is first on the page in any case.
-    """
-    several, title = together.several, texts["headline"]
-    documents = {x: part.document for x, part in zip(several.names, several.documents, strict=True)}
-    section = Section(
-        id=name,
-        title=title,
-        subtitle=f"{local}{listing(several.names)}",
-        key_numbers=numbers,
-        headline=headline,
-        subject=together,
-        classes=tuple(several.classes),
-    )
-    frame = frame_of_documents(
-        documents,
-        section,
-        texts,
-        title=f"{title}: {local}{dated(several)}",
-        more=word("analysis", name),
-    )
-    return replace(frame, texts={"warning": warning}) if warning else frame
-
-
-def dated(several: DocumentSet) -> str:
-    """Return populations with the run of each; names of releases where they share a population."""
-    populations = [document.settings.population for document in several.documents]
-    names = several.names if len(set(populations)) < len(populations) else populations
-    pairs = zip(names, several.documents, strict=True)
-    return listing(f"{name} ({document.settings.run_key})" for name, document in pairs)
+def several_methods(together: ReleaseComparison) -> Methods:
+    """Return what a paper says of the releases, and of what was made of them."""
+    documents = together.documents.items()
+    sentences = {name: of_release(item.settings, item.classes) for name, item in documents}
+    return methods(sentences, more=word("analysis", together.name))
 
 
 def verdict(together: ReleaseComparison) -> Finding:
@@ -185,7 +166,7 @@ def verdict(together: ReleaseComparison) -> Finding:
     missing = {name: reason for name, reason in together.refusals.items() if reason}
     if not p_values:
         return untested(missing)
-    p, sound = bonferroni(list(p_values.values())), together.sound
+    p, sound = together.p_value, together.sound
     text = say(
         "several",
         found=f"({p_in_words(p)}, {_of_classes(p_values)})",
@@ -354,15 +335,9 @@ def forest_figure(together: ReleaseComparison, *, marks: str) -> Figure | None:
     )
 
 
-def harmonise_page(sites: ReleaseComparison, texts: Declaration) -> PageFrame:
-    """Return the frame of the page."""
-    numbers = [(str(len(sites.several.documents)), "sites"), *size_numbers(sites)]
-    headline = harmonised_verdict(sites.results)
-    return frame_of("harmonise", sites, texts, numbers=numbers, headline=headline)
-
-
-def harmonised_verdict(maps: Harmonisation) -> Finding:
+def harmonised_verdict(sites: ReleaseComparison) -> Finding:
     """Say which sites are mapped, and which stay as they are."""
+    maps: Harmonisation = sites.results
     stay = [name for name, site in maps.sites.items() if site.reason]
     mapped = {name: site for name, site in maps.sites.items() if not site.reason}
     farthest = max(mapped, key=lambda name: mapped[name].apart)
@@ -399,7 +374,7 @@ def together_with(matched: MatchedImages) -> ReleaseComparison:
     rows = {name: [match.row] for name, match in matched.classes.items()}
     release = matched.release
     document = DocumentSet((release,), (release.name,), rows, matched.left_out)
-    return ReleaseComparison(document, matched)
+    return ReleaseComparison("match", document, matched)
 
 
 def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
@@ -413,30 +388,13 @@ def build_match(matched: MatchedImages, out: Path) -> dict[str, Path]:
     with owner_only(True):
         folder = make_folder(out)
         images = write_percentiles(matched, folder / "match.csv")
-        page = write_together("match", together_with(matched), folder / "match.html")
+        page = write_together(together_with(matched), folder / "match.html")
     return {"page": page, "images": images}
 
 
-def match_page(together: ReleaseComparison, texts: Declaration) -> PageFrame:
-    """Return the frame of the page; it is as private as the images, whatever its noise."""
-    matched: MatchedImages = together.results
-    outside = sum(percentile > FLAGGED for *_, percentile in matched.images)
-    numbers = [(f"{outside:,}", "images outside"), (f"{len(matched.images):,}", LOCAL)]
-    if matched.p_values:
-        numbers.insert(0, (probability(matched.p_value), "all tested classes together"))
-    return frame_of(
-        "match",
-        together,
-        texts,
-        numbers=numbers,
-        headline=match_verdict(matched),
-        local=f"{matched.dataset} against ",
-        warning=AS_PRIVATE,
-    )
-
-
-def match_verdict(matched: MatchedImages) -> Finding:
+def match_verdict(together: ReleaseComparison) -> Finding:
     """Say whether the local images differ from the release, or why that cannot be tested."""
+    matched: MatchedImages = together.results
     p_values, missing = matched.p_values, matched.untested
     if not p_values:
         return untested(missing)

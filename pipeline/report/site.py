@@ -3,9 +3,9 @@
 Every page is one file that needs no other. The index says what became of each statement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from pipeline.figures import listing
@@ -20,12 +20,20 @@ from pipeline.report.findings import (
     verdicts,
 )
 from pipeline.report.methods import Methods, methods
-from pipeline.report.page import Declaration, PageFrame, load_pages, write_page
-from pipeline.report.run_page import methods_of_runs, statement_of_runs, version_of
-from pipeline.report.runs import FinishedRun, load_runs, where
+from pipeline.report.page import load_pages, write_page
+from pipeline.report.run_page import methods_of_runs, promises_of_runs, version_of
+from pipeline.report.runs import FinishedRun, load_runs
 
 Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
+
+
+class Index(NamedTuple):
+    """What the index draws: groups of experiments, all their runs, and how words are marked."""
+
+    groups: Sequence[Drawn]
+    runs: Sequence[FinishedRun]
+    marks: Mapping[str, str] = MARK_OF
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -91,7 +99,8 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         "pages": [_link(entry, entry["href"]) for entry in entries],
         "parts": [*((group["title"], group["id"], False) for group in groups), *ends],
     }
-    return write_page(path, "reproduction", (groups, experiments), bar=bar)
+    shown = [run for runs in experiments.values() for run in runs]
+    return write_page(path, "reproduction", Index(groups, shown), bar=bar)
 
 
 def _link(entry: Drawn, href: str) -> dict[str, Any]:
@@ -99,29 +108,20 @@ def _link(entry: Drawn, href: str) -> dict[str, Any]:
     return {"href": href, **names, "here": False}
 
 
-def index_page(
-    subject: tuple[Sequence[Drawn], Mapping[str, Sequence[FinishedRun]]], texts: Declaration
-) -> PageFrame:
-    """Return the frame of the index, whose template draws the groups of experiments."""
-    groups, experiments = subject
-    runs = [run for group in experiments.values() for run in group]
-    return PageFrame(
-        title=texts["title"],
-        sections=(),
-        privacy=statement_of_runs(runs),
-        methods=methods_of_site(runs, texts),
-        texts={"groups": groups, "marks": MARK_OF},
-    )
+def promises(index: Index) -> list[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what all runs promise."""
+    return promises_of_runs(index.runs)
 
 
-def methods_of_site(runs: Sequence[FinishedRun], texts: Mapping[str, str]) -> Methods:
+def methods_of_site(index: Index) -> Methods:
     """Return how the statements of all runs were decided, and all that their pages cite."""
+    runs, texts = index.runs, load_pages()["reproduction"]
     judged = [run for run in runs if any(item.word != UNRUN for item in verdicts(run))]
     columns = [claim["column"] for run in judged for claim in run.record.config.get("claims", ())]
     done = [run for run in runs if run.record.status == "ok"]
     experiments = len({run.record.experiment for run in done})
     how = [(how_judged(column) or texts["methods_else"]).rstrip(".") for column in columns]
-    lines = [texts["methods"].format(experiments=experiments, runs=len(done)), *how]
+    lines = [texts["methods_how"].format(experiments=experiments, runs=len(done)), *how]
     sentences = {line: line for line in lines}
     cited = sorted(methods_of_runs(runs).references, key=lambda entry: entry.text.casefold())
     own = methods({"": sentences}, version=version_of(runs))
@@ -199,7 +199,7 @@ def _statement(
 
 def _where(run: FinishedRun) -> str:
     """Return the dataset of a run, the first words of its title; nothing of simulated records."""
-    name, config = where(run).partition(":")[0], run.record.config
+    name, config = run.where.partition(":")[0], run.record.config
     if not config.get("beyond"):
         return name
     return f"{name} (not in the paper)" if config.get("paper") else f"{name} (held out)"

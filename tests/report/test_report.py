@@ -17,7 +17,7 @@ from pipeline.figures import digits, number
 from pipeline.files import resource
 from pipeline.report import build_release_report, build_report, load_runs
 from pipeline.report.findings import findings
-from pipeline.report.page import Block, blocks_of, load_pages
+from pipeline.report.page import Block, blocks_of, load_pages, sections_of
 from pipeline.report.run_page import machine_words, missing_results
 from pipeline.results import (
     DatasetNote,
@@ -100,7 +100,7 @@ class Page(HTMLParser):
 def blocks(out: Path) -> list[Block]:
     """Return what the section of the first run under `out` shows."""
     declared = load_pages()["run"]
-    (section,) = declared["frame"](load_runs(out)[:1], declared).sections
+    (section,) = sections_of(declared, load_runs(out)[:1])
     return blocks_of(section, declared["block"])
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pipeline.figures import style
-from pipeline.figures.style import Axis, Chart, Figure, channel, layer, listing, number
+from pipeline.figures.style import Axis, Chart, Figure, channel, listing, number
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
@@ -141,66 +141,42 @@ def _lines(
     table: Table, names: Sequence[str], x: str, along: Axis, measured: Axis, across: int
 ) -> Chart:
     """Return the faceted chart of curves, `across` panels in a row (0: as they fit)."""
-    span = np.concatenate([table["low"], table["high"]])
-    base = {
-        "x": channel("x:Q", **style.position(along, table[x], along=True)),
-        "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.12},
-    }
     drawn = set(table["series"])
-    color, shape = style.look("series", names, [name for name in names if name in drawn])
-    up = style.position(measured, span, along=False)
-    mean = {"y": channel("mean:Q", **up)}
-    ends = {"y": channel("low:Q", title=up["title"]), "y2": {"field": "high"}}
-    theory = {"y": channel("expected:Q"), "detail": channel("series:N")}
-    dashes = {"strokeDash": [4, 3], "strokeWidth": 1.2, "strokeOpacity": 0.8, "color": style.INK}
-    dots = {"filled": True, "fillOpacity": style.FADED, "size": 42}
-    layers = [
-        layer("area", base, ends, color, fillOpacity=0.18, clip=True),
-        layer("line", base, mean, color, strokeWidth=2, clip=True),
-        layer("line", base, theory, **dashes, clip=True) | {"name": "theory"},
-        layer("point", base, mean, color, shape, _tooltip("x"), **dots) | {"name": "dots"},
-        layer("rule", base, ends, color, strokeWidth=2, clip=True),
-    ]
-    select = {"type": "point", "fields": ["series"]}
-    picked = {"name": "picked", "select": select, "bind": "legend", "views": ["dots"]}
-    return _facets(layers, table, 230, across=across) | {"params": [picked]}
+    return style.chart_of(
+        "curves",
+        x=channel("x:Q", **style.position(along, table[x], along=True)),
+        **_measured(table, measured),
+        **style.look("series", names, [name for name in names if name in drawn]),
+        **_panels(table, across=across),
+    )
 
 
 def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
     """Return the faceted chart of one budget: a mark a series, with its band along x."""
     drawn = [name for name in names if name in set(table["series"])]
+    return style.chart_of(
+        "dots",
+        series=style.down("series", drawn, 18),
+        **_measured(table, measured),
+        **style.look("series", names, ()),
+        **_panels(table, room=160),
+    )
+
+
+def _measured(table: Table, measured: Axis) -> Chart:
+    """Return the channels of means and of the lower ends of their bands."""
     span = np.concatenate([table["low"], table["high"]])
-    base = {"y": style.down("series", drawn, 18)}
-    along = style.position(measured, span, along=False)
-    color, shape = style.look("series", names, ())
-    mean, theory = {"x": channel("mean:Q", **along)}, {"x": channel("expected:Q")}
-    ends = {"x": channel("low:Q", title=along["title"]), "x2": {"field": "high"}}
-    dots = {"filled": True, "size": 60, "opacity": 1, "fillOpacity": style.FADED}
-    dashes = {"color": style.INK, "thickness": 1.2, "height": 18}
-    layers = [
-        layer("tick", base, theory, **dashes) | {"name": "theory"},
-        layer("point", base, mean, color, shape, _tooltip(), **dots),
-        layer("rule", base, ends, color, strokeWidth=2),
-    ]
-    return _facets(layers, table, {"step": 34}, room=160)
+    mean = channel("mean:Q", **style.position(measured, span, along=False))
+    return {"mean": mean, "low": channel("low:Q", title=mean["title"])}
 
 
-def _tooltip(*along: str) -> Chart:
-    """Return the tooltip of a mark: whose it is, where it is along x, and its numbers."""
-    numbers = style.tips(*along, "mean", "low", "high", "expected")
-    return {"tooltip": [*map(channel, ("panel:N", "series:N")), *numbers, channel("count:Q")]}
-
-
-def _facets(
-    layers: Sequence[Chart], table: Table, height: int | Chart, *, across: int = 0, room: int = 0
-) -> Chart:
-    """Return one copy of the layers a panel; `room` is for the names of the series."""
+def _panels(table: Table, *, across: int = 0, room: int = 0) -> Chart:
+    """Return the titles and the width of panels; `room` is for the names of the series."""
     titles = unique(table["panel"])[0]
     columns, width = style.layout(len(titles), across)
     width -= room // columns
-    facet = channel("panel:N", sort=titles, header=style.header(titles, width))
-    spec = {"layer": layers, "width": width, "height": height}
-    return {"facet": facet, "columns": columns, "spec": spec}
+    header = style.header(titles, width)
+    return {"titles": titles, "header": header, "columns": columns, "width": width}
 
 
 def _points(table: Table, x: str) -> list[dict[str, Any]]:
@@ -399,21 +375,13 @@ def bars(
         for order, (label, value, text) in enumerate(zip(labels, values, texts, strict=True))
     ]
     rows = {"domain": False, "ticks": False, "labelPadding": 8}
-    base = {"y": channel("label:N", sort=list(labels), title=None, axis=rows)}
-    length = {
-        "x": channel("value:Q", title=axis, axis={"tickCount": 6, "domain": False}),
-        "tooltip": [channel("label:N"), channel("text:N")],
-    }
-    bar = {"color": style.PALETTE[0], "height": {"band": 0.62}, "cornerRadiusEnd": 3}
-    end = {"x": channel("end:Q"), "text": channel("text:N")}
-    words = {"align": "left", "dx": 8, "fontSize": 12, "color": style.INK}
-    layers = [layer("bar", base, length, **bar), layer("text", base, end, **words)]
-    if limits is not None:
-        stroke = {"color": style.PALETTE[1], "thickness": 3, "height": 22, "opacity": 1}
-        layers.append(layer("tick", base, {"x": channel("limit:Q")}, **stroke))
+    label = channel("label:N", sort=list(labels), title=None, axis=rows)
+    chart = style.chart_of("bars", label=label, axis=axis)
+    if limits is None:
+        chart["layer"].pop()
     pairs = ", ".join(f"{label} {text}" for label, text in zip(labels, texts, strict=True))
     return style.finish(
-        {"layer": layers, "width": style.WIDTH - 240, "height": {"step": 30}},
+        chart,
         records,
         name=name,
         title=title,
@@ -488,27 +456,18 @@ def printed_numbers(lines: Sequence[Mapping[str, Any]]) -> Figure | None:
     unit, names = str(lines[0]["unit"]), [str(line["quantity"]) for line in lines]
     axis = Axis("", seconds=True) if unit == "s" else Axis(unit)
     along = style.position(axis, np.array([record["value"] for record in records]), along=False)
-    base = {
-        "x": channel("value:Q", **{**along, "title": along["title"] or None}),
-        "y": style.down("quantity", names, 34),
-    }
-    ours, theirs = style.PALETTE[:2]
-    whose = {"domain": [PAPER, OURS]}
-    marks = {
-        "color": channel("whose:N", scale={**whose, "range": [theirs, ours]}),
-        "shape": channel("whose:N", scale={**whose, "range": ["diamond", "circle"]}),
-        "tooltip": [*map(channel, ("quantity:N", "whose:N")), *style.tips("value")],
-    }
-    layers = [
-        layer("line", base, {"detail": channel("quantity:N")}, color=style.INK, strokeWidth=1.2),
-        layer("point", base, marks, filled=True, size=90, opacity=1),
-    ]
+    chart = style.chart_of(
+        "printed",
+        x=channel("value:Q", **{**along, "title": along["title"] or None}),
+        y=style.down("quantity", names, 34),
+        whose=[PAPER, OURS],
+    )
     numbers = "; ".join(
         f"{line['quantity']}: {number(line['paper'])} in the paper, {number(line['ours'])} here"
         for line in lines
     )
     return style.finish(
-        {"layer": layers, "width": style.WIDTH - 300, "height": {"step": 38}},
+        chart,
         records,
         name="printed",
         title="Printed numbers and ours",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pipeline.arrays import FloatArray, ImageArray, check_images
 from pipeline.figures import style
-from pipeline.figures.style import INK, WIDTH, Chart, Figure, channel, layer, listing, number
+from pipeline.figures.style import INK, WIDTH, Figure, listing, number
 
 DARK = 0.179
 """Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05).
@@ -25,8 +25,6 @@ SPACING = 16
 """Pixels between matrices."""
 ACROSS = 6
 """Outlines in a row."""
-OUTLINE_SIDE = 126
-"""Pixels of the square that holds one outline."""
 GAP = 2
 """Pixels between two tiles, transparent."""
 
@@ -195,21 +193,8 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
         for order, point in enumerate(_scaled([*outline, outline[0]]))
     ]
     names = style.broken(range(len(shapes)), list(shapes), 18)
-    head = {"labelAngle": 0, "title": None, "labelAlign": "left", "labelExpr": names}
-    hidden = {"labels": False, "ticks": False, "grid": False, "domain": False, "title": None}
-    place = {"axis": hidden, "scale": {"domain": [-1.02, 1.02]}}
-    corners = {name: channel(f"{name}:Q", **place) for name in ("x", "y")}
-    line = layer("line", corners, {"order": channel("order:Q")}, color=INK, strokeWidth=1.6)
-    chart: Chart = {
-        "facet": {
-            "row": channel("line:O", header=head),
-            "column": channel("place:O", header={"labels": False, "title": None}),
-        },
-        "spacing": {"row": 6, "column": 10},
-        "spec": {**line, "width": OUTLINE_SIDE, "height": OUTLINE_SIDE},
-    }
     return style.finish(
-        chart,
+        style.chart_of("outlines", names=names),
         records,
         name="outlines",
         title="Private outlines",

@@ -56,8 +56,6 @@ WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
 BAND_COLUMNS = {"low": "low95", "high": "high95"}
 """What the ends of a band are called in a file of numbers."""
-FADED = 0.45
-"""How opaque a mark is under its band, which may be shorter than the mark."""
 MARGIN = 20
 """Room around a picture that is taken away: fonts elsewhere are wider."""
 ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">')
@@ -182,12 +180,6 @@ def channel(column: str, **options: Any) -> Chart:
     return {"field": name, "type": TYPES[kind], **options}
 
 
-def layer(kind: str, *channels: Mapping[str, Any], **mark: Any) -> Chart:
-    """Return a layer of marks of a kind, with all these channels by name."""
-    encoding = {name: value for part in channels for name, value in part.items()}
-    return {"mark": {"type": kind, **mark}, "encoding": encoding}
-
-
 def own_ids(svg: str, prefix: str = "") -> str:
     """Count the picture's clip paths from 0 and put `prefix` before their names.
 
@@ -301,6 +293,21 @@ def chart_settings(name: str) -> dict[str, Any]:
     return settings
 
 
+def chart_of(name: str, **values: Any) -> Chart:
+    """Return a chart of ``reports/charts.json``, with `values` where a text is "$" and a name."""
+    known = {"ink": INK, "blue": PALETTE[0], "orange": PALETTE[1], **values}
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: fill(item) for key, item in part.items()}
+        if isinstance(part, list):
+            return list(map(fill, part))
+        return known[part[1:]] if isinstance(part, str) and part.startswith("$") else part
+
+    chart: Chart = fill(chart_settings(name))
+    return chart
+
+
 LETTER = 8.4
 """Pixels that one letter of a panel's title takes at most, on average, in bold of 13 pixels."""
 FEW_TICKS = 7
@@ -390,7 +397,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def look(field: str, names: Sequence[str], legend: Sequence[str]) -> tuple[Chart, Chart]:
+def look(field: str, names: Sequence[str], legend: Sequence[str]) -> Chart:
     """Return the channels of colour and of shape of names, by their places in the palette.
 
     Parameters
@@ -407,8 +414,10 @@ def look(field: str, names: Sequence[str], legend: Sequence[str]) -> tuple[Chart
         {"domain": list(names), "range": [marks[x % len(marks)] for x in range(len(names))]}
         for marks in (PALETTE, POINT_SHAPES)
     )
-    color = {"color": channel(f"{field}:N", legend=shown, scale=colours)}
-    return color, {"shape": channel(f"{field}:N", legend=shown, scale=shapes)}
+    return {
+        "color": channel(f"{field}:N", legend=shown, scale=colours),
+        "shape": channel(f"{field}:N", legend=shown, scale=shapes),
+    }
 
 
 def budget_column(definitions: Iterable[str]) -> str:
@@ -416,11 +425,6 @@ def budget_column(definitions: Iterable[str]) -> str:
     symbols = set(map(letter, definitions))
     names = {unicodedata.name(symbol).split()[-1].lower() for symbol in symbols}
     return f"budget_{names.pop()}" if len(names) == 1 else "budget"
-
-
-def tips(*names: str) -> list[Chart]:
-    """Return the tooltips of some numbers."""
-    return [channel(f"{name}:Q", format=".3~g") for name in names]
 
 
 def layout(count: int, across: int = 0) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.figures import style
-from pipeline.figures.style import Chart, Figure, channel, layer, listing
+from pipeline.figures.style import Chart, Figure, channel, listing
 
 Record = Mapping[str, Any]
 BAND_NUMBERS = ("value", "low", "high")
@@ -78,7 +78,7 @@ def timeline(
         return None
     runs = list(dict.fromkeys(record["run"] for record in shown))
     return style.finish(
-        _layers(records, scale, classes, _up(shown, scale)),
+        _chart(records, scale, classes, _up(shown, scale)),
         records,
         name=name,
         title=title,
@@ -123,27 +123,27 @@ def _count(runs: Sequence[str]) -> str:
     return f"{len(runs)} runs, {runs[0]} to {runs[-1]}" if len(runs) > 1 else f"run {runs[0]}"
 
 
-def _layers(
+def _chart(
     records: Sequence[Record], scale: Scale, classes: Sequence[str], up: Mapping[str, Any]
 ) -> Chart:
-    """Return bands, lines and marks."""
+    """Return bands, lines and marks; a thin line between what the ends of the axis are called."""
     runs = list(dict.fromkeys(record["run"] for record in records))
-    colour, shape = style.look("class", classes, classes if len(classes) > 1 else ())
     along = style.along_runs(runs)
-    base = {"x": along, **colour}
-    value, ends = {"y": channel("value:Q", **up)}, {"y": channel("low:Q", **up)}
-    ends["y2"], stretch = {"field": "high"}, {"detail": channel("stretch:N")}
-    layers = [] if scale.middle is None else [_middle(scale.middle)]
-    if len(runs) > 1:
-        layers.append(layer("area", base, stretch, ends, fillOpacity=0.16, clip=True, line=False))
-        layers.append(layer("line", base, stretch, value, strokeWidth=1.8, clip=True))
-    size, width = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
-    dots = {"filled": True, "opacity": 1, "fillOpacity": style.FADED, "size": size}
-    stroke = {"strokeWidth": width, "strokeOpacity": style.FADED}
-    tooltip = {"tooltip": _told("run")}
-    layers.append(layer("point", base, value, shape, tooltip, **dots))
-    layers.append(layer("rule", base, ends, tooltip, **stroke))
-    chart = {"layer": layers, "width": style.WIDTH - 90, "height": 240}
+    size, stroke = (14, 1) if len(runs) > MANY_RUNS else (44, 2)
+    chart = style.chart_of(
+        "timeline",
+        x=along,
+        value=channel("value:Q", **up),
+        low=channel("low:Q", **up),
+        middle=scale.middle,
+        size=size,
+        stroke=stroke,
+        tooltip=_told("run"),
+        **style.look("class", classes, classes if len(classes) > 1 else ()),
+    )
+    middle, band, line, *marks = chart["layer"]
+    curves = [band, line] if len(runs) > 1 else []
+    chart["layer"] = [*([] if scale.middle is None else [middle]), *curves, *marks]
     dates = {"calculate": "toDate(datum.run)", "as": "when"}
     return chart | ({"transform": [dates]} if along["field"] == "when" else {})
 
@@ -193,30 +193,19 @@ def _panels(
     titles: Sequence[str], along: str, lines: Sequence[str], classes: Sequence[str]
 ) -> Chart:
     """Return a panel a term, with a row per mean, and the classes side by side on it."""
-    columns, width = 3, (style.WIDTH - 150) // 3 - 20
-    colour, shape = style.look("class", classes, classes if len(classes) > 1 else ())
+    width = (style.WIDTH - 150) // 3 - 20
     down = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8}
-    base = {
-        "y": channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),
-        "yOffset": channel("class:N", sort=list(classes), scale={"paddingOuter": 0.35}),
-        **colour,
-    }
-    scale = {"zero": False}
-    low = channel("low:Q", title=None, scale=scale, axis={"tickCount": 4})
-    value = {"x": channel("value:Q", scale=scale), "tooltip": [channel("term:N"), *_told(along)]}
-    dots = {"filled": True, "size": 44, "opacity": 1, "fillOpacity": style.FADED}
-    layers = [
-        layer("point", base, value, shape, **dots),
-        layer("rule", base, {"x": low, "x2": {"field": "high"}}, strokeWidth=2),
-    ]
-    height = {"step": max(34, 12 * len(classes)), "for": "position"}
-    head = style.header(titles, width)
-    return {
-        "facet": channel("term:N", sort=list(titles), title=None, header=head),
-        "columns": columns,
-        "spec": {"layer": layers, "width": width, "height": height},
-        "resolve": {"scale": {"x": "independent"}},
-    }
+    return style.chart_of(
+        "comparison",
+        terms=list(titles),
+        header=style.header(titles, width),
+        width=width,
+        step=max(34, 12 * len(classes)),
+        y=channel(f"{along}:N", title=None, axis=down, scale={"domain": list(lines)}),
+        beside=channel("class:N", sort=list(classes), scale={"paddingOuter": 0.35}),
+        tooltip=[channel("term:N"), *_told(along)],
+        **style.look("class", classes, classes if len(classes) > 1 else ()),
+    )
 
 
 def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
@@ -236,13 +225,8 @@ def _up(records: Sequence[Record], scale: Scale) -> dict[str, Any]:
     return {**up, "scale": {"type": "log", "nice": False}, "axis": axis}
 
 
-def _middle(value: float) -> Chart:
-    """Return a thin line between what the ends are called."""
-    dashes = {"color": style.INK, "strokeDash": [4, 3], "strokeWidth": 1}
-    return {"data": {"values": [{}]}, **layer("rule", {"y": {"datum": value}}, **dashes)}
-
-
 def _told(first: str) -> list[Chart]:
     """Return the tooltip of a mark: whose it is, its numbers, and of how many."""
+    numbers = [channel(f"{name}:Q", format=".3~g") for name in BAND_NUMBERS]
     sizes = channel("n:Q", format=","), channel("n_sd:Q", format=".2~g")
-    return [*map(channel, ("class:N", f"{first}:N")), *style.tips(*BAND_NUMBERS), *sizes]
+    return [*map(channel, ("class:N", f"{first}:N")), *numbers, *sizes]

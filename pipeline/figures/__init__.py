@@ -24,6 +24,7 @@ from pipeline.figures.style import Figure as Figure
 from pipeline.figures.style import definition_words as definition_words
 from pipeline.figures.style import digits as digits
 from pipeline.figures.style import firm as firm
+from pipeline.figures.style import grouped as grouped
 from pipeline.figures.style import javascript as javascript
 from pipeline.figures.style import listing as listing
 from pipeline.figures.style import number as number

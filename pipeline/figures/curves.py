@@ -20,21 +20,6 @@ from pipeline.figures.style import Axis, Chart, Figure, channel, listing, number
 from pipeline.privacy import letter
 from pipeline.results import RunRecord, Table, summarise, unique
 
-SIZE_AXES: Mapping[str, Axis] = {
-    "n": Axis("number of records n"),
-    "dim": Axis("dimension d", linear=True),
-    "k": Axis("size k of the k × k matrices", linear=True),
-    "night": Axis("night"),
-}
-"""The columns that may be the x axis, beside the budget."""
-
-MEASURED_AXES: Mapping[str, Axis] = {
-    "seconds": Axis("time of a draw", seconds=True),
-    "rejected": Axis("share of tests that find a difference, at 5 %", linear=True),
-    "auc": Axis("area under the ROC curve", linear=True, cut=True),
-    "accuracy": Axis("share classified correctly", linear=True, cut=True),
-}
-"""What may go up, beside the error."""
 GROWING = ("n", "night")
 """Where they are the x axis, the number of records is another at each point."""
 BAND_CONFIDENCE = 0.95
@@ -81,11 +66,11 @@ def curves(
         table["expected_error"] = np.full(len(table["count"]), np.nan)
     table["low"], table["high"] = band(table, value)
     table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
-    measured, names = _measure(table, value), unique(rows["series"])[0]
+    measured, names = _axis(table, value), unique(rows["series"])[0]
     if is_alone(table, x):
         chart, where = _dots(table, names, measured), f"at {listing(budgets(table))}"
     else:
-        along = Axis(f"budget {letters(table)}") if x == "budget" else SIZE_AXES[x]
+        along = _axis(table, x)
         chart, where = _lines(table, names, x, along, measured, across), f"against {along.title}"
     title = f"{measured.title[0].upper()}{measured.title[1:]} {where}"
     count = len(set(table["panel"]))
@@ -108,14 +93,12 @@ def curves(
     )
 
 
-def _measure(table: Table, value: str) -> Axis:
-    """Return the axis of what was measured; a distance in so many words."""
-    if value in MEASURED_AXES:
-        return MEASURED_AXES[value]
+def _axis(table: Table, name: str) -> Axis:
+    """Return the axis of a column; that of a budget or a distance in so many words."""
     names = distances(table)
-    return Axis(
-        f"{names[0]} distance to the true mean" if len(names) == 1 else "distance to the true mean"
-    )
+    kind = f"{names[0]} " if len(names) == 1 else ""
+    words = {"budget": f"budget {letters(table)}", "error": f"{kind}distance to the true mean"}
+    return Axis(words[name]) if name in words else Axis(**style.chart_settings("axes")[name])
 
 
 def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -296,11 +279,8 @@ def _theory(table: Table, mark: str) -> str:
 
 def _definitions(table: Table) -> str:
     """Say which definition each letter stands for."""
-    words: dict[str, list[str]] = {}
-    known = style.definition_words()
-    for name in unique(table["definition"])[0]:
-        if name in known:
-            words.setdefault(letter(name), []).append(known[name])
+    known, names = style.definition_words(), unique(table["definition"])[0]
+    words = style.grouped((letter(name), known[name]) for name in names if name in known)
     parts = [f"{key}: {listing(texts)} differential privacy" for key, texts in words.items()]
     return "; ".join(parts) + "." if parts else ""
 

@@ -169,9 +169,7 @@ def _explained(features: Sequence[str]) -> str:
 
     kinds = DESCRIPTORS.values()
     meanings = {k: v for kind in kinds for k, v in zip(kind.features, kind.meanings, strict=True)}
-    groups: dict[str, list[str]] = {}
-    for name in features:
-        groups.setdefault(meanings.get(name, ""), []).append(name)
+    groups = style.grouped((meanings.get(name, ""), name) for name in features)
     lines = (f"{', '.join(names)}: {words}" for words, names in groups.items() if words)
     return "".join(f"{line}. " for line in lines).rstrip()
 

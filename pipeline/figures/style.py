@@ -225,6 +225,14 @@ def listing(words: Iterable[str], separator: str = ", ") -> str:
     return separator.join(words[:-1]) + (" and " if len(words) > 1 else "") + last
 
 
+def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """Return the values of each key, both in the order in which they come."""
+    groups: dict[Any, list[Any]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def firm(value: Any) -> Any:
     """Return a text in which no line break parts an equation, a product, or a share from its sign.
 

@@ -250,18 +250,6 @@ PRICE = "Price"
 NO_DATA = "Data not at hand"
 PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
 """Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
-MARK_OF: Mapping[str, str] = {
-    AGREES: "holds",
-    IN_PART: "fails",
-    AGAINST: "fails",
-    RATIO: "other",
-    OPEN: "open",
-    VOID: "open",
-    UNRUN: "open",
-    PRICE: "stated",
-    NO_DATA: "gone",
-}
-"""What may become of a statement → how it is marked."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
 FEWEST_REGIONS = 20

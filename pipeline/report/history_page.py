@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.descriptors import Term
-from pipeline.figures import Figure, Scale, comparison, letter, timeline
+from pipeline.figures import Figure, Scale, comparison, grouped, letter, timeline
 from pipeline.files import make_folder
 from pipeline.inference import ALPHA, WindowTest, holm
 from pipeline.privacy.rounding import digits_up
@@ -117,13 +117,12 @@ def values(part: SeriesPart) -> dict[str, Any]:
 
 def history_methods(history: History) -> Methods:
     """Return what a paper says of all releases: of those equal but for run and sizes, the last."""
-    alike: dict[str, list[Document]] = {}
-    for document in (run.document for item in history.series for run in item.runs):
-        key = document.settings.model_dump_json(exclude={"run_key", "classes", "total"})
-        alike.setdefault(key, []).append(document)
+    documents = (run.document for item in history.series for run in item.runs)
+    but = {"run_key", "classes", "total"}
+    alike = grouped((item.settings.model_dump_json(exclude=but), item) for item in documents)
     slots = {}
-    for place, documents in enumerate(alike.values(), 1):
-        last, count = documents[-1], len(documents)
+    for place, equal in enumerate(alike.values(), 1):
+        last, count = equal[-1], len(equal)
         sentences = dict(of_release(last.settings, last.classes))
         if count > 1:
             sentences["data"] = f"the last of {count} releases is " + sentences["data"]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
+from pipeline.figures import grouped
 from pipeline.files import resource
 from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
@@ -180,9 +181,7 @@ def _together(runs: Mapping[str, Sentences]) -> list[str]:
     """Return each slot's sentence once; where they differ, each with whose it is."""
     lines = list[str]()
     for slot in dict.fromkeys(slot for sentences in runs.values() for slot in sentences):
-        owners: dict[str, list[str]] = {}
-        for name, sentences in runs.items():
-            owners.setdefault(sentences.get(slot, ""), []).append(name)
+        owners = grouped((sentences.get(slot, ""), name) for name, sentences in runs.items())
         if len(owners) == 1:
             lines.extend(owners)
             continue
@@ -235,9 +234,6 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
     return _sentences(
         "methods_release.txt.j2",
         settings=settings,
-        stream=settings.stream,
-        unit=settings.unit,
-        classes=settings.classes_per_person,
         group=group,
         sizes={name: size_in_words(*size) for name, size in sizes.items() if any(size)},
         many=len(sizes),

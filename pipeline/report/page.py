@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import ConfigError
-from pipeline.figures import listing
+from pipeline.figures import grouped, listing
 from pipeline.files import make_folder, resource, write_whole
 from pipeline.report.templates import draw, expression
 
@@ -276,14 +276,13 @@ def statement_of(owners: Sequence[tuple[str, Iterable[tuple[str, str]]]]) -> Pri
 
     A text that all of them have is about none in particular.
     """
-    texts: dict[str, dict[str, list[str]]] = {}
-    for name, pairs in owners:
-        for label, text in pairs:
-            texts.setdefault(str(label), {}).setdefault(str(text), []).append(name)
+    said = grouped(
+        (str(label), (str(text), name)) for name, pairs in owners for label, text in pairs
+    )
     return {
         label: [
             ("" if len(names) == len(owners) else listing(names), text)
-            for text, names in owned.items()
+            for text, names in grouped(texts).items()
         ]
-        for label, owned in texts.items()
+        for label, texts in said.items()
     }

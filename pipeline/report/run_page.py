@@ -18,6 +18,7 @@ from pipeline.figures import (
     Figure,
     class_titles,
     curves,
+    grouped,
     letter,
     listing,
     matrices,
@@ -28,7 +29,7 @@ from pipeline.figures import (
 from pipeline.report.findings import claims, findings, median_times, our_value
 from pipeline.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
 from pipeline.report.page import Finding, table
-from pipeline.report.readings import signed
+from pipeline.report.readings import cell, signed
 from pipeline.report.runs import FinishedRun
 from pipeline.report.templates import say_each
 from pipeline.results import RunRecord, Table, cells_of, summarise, unique
@@ -248,12 +249,9 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
         rows["ratio"] = rows["mean"] / rows["expected_error"]
     rows["letter"] = np.array([letter(name) for name in rows["definition"]], dtype=object)
     order = {name: index for index, name in enumerate(unique(run.rows["series"])[0])}
-    groups: dict[int, list[dict[str, Any]]] = {}
-    for line in _lines(rows):
-        line["colour"] = order[line["series"]]
-        groups.setdefault(line["label"], []).append(line)
+    lines = ({**line, "colour": order[line["series"]]} for line in _lines(rows))
     return {
-        "groups": groups,
+        "groups": grouped((line["label"], line) for line in lines),
         "letters": list(dict.fromkeys(rows["letter"])),
         "measured": MEASURED_WORDS[value],
         "theory": bool(np.isfinite(rows["expected_error"]).any()),
@@ -417,10 +415,9 @@ def _places(means: Table, series: str, lost: NDArray[np.bool_]) -> list[dict[str
     nights = bool(np.any(means.get("night", 0)))
     axis, drawn = means["night" if nights else "budget"], means["series"] == series
     names = dict(zip(means["label"].tolist(), means["class_name"].tolist(), strict=True))
-    classes: dict[tuple[float, ...], list[str]] = {}
-    for label in unique(means["label"][drawn])[0]:
-        values = sorted(set(axis[drawn & lost & (means["label"] == label)].tolist()))
-        classes.setdefault(tuple(values), []).append(names[label])
+    chosen = {x: drawn & lost & (means["label"] == x) for x in unique(means["label"][drawn])[0]}
+    values = {label: tuple(sorted(set(axis[at].tolist()))) for label, at in chosen.items()}
+    classes = grouped((at, names[label]) for label, at in values.items())
     count = len(set(axis[drawn].tolist()))
     symbol = "" if nights else letter(str(means["definition"][drawn][0]))
     return [
@@ -521,9 +518,7 @@ def in_words(run: FinishedRun) -> Mapping[str, Any] | None:
     lines = []
     for term in terms_of(DESCRIPTORS[run.record.config["descriptor"]]):
         pairs = zip(term.value(private), term.value(true), strict=True)
-        cells = [
-            {"value": signed(a), "band": f"{signed(b)} without noise", "word": ""} for a, b in pairs
-        ]
+        cells = [cell(signed(a), f"{signed(b)} without noise") for a, b in pairs]
         lines.append({"title": term.title, "unit": term.unit, "cells": cells})
     symbol = letter(run.record.config["definition"])
     return {

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, comparison, listing, matrices
+from pipeline.figures import Figure, comparison, grouped, listing, matrices
 from pipeline.files import make_folder, owner_only
 from pipeline.geometry import frechet_mean, from_chart
 from pipeline.inference import (
@@ -210,9 +210,7 @@ def untested(refusals: Mapping[str, str]) -> Finding:
 
 def reasons(refusals: Mapping[str, str]) -> str:
     """Return why classes were not tested: each reason once, with all classes that it holds for."""
-    classes: dict[str, list[str]] = {}
-    for name, reason in refusals.items():
-        classes.setdefault(reason, []).append(name)
+    classes = grouped((reason, name) for name, reason in refusals.items())
     return "; ".join(f"for {listing(names)}: {reason}" for reason, names in classes.items())
 
 

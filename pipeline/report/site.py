@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from pipeline.figures import listing
+from pipeline.figures import grouped, listing
 from pipeline.files import owner_only
 from pipeline.report.findings import (
-    MARK_OF,
     NO_DATA,
     UNRUN,
     ClaimVerdict,
@@ -29,11 +28,10 @@ Drawn: TypeAlias = dict[str, Any]
 
 
 class Index(NamedTuple):
-    """What the index draws: groups of experiments, all their runs, and how words are marked."""
+    """What the index draws: groups of experiments, and all their runs."""
 
     groups: Sequence[Drawn]
     runs: Sequence[FinishedRun]
-    marks: Mapping[str, str] = MARK_OF
 
 
 def build_report(out: Path, *, target: Path | None = None) -> Path:
@@ -59,9 +57,7 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
     """
     runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
     path = target or out / "report.html"
-    experiments: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        experiments.setdefault(run.record.experiment, []).append(run)
+    experiments = grouped((run.record.experiment, run) for run in runs)
     closed = out.stat().st_mode & 0o077 == 0
     with owner_only(closed):
         if len(experiments) == 1:
@@ -73,39 +69,23 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
     """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
     texts = load_pages()["reproduction"]
-    groups = groups_of(
-        [
-            entry_of(name, runs, quote(f"{folder.name}/{name}.html"))
-            for name, runs in experiments.items()
-        ],
-        texts,
-    )
+    every = [entry_of(name, runs, quote(folder.name)) for name, runs in experiments.items()]
+    groups = groups_of(every, texts)
     entries = [entry for group in groups for entry in group["entries"]]
-    title = {name: texts[name] for name in ("pages_title", "footnotes")}
-    links = [_link(entry, quote(f"{entry['id']}.html")) for entry in entries]
+    bar = {name: texts[name] for name in ("pages_title", "footnotes")} | {"pages": entries}
     for place, entry in enumerate(entries):
-        bar = {
-            **title,
+        beside = {
             "home": quote(f"../{path.name}"),
-            "pages": [{**link, "here": link is links[place]} for link in links],
-            "before": links[place - 1] if place else None,
-            "after": links[place + 1] if place + 1 < len(links) else None,
+            "here": entry["id"],
+            "before": entries[place - 1] if place else None,
+            "after": entries[place + 1] if place + 1 < len(entries) else None,
         }
-        write_page(folder / f"{entry['id']}.html", "run", experiments[entry["id"]], bar=bar)
+        page = folder / f"{entry['id']}.html"
+        write_page(page, "run", experiments[entry["id"]], bar=bar | beside)
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
-    bar = {
-        **title,
-        "title": "",
-        "pages": [_link(entry, entry["href"]) for entry in entries],
-        "parts": [*((group["title"], group["id"], False) for group in groups), *ends],
-    }
-    shown = [run for runs in experiments.values() for run in runs]
-    return write_page(path, "reproduction", Index(groups, shown), bar=bar)
-
-
-def _link(entry: Drawn, href: str) -> dict[str, Any]:
-    names = {"name": entry["id"], "title": entry["title"], "mark": entry["mark"]}
-    return {"href": href, **names, "here": False}
+    parts = [*((group["title"], group["id"], False) for group in groups), *ends]
+    index = Index(groups, [run for runs in experiments.values() for run in runs])
+    return write_page(path, "reproduction", index, bar={**bar, "title": "", "parts": parts})
 
 
 def promises(index: Index) -> list[tuple[str, Iterable[tuple[str, str]]]]:
@@ -128,8 +108,8 @@ def methods_of_site(index: Index) -> Methods:
     return own._replace(references=tuple(cited))
 
 
-def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
-    """Return what the index says of the runs of one experiment, whose page is at `href`.
+def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
+    """Return what the index says of the runs of one experiment, whose page is in `folder`.
 
     ``words`` are what became of the statements in each run, ``marks`` how they are marked, and
     ``mark`` is the worst; ``missing`` are datasets, each with the command that gets it.
@@ -137,35 +117,29 @@ def entry_of(name: str, runs: Sequence[FinishedRun], href: str) -> Drawn:
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
     notes = {run.id: findings(run) for run in runs}
     says = dict.fromkeys(item.says for items in judged.values() for item in items)
-    stated = [_statement(text, runs, judged, href) for text in says]
-    first = runs[0].record
+    stated = [_statement(text, runs, judged) for text in says]
+    first, file = runs[0].record, quote(f"{name}.html")
     paper, _, figures = str(first.config.get("paper", "")).partition("”")
     shown = [note.text for items in notes.values() for note in items if note.warning]
     gone = [run.record for run in runs if run.record.status != "ok"]
+    mark_of = load_pages()["reproduction"]["marks"]
     words = [word for claim in stated for word, places in claim["verdicts"].items() for _ in places]
     return {
         "id": name,
         "title": first.title,
-        "href": href,
+        "file": file,
+        "href": f"{folder}/{file}",
         "paper": paper.strip("“ "),
         "where": ", ".join(filter(None, (name, figures.strip(", ")))),
         "own": not paper,
         "words": words,
-        "marks": [MARK_OF[word] for word in words],
+        "marks": [mark_of[word] for word in words],
         "notes": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
-        "runs": [
-            {
-                "id": run.id,
-                "name": _where(run) or run.record.dataset.name,
-                "href": f"{href}#{run.id}",
-                "gone": run.record.status != "ok",
-            }
-            for run in runs
-        ],
+        "runs": [(run, _where(run) or run.record.dataset.name) for run in runs],
         "statements": stated,
         "missing": [(record.dataset.title, record.command) for record in gone],
-        "mark": _worst(set(map(MARK_OF.__getitem__, words)), warned=bool(shown)),
+        "mark": _worst({mark_of[word] for word in words}, warned=bool(shown)),
     }
 
 
@@ -179,20 +153,15 @@ def _gone(run: FinishedRun) -> list[ClaimVerdict]:
 
 
 def _statement(
-    says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]], href: str
+    says: str, runs: Sequence[FinishedRun], judged: Mapping[str, Sequence[ClaimVerdict]]
 ) -> Drawn:
     """Return one statement, what became of it in each run, and the reasons, each stated once.
 
-    Of ``verdicts`` each word has the runs that it is true of: dataset, and where its page has it.
+    Of ``verdicts`` each word has the runs that it is true of: dataset, and the section of its page.
     """
-    places, why = dict[str, list[tuple[str, str]]](), dict[str, list[str]]()
-    for run in runs:
-        for item in judged[run.id]:
-            if item.says != says:
-                continue
-            places.setdefault(item.word, []).append((_where(run), f"{href}#{run.id}"))
-            if reason := item.reason:
-                why.setdefault(reason, []).append(_where(run))
+    found = [(item, run) for run in runs for item in judged[run.id] if item.says == says]
+    places = grouped((item.word, (_where(run), run.id)) for item, run in found)
+    why = grouped((item.reason, _where(run)) for item, run in found if item.reason)
     reasons = [f"{listing(filter(None, names))}: {text}" for text, names in why.items()]
     return {"says": says, "verdicts": places, "why": [text.removeprefix(": ") for text in reasons]}
 
@@ -216,12 +185,9 @@ def groups_of(entries: Sequence[Drawn], words: Mapping[str, Any]) -> list[Drawn]
 
     They are in the order of their names, whichever was run last.
     """
-    titles: dict[str, list[Drawn]] = {}
-    for entry in sorted(
-        entries, key=lambda item: (not item["paper"], not item["statements"], item["id"])
-    ):
-        own = words["own_title"] if entry["statements"] else words["other_title"]
-        titles.setdefault(entry["paper"] or own, []).append(entry)
+    ordered = sorted(entries, key=lambda x: (not x["paper"], not x["statements"], x["id"]))
+    own = {True: words["own_title"], False: words["other_title"]}
+    titles = grouped((item["paper"] or own[bool(item["statements"])], item) for item in ordered)
     return [
         {"id": f"group-{place}", "title": title, "own": items[0]["own"], "entries": items}
         for place, (title, items) in enumerate(titles.items(), 1)

@@ -150,8 +150,9 @@ def test_every_word_of_a_verdict_has_a_mark_and_a_meaning() -> None:
     made = "".join(map(inspect.getsource, (findings, site_page)))
     given = set(re.findall(r"ClaimVerdict\(\s*([A-Z_]+),", made))
     words = {getattr(site_page, name, None) or getattr(findings, name) for name in given}
-    assert {"Price", "Not checked", "Data not at hand"} <= words <= set(site_page.MARK_OF)
-    assert set(load_pages()["reproduction"]["meaning"]) == set(site_page.MARK_OF)
+    declared = load_pages()["reproduction"]
+    assert {"Price", "Not checked", "Data not at hand"} <= words <= set(declared["marks"])
+    assert set(declared["meaning"]) == set(declared["marks"])
 
 
 def test_the_index_ends_with_what_all_pages_cite(site: Path) -> None:

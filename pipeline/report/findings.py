@@ -365,10 +365,9 @@ def our_value(item: Claim, run: FinishedRun) -> float:
         return np.nan
     rows = run.rows
     selection = np.ones(len(rows["n"]), dtype=bool)
-    if item["series"] is not None:
-        selection &= rows["series"] == item["series"]
-    if item["label"] is not None:
-        selection &= rows["label"] == item["label"]
+    for name in ("series", "label"):
+        if item[name] is not None:
+            selection &= rows[name] == item[name]
     values = np.asarray(rows[item["column"]][selection], dtype=np.float64)
     values = values[np.isfinite(values)]
     return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan

@@ -228,12 +228,11 @@ def changes(series: Series) -> list[dict[str, Any]]:
     tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
     p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
     together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    records = f"{series.settings.unit.capitalize()}s"
     lines = []
     for row, test in tests:
         both = together.get(id(test))
         content = {"words": _change(test, both), "test": test, "together": both}
-        lines.append({"name": row.name, "nights": last(test.nights), "records": records, **content})
+        lines.append({"name": row.name, "nights": last(test.nights), **content})
     return lines if p_values else []
 
 

@@ -35,15 +35,6 @@ FIELD = re.compile(r"(\w+) = \{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """The key of an entry of BibTeX; a name and what stands in its braces, which nest thrice."""
 WITH_MOMENT = ("regions", "tests", "matches", "hospitals", "classifiers", "harmonising")
 """Kinds of experiments that look at what a release says besides its mean."""
-SOURCE_SETTINGS = {
-    "freedom": "wishart",
-    "sizes": "persons",
-    "between": "persons",
-    "within": "persons",
-    "smoothing": "outlines",
-}
-"""Settings of a source that one kind alone reads."""
-
 HEADING = "Settings of the series"
 """Of the table of what is special to each of several series."""
 
@@ -278,7 +269,7 @@ def of_experiment(
         "methods_experiment.txt.j2",
         settings=settings,
         series=series,
-        source={x: y for x, y in source.items() if SOURCE_SETTINGS.get(x, kind) == kind},
+        source={x: y for x, y in source.items() if words()["source_of"].get(x, kind) == kind},
         manifolds=source.get("manifolds") or (settings.manifold,),
         made=settings.source or settings.composition or settings.scale,
         title=title,

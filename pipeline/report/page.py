@@ -214,7 +214,7 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     """Return the blocks of a section that have something to show, in the declared order."""
     blocks: list[Block] = []
     for item in declared:
-        content = _content(item, section.subject)
+        content = _content(item, section.subject, section.record)
         if content and "template" in item:
             caption = item.get("caption", "").replace("{record}", section.record)
             texts = (item["name"], item["title"], caption, item["template"])
@@ -224,15 +224,16 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     return blocks
 
 
-def _content(item: Mapping[str, Any], subject: Any) -> Any:
-    """Return what the template of a block draws of a subject."""
+def _content(item: Mapping[str, Any], subject: Any, record: str) -> Any:
+    """Return what the template of a block draws of a subject, made of such records."""
     subject = getattr(subject, item["of"]) if "of" in item else subject
     if subject is None or "content" not in item:
         return subject
     content = item["content"](subject, **item.get("options", {}))
     if "columns" not in item or not content:
         return content
-    heads = [head.format_map(content[0]) for head, _ in item["columns"]]
+    known = {"records": f"{record}s".capitalize(), **content[0]}
+    heads = [head.format_map(known) for head, _ in item["columns"]]
     cells = [expression(text) for _, text in item["columns"]]
     lines = [[cell(**row) for cell in cells] for row in content]
     return table(heads, lines, **item.get("shape", {}))
@@ -241,7 +242,7 @@ def _content(item: Mapping[str, Any], subject: Any) -> Any:
 def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
     """Return the table that a block of a page of ``reports/report.toml`` shows of a subject."""
     declared = {item["name"]: item for item in load_pages()[page]["block"]}
-    content: dict[str, Any] | None = _content(declared[block], subject) or None
+    content: dict[str, Any] | None = _content(declared[block], subject, "image") or None
     return content
 
 

@@ -180,17 +180,13 @@ def errors(document: Document) -> list[dict[str, Any]]:
     Of a night it is how many came, and how many so far.
     """
     rows: Sequence[ClassEntry] = document.classes
-    settings = document.settings
-    heads = {
-        "records": f"{settings.unit.capitalize()}s",
-        "counted": "with noise" if settings.secret else "exact",
-    }
+    counted = "with noise" if document.settings.secret else "exact"
     return [
         {
             "name": row.class_name,
             "sizes": sizes_of(row),
+            "counted": counted,
             "errors": errors_in_words(row, judgement, rows),
-            **heads,
         }
         for row, judgement in zip(rows, verdicts(rows), strict=True)
     ]
@@ -253,14 +249,12 @@ def windows(document: NightDocument) -> list[dict[str, Any]]:
 
     Only windows that reach further back than those before them.
     """
-    records = f"{document.settings.unit.capitalize()}s"
     return [
         {
             "name": row.class_name,
             "title": last(window.nights),
             "window": window,
             "noise": math.sqrt(window.noise(document.axes).trace()),
-            "records": records,
         }
         for row in document.classes
         for window in reaching(row.windows)

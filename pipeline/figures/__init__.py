@@ -29,6 +29,7 @@ from pipeline.figures.style import javascript as javascript
 from pipeline.figures.style import listing as listing
 from pipeline.figures.style import number as number
 from pipeline.figures.style import own_ids as own_ids
+from pipeline.figures.style import words as words
 from pipeline.figures.timelines import Scale as Scale
 from pipeline.figures.timelines import comparison as comparison
 from pipeline.figures.timelines import timeline as timeline

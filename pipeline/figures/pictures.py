@@ -88,14 +88,10 @@ def _specification(
     records: list[dict[str, Any]], names: Sequence[str], features: Sequence[str], columns: int
 ) -> dict[str, Any]:
     """Return the specification."""
-    spec, side = style.chart_settings("matrices"), CELL * len(features)
-    spec |= {"config": style.house_style(), "datasets": {"cells": records}}
-    spec |= {"columns": columns, "spacing": SPACING}
-    spec["facet"]["sort"] = names
-    spec["spec"] |= {"width": side, "height": side}
-    for axis in spec["spec"]["encoding"].values():
-        axis["sort"] = features
-    return spec
+    side = CELL * len(features)
+    known = {"names": names, "features": features, "side": side, "spacing": SPACING}
+    spec = style.chart_of("matrices", **known, columns=columns)
+    return spec | {"config": style.house_style(), "datasets": {"cells": records}}
 
 
 def _static(

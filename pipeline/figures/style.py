@@ -218,11 +218,11 @@ def javascript() -> str:
     return script
 
 
-def listing(words: Iterable[str], separator: str = ", ") -> str:
+def listing(names: Iterable[str], separator: str = ", ") -> str:
     """Return distinct words as a person lists them: "a, b and c"."""
-    words = list(dict.fromkeys(words))
-    last = words[-1] if words else ""
-    return separator.join(words[:-1]) + (" and " if len(words) > 1 else "") + last
+    names = list(dict.fromkeys(names))
+    last = names[-1] if names else ""
+    return separator.join(names[:-1]) + (" and " if len(names) > 1 else "") + last
 
 
 def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -243,10 +243,15 @@ def firm(value: Any) -> Any:
 
 
 @cache
+def words() -> Mapping[str, Mapping[str, str]]:
+    """Return the words of Methods for each name, by the table of the setting that has it."""
+    with resource("reports", "methods.toml").open("rb") as stream:
+        return tomllib.load(stream)
+
+
 def definition_words() -> Mapping[str, str]:
     """Return what each definition is called before "differential privacy", as in Methods."""
-    with resource("reports", "methods.toml").open("rb") as stream:
-        texts = tomllib.load(stream)["definition"]
+    texts = words()["definition"]
     return {name: text.partition(" differential privacy")[0] for name, text in texts.items()}
 
 

@@ -35,11 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.figures import definition_words, letter, listing, number
+from pipeline.figures import definition_words, letter, listing, number, words
 from pipeline.geometry import MANIFOLDS
 from pipeline.report.page import Finding
 from pipeline.report.runs import FinishedRun
-from pipeline.report.templates import say, words
+from pipeline.report.templates import say
 from pipeline.results import Table, cells_of, summarise, unique
 from pipeline.results.tables import GROUP
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 from pipeline import __version__
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.figures import grouped
+from pipeline.figures import grouped, words
 from pipeline.files import resource
 from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
 from pipeline.privacy import for_group_as_written, main_parameter
 from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
-from pipeline.report.templates import templates, word, words
+from pipeline.report.templates import templates, word
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
 
 NAMED = 3

@@ -4,12 +4,11 @@ import base64
 import json
 import math
 import pkgutil
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids
+from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids, words
 from pipeline.files import resource
 from pipeline.inference import size_in_words, two_digits
 from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
@@ -113,13 +112,6 @@ def _link(text: str, kind: str) -> str:
     """Return a text as an address that needs no file; tables have the mark of spreadsheets."""
     mark = "\ufeff" if kind == "text/csv" else ""
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
-
-
-@cache
-def words() -> Mapping[str, Mapping[str, str]]:
-    """Return the words for each name, by the table of the setting that has it."""
-    with resource("reports", "methods.toml").open("rb") as stream:
-        return tomllib.load(stream)
 
 
 MEMBERS: Mapping[str, str] = {

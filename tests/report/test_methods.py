@@ -17,6 +17,7 @@ from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
 from pipeline.experiments.simulated import SOURCES
+from pipeline.figures import words
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS, NOISES
 from pipeline.privacy import DEFINITIONS, GDP, ApproxDP, convert
@@ -25,7 +26,7 @@ from pipeline.publish import ReleaseConfig
 from pipeline.report import load_runs
 from pipeline.report.methods import Methods, methods, of_experiment, of_release, references
 from pipeline.report.run_page import methods_of_runs
-from pipeline.report.templates import word, words
+from pipeline.report.templates import word
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -6,8 +6,8 @@
     timelines  what was read of released means, run after run, with bands
     pictures   released means as correlations, outlines, sample tiles of public images
 
-Each chart is a static SVG and the Vega-Lite specification of the same picture. Next on the path:
-`pipeline.report`.
+Each chart is a static SVG and the Vega-Lite specification of the same picture, which stands in
+``reports/charts.json`` but for its values. Next on the path: `pipeline.report`.
 """
 
 from pipeline.figures.curves import bars as bars

@@ -5,7 +5,8 @@ Vega-Lite JSON from which the page draws it again with tooltips. Text and grid c
 that the page's style sheet can recolour them for a dark screen.
 
 Axes: title, scale and ticks; panels, their titles and widths; colours and shapes of series. They
-are parts of a Vega-Lite specification, as dictionaries.
+are parts of a Vega-Lite specification, as dictionaries; the rest of each stands in
+``reports/charts.json``.
 """
 
 import csv

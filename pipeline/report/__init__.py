@@ -12,8 +12,8 @@
     several_page   of releases compared, combined, harmonised; of local images beside one
     methods        what a paper says of it, and cites
 
-Blocks, order and captions stand in ``reports/report.toml``, the looks in ``reports/templates``
-and ``reports/style.css``.
+Titles, sections, their numbers, blocks, order and captions stand in ``reports/report.toml``, the
+looks in ``reports/templates`` and ``reports/style.css``.
 """
 
 from pipeline.report.findings import judge as judge

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
@@ -19,6 +20,7 @@ from pipeline.mean import (
     mean,
     prepare,
     release_plan,
+    rounds,
 )
 from pipeline.mean.clip import Clip
 from pipeline.mean.records import SurveyedRecords
@@ -41,6 +43,15 @@ def clip_of(
     """Return a clip whose predictions say nothing; its ends lie half a radius from the middle."""
     given = radius / (high - low) if weight is None and high > low else weight or 0.0
     return Clip(low, high, given, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
+    """Let every round clip to `clip`, in all repetitions."""
+
+    def same(_: Any, __: Any, shells: FloatArray, *___: Any, **____: Any) -> Clip:
+        return Clip(*(np.full(len(shells), part) for part in clip))
+
+    monkeypatch.setattr(rounds, "choose_clip", same)
 
 
 def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:

@@ -42,7 +42,6 @@ from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, column, in_shape, line_coordinate, vectors_times
 from pipeline.mean.clip import (
     Clip,
-    Interval,
     Spread,
     choose_clip,
     choose_interval,
@@ -106,7 +105,7 @@ class _Rounds:
         line = (tuning.PRIOR_SD_LINE * prior.step) ** 2
         self.error_cov = self.frame.prior_cov(line, prior.doubt**2)[None]
         self.radius = np.full(self.size, tuning.FIRST_RADIUS * prior.least)
-        self.shells = self.predicted = np.empty((self.size, 0))
+        self.counts = self.shells = self.predicted = np.empty((self.size, 0))
 
     @property
     def released_size(self) -> Numbers:
@@ -117,12 +116,6 @@ class _Rounds:
     def slack(self) -> Numbers:
         """Variance of the sum of all shares, which are of that count."""
         return 0.0 if self.class_size is None else self.class_size.relative**2
-
-    def count_error(self, sigma: float) -> Numbers:
-        """Return the share by which the count is off once a mean with noise σ has stated it."""
-        if self.class_size is None:
-            return 0.0
-        return self.class_size.joined(self.class_size.value, sigma).relative
 
     @property
     def labels(self) -> Labels:
@@ -143,16 +136,16 @@ class _Rounds:
         """Return the records of a repetition."""
         return self.surveys[repetition % len(self.surveys)]
 
-    def around(self, points: Point, frame: Frame) -> tuple[Parts[Sized], FloatArray]:
+    @property
+    def each_point(self) -> Point:
+        """The centre of each repetition, where all have the same one too."""
+        return in_shape(self.points, (self.size, *self.points.shape[1:]))
+
+    def around(self) -> tuple[Parts[Sized], FloatArray]:
         """Return the records as each repetition sees them, as `SurveyedRecords.around`."""
         if len(self.surveys) == 1:
-            return self.survey.around(points, frame)
-        rows = in_shape(points, (self.size, *points.shape[1:]))
-        return self.survey.around(rows, frame, self.surveys)
-
-    def last(self, step: int) -> bool:
-        """Tell whether a step is the last."""
-        return step + 1 == len(self.steps)
+            return self.survey.around(self.points, self.frame)
+        return self.survey.around(self.each_point, self.frame, self.surveys)
 
     def release(
         self, step: int, vectors: Iterable[FloatArray]
@@ -198,27 +191,26 @@ def draw_rounds(
     labels, dim = records.labels, records.space.dim
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
-    draws = list[tuple[FloatArray, _Rounds]]()
+    draws = list[_Rounds]()
     for start in range(0, size, block):
         few = slice(start, start + block)
-        own = surveys if len(surveys) == 1 else surveys[few]
-        sources = noise if len(noise) == 1 else noise[few]
-        draws.append(_draw(_Rounds(own, steps, plan, sources, min(block, size - start))))
-    class_sizes = [own.class_size for _, own in draws if own.class_size is not None]
+        own = surveys[few] or surveys, steps, plan, noise[few] or noise  # one is that of all
+        draws.append(_draw(_Rounds(*own, min(block, size - start))))
+    class_sizes = [own.class_size for own in draws if own.class_size is not None]
     return Release(
-        outputs=np.concatenate([own.points for _, own in draws]),
+        outputs=np.concatenate([own.points for own in draws]),
         manifold=records.manifold,
         space=records.space,
         steps=steps,
-        rhos=np.concatenate([np.stack(own.rhos, axis=-1) for _, own in draws]),
+        rhos=np.concatenate([np.stack(own.rhos, axis=-1) for own in draws]),
         expected_error=None,
-        predicted_error=np.concatenate([own.predicted for _, own in draws]),
+        predicted_error=np.concatenate([own.predicted for own in draws]),
         seconds=(time.perf_counter() - started) / size,
         moments=tuple(
             replace(moments, survey=survey, shells=shells, belief=belief)
-            for counts, own in draws
+            for own in draws
             for moments, survey, shells, belief in zip(
-                own.moments, counts, own.shells, own.error_cov, strict=True
+                own.moments, own.counts, own.shells, own.error_cov, strict=True
             )
         ),
         class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
@@ -245,8 +237,8 @@ def count_survey(
     return ReleasedCount(shares * unit, variance, total)
 
 
-def _draw(source: _Rounds) -> tuple[FloatArray, _Rounds]:
-    """Return the surveys, and the repetitions after all rounds."""
+def _draw(source: _Rounds) -> _Rounds:
+    """Return the repetitions after all rounds."""
     survey = source.survey
     surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
     released, rhos = source.release(0, surveyed)
@@ -261,21 +253,25 @@ def _draw(source: _Rounds) -> tuple[FloatArray, _Rounds]:
             posterior = read_survey(shares / column(size), spread / size, survey.bins, slack)
         _round(source, step, posterior)
     divisor = column(source.released_size)
-    source.shells = source.shells / divisor
-    return shares / divisor, source
+    source.counts, source.shells = shares / divisor, source.shells / divisor
+    return source
 
 
 def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     """Do one round: shells, then the mean."""
-    survey, records, size = source.survey, source.survey.records, source.size
+    survey, records, count = source.survey, source.survey.records, source.class_size
     frame, space, bins, divisor = source.frame, records.space, survey.bins, source.released_size
-    parts, centres = source.around(source.points, frame)
+    parts, centres = source.around()
     first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
-    error = source.count_error(source.steps[step + 1].sigma)
+    error: Numbers = 0.0  # by what share the count is off once the mean has stated it too
+    if count is not None:
+        error = count.joined(count.value, source.steps[step + 1].sigma).relative
     interval = choose_interval(
         posterior, bins, frame, sigma=sigma, radius=source.radius, count_error=error
     )
-    counts = _counts(parts, interval, frame, bins[1], size)
+    counts = np.zeros((source.size, len(bins[1].edges) + 1), np.int64)
+    for part in parts:
+        counts += shell_counts(sizes_within(part, interval, frame), bins[1])
     released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
     shells = np.array(released) * SQRT2
     steady = survey.steady(source.points)
@@ -293,9 +289,7 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
         doubt=frame.off_line(source.error_cov),
         count_error=error,
     )
-    clip = Clip(*(in_shape(part, (size,)) for part in clip))
     width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
-    width = Spread(*(in_shape(part, (size,)) for part in width))
     offset, covariance, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
     moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
     lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
@@ -304,16 +298,6 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     source.rhos = (*source.rhos, shell_rhos, mean_rhos)
     source.radius, source.shells = clip.radius, shells
     source.predicted = np.minimum(clip.error, records.feasible_set.diameter)
-
-
-def _counts(
-    parts: Parts[Sized], interval: Interval, frame: Frame, shells: ShellBins, size: int
-) -> NDArray[np.int64]:
-    """Return the numbers of records in the shells, of all repetitions, (r, b)."""
-    counts = np.zeros((size, len(shells.edges) + 1), np.int64)
-    for part in parts:
-        counts += shell_counts(sizes_within(part, interval, frame), shells)
-    return counts
 
 
 def _end(records: Records, points: Point, moved: FloatArray) -> Point:
@@ -348,32 +332,48 @@ def _means(
     next round, and with secret labels the count so far. These clip all records: the whole region
     has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
-    records, size, count = source.survey.records, source.size, source.class_size
-    d, last = records.space.dim, source.last(step)
+    records, size, points = source.survey.records, source.size, source.each_point
+    d, last = records.space.dim, step + 1 == len(source.steps)
     rows, others = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
-    points = in_shape(source.points, (size, *source.points.shape[1:]))
-    units, vectors = _region_vectors(source, points, others)
+    units = region_units(records) if others else np.empty(0)
+    whole = ((r, source.of(r).records.barycentre) for r in others)
+    vectors = {r: mean.seen_from(points[r], records.space) / units for r, mean in whole}
     if len(rows):
         frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
         wide = Spread(*(column[rows] for column in width))
         to = clipping(own, frame, in_shape(centres, (size, d))[rows], records.prior)
-        vectors |= _clipped_vectors(source, step, to, rows, parts)
+        paired = source.plan.moment if last else source.plan.reshape
+        vectors |= _clipped_vectors(source, to, rows, parts, paired=paired)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
-    if count is not None:
-        released, count = count.divided(released, source.steps[step].sigma)
-    sigma = source.steps[step].sigma / (1.0 if count is None else count.divisor)
+    if source.class_size is not None:
+        released, source.class_size = source.class_size.divided(released, source.steps[step].sigma)
+    count, divisor = source.class_size, source.released_size
+    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
     moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in others}
     for r in others:
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
-        several = _moments(source, step, points[rows], noised, own, frame, wide, to, count)
+        place = line_coordinate(records.space, frame, points[rows])
+        several = clip_moments(
+            records.n if count is None else count.divisor.astype(np.int64),
+            points[rows],
+            noised,
+            own,
+            frame,
+            line_coordinate=place,
+            spread=wide,
+            sigma=sigma,
+            noises=(before * SQRT2, first * SQRT2),
+            reach=to.reach,
+            n_sd=0.0 if count is None else count.sd,
+        )
         offset[rows], covariance[rows] = observe(
             noised[:, :d],
             own,
             frame,
-            line_coordinate=line_coordinate(records.space, frame, points[rows]),
+            line_coordinate=place,
             shift=wide.shift,
             sigma=sigma,
             relative=0.0 if count is None else count.relative,
@@ -383,60 +383,13 @@ def _means(
         elif source.plan.reshape:
             source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
     source.moments = tuple(moments[r] for r in range(size) if last)
-    source.class_size = count
     return offset, covariance, rhos
 
 
-def _moments(
-    source: _Rounds,
-    step: int,
-    points: Point,
-    noised: FloatArray,
-    clip: Clip,
-    frame: Frame,
-    width: Spread,
-    to: Clipping,
-    count: ReleasedCount | None,
-) -> NoisyMoments:
-    """Return what noised means say of repetitions that clip their records."""
-    records, divisor = source.survey.records, 1.0 if count is None else count.divisor
-    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
-    return clip_moments(
-        records.n if count is None else count.divisor.astype(np.int64),
-        points,
-        noised,
-        clip,
-        frame,
-        line_coordinate=line_coordinate(records.space, frame, points),
-        spread=width,
-        sigma=sigma,
-        noises=(before * SQRT2, first * SQRT2),
-        reach=to.reach,
-        n_sd=0.0 if count is None else count.sd,
-    )
-
-
-def _region_vectors(
-    source: _Rounds, points: Point, rows: list[int]
-) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return `region_units`, and the vector of each repetition that clips none, by its number."""
-    records = source.survey.records
-    units = region_units(records) if rows else np.empty(0)
-    means = ((r, source.of(r).records.barycentre) for r in rows)
-    return units, {r: mean.seen_from(points[r], records.space) / units for r, mean in means}
-
-
 def _clipped_vectors(
-    source: _Rounds,
-    step: int,
-    to: Clipping,
-    rows: NDArray[np.int64],
-    parts: Parts[Sized],
+    source: _Rounds, to: Clipping, rows: NDArray[np.int64], parts: Parts[Sized], *, paired: bool
 ) -> dict[int, FloatArray]:
     """Return the mean vector of each repetition that clips its records, by its number."""
-    paired = source.plan.reshape
-    if source.last(step):
-        paired = source.plan.moment
 
     def own(each: FloatArray) -> FloatArray:
         return each if len(each) <= len(rows) else each[rows]

@@ -66,7 +66,7 @@ from pipeline.privacy import (
     delta_of,
     gaussian_sigma,
 )
-from tests.sample_means import adaptive, clip_of, clipped_sum, drawn, view_of
+from tests.sample_means import adaptive, clip_of, clipped_sum, drawn, forced, view_of
 from tests.tools.benchmarks.one_by_one import draw_one_by_one
 
 Script = Callable[[int, int], FloatArray]
@@ -230,11 +230,6 @@ def moves(classes: list[MeanSetup], mu: float, *scripts: Script) -> FloatArray:
     for vectors, (_, _, delta) in zip(*steps_of(classes, GDP(mu), *scripts), strict=True):
         worst.append(pdist(vectors).max() / delta)
     return np.max(np.reshape(worst, (-1, len(scripts))), axis=1)
-
-
-def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
-    """Let every round clip to `clip`."""
-    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
 
 
 @pytest.mark.slow

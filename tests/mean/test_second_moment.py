@@ -63,7 +63,7 @@ from pipeline.mean.sums import (
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.privacy import GDP
 from pipeline.schema import ReleasedEntry, as_json
-from tests.sample_means import clip_of, clipped_sum, drawn, exact_sums
+from tests.sample_means import clip_of, clipped_sum, drawn, exact_sums, forced
 
 
 def length(vectors: FloatArray) -> FloatArray:
@@ -252,7 +252,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     x = records.placed @ prior.line
     low, high = (float(one) for one in np.quantile(x, [0.3, 0.9]))
     clip = clip_of(low, high, 0.3)
-    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip)
+    forced(monkeypatch, clip)
     still, loud = (drawn(paired, GDP(mu), 3).moments[0] for mu in (1e7, 1.0))
     assert still.overshoots is not None
     assert loud.overshoots is not None
@@ -389,7 +389,7 @@ def test_without_noise_it_says_mean_and_covariance_of_the_records(name: str) -> 
 
 def test_a_whole_region_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all of it is covered there is no clip to take a second moment in."""
-    monkeypatch.setattr(rounds, "choose_clip", lambda *_, **__: clip_of(0.0, 1.0, 1.0, whole=True))
+    forced(monkeypatch, clip_of(0.0, 1.0, 1.0, whole=True))
     paired, alone, _, _ = sample("hyperbolic")
     release = drawn(paired, GDP(0.1), 0)
     assert np.array_equal(release.outputs, drawn(alone, GDP(0.1), 0).outputs)

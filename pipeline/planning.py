@@ -15,7 +15,7 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -288,48 +288,38 @@ def marks(last: int, *more: int | None) -> tuple[int, ...]:
     return tuple(sorted(night for night in chosen if night <= last))
 
 
-@dataclass(frozen=True, eq=False)
-class StreamCurves:
-    """The range of a stream's error, by night.
+def stream_ends(
+    plan: StreamPlan, later: Curve, units: ClassArrivals, night: int
+) -> ErrorRange | None:
+    """Return both ends of the range of a stream's error at a night, None before the opening.
 
-    The opening is a release by shares of its own; where labels are secret, counts before it have
-    taken theirs of the budget. What came on the k nights since is a mean under ‖c‖_H·‖c‖_k/√share
-    times the noise of its n·μ, where a release of its own has 1/√share: like one at so much less
-    n·μ. Both are parts of one mean, by their numbers of records; as long as the later one is the
-    less certain, what is stated of its records is near the opening.
+    `later` is the curve of releases of their own. The opening is a release by shares of its own;
+    where labels are secret, counts before it have taken theirs of the budget. What came on the k
+    nights since is a mean under ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of
+    its own has 1/√share: like one at so much less n·μ. Both are parts of one mean, by their numbers
+    of records; as long as the later one is the less certain, what is stated of its records is near
+    the opening.
     """
-
-    opening: Curve
-    later: Curve
-
-    def ends(self, plan: StreamPlan, units: ClassArrivals, night: int) -> ErrorRange | None:
-        """Return both ends of the range at a night, None before the opening."""
-        nights = opening_nights(plan, units)
-        openings = [opened for opened in nights if opened <= night]
-        if not openings:
-            return None
-        *before, opened = openings
-        n = units.until(night)
-        opening = units.until(opened) - (units.until(before[-1]) if before else 0)
-        first = self.opening.ends(opening * plan.opening_mu(self.opening.domain.dimension))
-        if in_mean(plan, units, night) == units.until(opened):
-            return first
-        squares = np.cumsum(coefficients(plan.horizon) ** 2)
-        norm = math.sqrt(squares[-1] * squares[night - opened - 1])
-        signal = (n - units.until(opened)) * plan.mu / norm
-        own = sum(default_shares(picture_records(self.later)[0].records.prior).means)
-        later = self.later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
-        low, high = (
-            factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))
-            for factor, a, b in zip(STREAMED, first, later, strict=True)
-        )
-        return ErrorRange(low, high)
-
-
-def stream_curves(plan: StreamPlan, later: Curve) -> StreamCurves:
-    """Return the curves of a stream whose releases of their own have the curve `later`."""
-    opening: AdaptivePlan = StreamMechanism(plan, later.domain, later.manifold).opening
-    return StreamCurves(Curve(later.domain, opening), later)
+    openings = [opened for opened in opening_nights(plan, units) if opened <= night]
+    if not openings:
+        return None
+    *before, opened = openings
+    n, stream = units.until(night), StreamMechanism(plan, later.domain, later.manifold)
+    opening = units.until(opened) - (units.until(before[-1]) if before else 0)
+    information = opening * plan.opening_mu(later.domain.dimension)
+    first = Curve(later.domain, stream.opening).ends(information)
+    if in_mean(plan, units, night) == units.until(opened):
+        return first
+    squares = np.cumsum(coefficients(plan.horizon) ** 2)
+    norm = math.sqrt(squares[-1] * squares[night - opened - 1])
+    signal = (n - units.until(opened)) * plan.mu / norm
+    own = sum(default_shares(stream.prior).means)
+    since = later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
+    low, high = (
+        factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))
+        for factor, a, b in zip(STREAMED, first, since, strict=True)
+    )
+    return ErrorRange(low, high)
 
 
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -506,7 +496,8 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(config, card, request)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
-    opened = {name: _opened(config, arrivals) for name, arrivals in units.items()}
+    openings = {name: opening_nights(plan, each) if plan else () for name, each in units.items()}
+    opened = {name: min(nights, default=None) for name, nights in openings.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
     classes = tuple(
         ClassForecast(
@@ -519,7 +510,9 @@ def forecast(
         for name, arrivals in units.items()
     )
     enough = [row.needed for row in classes if row.needed is not None]
-    delta = _delta(units.values() if request.sizes or request.per_night else (), last)
+    arrived = sum(arrivals.until(last) for arrivals in units.values())
+    # δ is below one over the number of all that have come, where that is said
+    delta = min(1e-5, 1 / (10 * max(1, arrived if request.sizes or request.per_night else 0)))
     return Forecast(
         name=config.name,
         population=config.population,
@@ -540,13 +533,15 @@ def forecast(
         needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
         verdict=ends.verdict(units, last),
-        meaning=meaning(ends, empty=not all(arrivals.until(last) for arrivals in units.values())),
+        meaning=say_each(
+            "foreseen",
+            config=config,
+            widened=ends.curve.widened,
+            streamed=STREAMED,
+            volumes=DESCRIPTORS[config.descriptor].dimensions == 3,
+            empty=not all(arrivals.until(last) for arrivals in units.values()),
+        ),
     )
-
-
-def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
-    """Return δ at which budgets are stated: below one over the number of all that have come."""
-    return min(1e-5, 1 / (10 * max(1, sum(units.until(night) for units in arrivals))))
 
 
 @dataclass(frozen=True)
@@ -555,17 +550,15 @@ class _Forecasts:
 
     config: ReleaseConfig
     curve: Curve
-    streamed: StreamCurves | None
 
     def at(self, budget: float, units: ClassArrivals, night: int) -> ErrorRange | None:
-        config = _at(self.config, budget)
-        if self.streamed is None or config.nights is None:
-            return self.curve.ends(units.until(night) / gaussian_sigma(config.cost, 1.0))
-        return self.streamed.ends(config.nights, units, night)
+        config, n = _at(self.config, budget), units.until(night)
+        if config.nights is None or not n:
+            return self.curve.ends(n / gaussian_sigma(config.cost, 1.0)) if n else None
+        return stream_ends(config.nights, self.curve, units, night)
 
     def expected(self, budget: float, units: ClassArrivals, night: int) -> ErrorForecast:
-        n = units.until(night)
-        estimate = self.at(budget, units, night) if n else None
+        n, estimate = units.until(night), self.at(budget, units, night)
         if estimate is None:
             return ErrorForecast(n, None, None, None)
         return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension))
@@ -610,7 +603,7 @@ class _Forecasts:
             return None
 
         def high(budget: float) -> float:
-            estimate = self.at(budget, units, night) if units.until(night) else None
+            estimate = self.at(budget, units, night)
             return math.inf if estimate is None else estimate.high
 
         return least_budget(high, error, self.config.budget)
@@ -628,9 +621,7 @@ def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
             'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images with '
             "`covdp run`"
         )
-    curve = Curve(_domain(config, card), plan)
-    streamed = None if config.nights is None else stream_curves(config.nights, curve)
-    return _Forecasts(config, curve, streamed)
+    return _Forecasts(config, Curve(_domain(config, card), plan))
 
 
 def _at(config: ReleaseConfig, budget: float) -> ReleaseConfig:
@@ -688,12 +679,6 @@ def _arrivals(
     return units
 
 
-def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
-    """Return the night on which a stream opens."""
-    nights = () if config.nights is None else opening_nights(config.nights, units)
-    return nights[0] if nights else None
-
-
 def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> BudgetPrice:
     """Return what a budget costs and means."""
     charge, plan = config.charge, config.nights
@@ -736,19 +721,3 @@ def least_budget(high: Callable[[float], float], error: float, start: float) -> 
 
     root = float(brentq(surplus, ladder[place - 1], ladder[place], rtol=1e-6))
     return float(digits_up(root, BUDGET_DIGITS))
-
-
-def meaning(ends: _Forecasts, *, empty: bool) -> tuple[str, ...]:
-    """Return the sentences that are true of a forecast, in reading order.
-
-    `empty` says whether one of its classes has no images.
-    """
-    config = ends.config
-    return say_each(
-        "foreseen",
-        config=config,
-        widened=ends.curve.widened,
-        streamed=STREAMED,
-        volumes=DESCRIPTORS[config.descriptor].dimensions == 3,
-        empty=empty,
-    )

@@ -265,5 +265,4 @@ def _space(manifold: Manifold | str, points: NDArray[Any] | Batches) -> Manifold
     """Return the manifold that is meant; of a name, that of the first chunk's shape."""
     if not isinstance(manifold, str):
         return manifold
-    first = next(iter(points), np.empty(0)) if isinstance(points, Batches) else points
-    return find_manifold(manifold, first)
+    return find_manifold(manifold, next(iter(parts_of(points)), np.empty(0)))

@@ -27,7 +27,7 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import FlatChart
 from pipeline.mean import AdaptivePlan, draw, prepare
 from pipeline.mechanisms import FloatNoise
-from pipeline.planning import ClassArrivals, Curve, stream_curves
+from pipeline.planning import ClassArrivals, Curve, stream_ends
 from pipeline.privacy import GDP
 from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (
@@ -201,10 +201,9 @@ def nights(
     for mu, horizon, nightly in STREAMS:
         plan = StreamPlan(GDP(mu), horizon)
         stream = StreamMechanism(plan, records.domain, FlatChart(records.manifold))
-        known = stream_curves(plan, later)
         runs = [_run(stream, records.placed, nightly, seed) for seed in range(draws)]
         for night, *errors in zip(NIGHTS, *runs, strict=True):
-            told = known.ends(plan, ClassArrivals(nightly, nightly), night)
+            told = stream_ends(plan, later, ClassArrivals(nightly, nightly), night)
             if told is None:
                 continue
             within = float(np.mean(np.array(errors) <= told.radius(records.space.dim)))

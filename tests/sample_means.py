@@ -23,7 +23,6 @@ from pipeline.mean import (
     rounds,
 )
 from pipeline.mean.clip import Clip
-from pipeline.mean.records import SurveyedRecords
 from pipeline.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits
 from pipeline.mechanisms import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
@@ -58,12 +57,6 @@ def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1
     """Return private means with noise from a source, or from NumPy's generator of a seed."""
     source = FloatNoise(np.random.default_rng(noise)) if isinstance(noise, int) else noise
     return draw(ready, budget, noise=source, size=size)[0]
-
-
-def view_of(ready: MeanSetup) -> SurveyedRecords:
-    """Return the view of an adaptive preparation."""
-    assert ready.survey is not None
-    return ready.survey
 
 
 def released(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +38,6 @@ class Population:
     records: Records
     own: int
 
-    @cached_property
-    def _prepared(self) -> MeanSetup:
-        return mean.prepare(self.records, AdaptivePlan(), rng=None)
-
     def draw(self, n: int, rng: np.random.Generator, share: float = 0.0) -> NDArray[np.int64]:
         """Return n rows, drawn with replacement; each is of the rare ones with this probability."""
         rows, rare = rng.integers(self.own, size=n), self.records.n - self.own
@@ -56,7 +51,7 @@ class Population:
     ) -> MeanSetup:
         """Return a sample, ready for draws; adaptive ones have their second moment."""
         if isinstance(plan, AdaptivePlan):
-            return self._prepared.sample(rows)._replace(plan=replace(plan, moment=True))
+            plan = replace(plan, moment=True)
         return mean.prepare(self.records.sample(rows), plan, size=size, rng=rng)
 
     def release_each(

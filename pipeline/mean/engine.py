@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain
-from pipeline.mean.records import Records, SurveyedRecords, admit, survey_records
+from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
 from pipeline.mean.rounds import draw_rounds
 from pipeline.mean.single import Footpoints, draw_single, footpoints
@@ -38,19 +38,11 @@ class MeanSetup(NamedTuple):
     plan : Plan
     footpoints : Footpoints or None
         Single plans with a private footpoint.
-    survey : SurveyedRecords or None
-        Adaptive plans.
     """
 
     records: Records
     plan: Plan
     footpoints: Footpoints | None
-    survey: SurveyedRecords | None
-
-    def sample(self, rows: NDArray[np.int64]) -> "MeanSetup":
-        """Return some of the records, in memory, ready for draws of this adaptive plan."""
-        survey = (self.survey or survey_records(self.records)).sample(rows)
-        return self._replace(records=survey.records, survey=survey)
 
 
 def prepare(
@@ -71,7 +63,8 @@ def prepare(
         For a plan of one draw where labels are secret.
     """
     if isinstance(plan, AdaptivePlan):
-        return MeanSetup(records, plan, None, survey_records(records))
+        _ = records.counts  # their own checks
+        return MeanSetup(records, plan, None)
     if records.labels.secret:
         raise PrivacyError(
             "one draw of noise around a mean needs the size of the class, which is secret with "
@@ -81,7 +74,7 @@ def prepare(
     if plan.footpoint != "origin" and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
     private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
-    return MeanSetup(records, plan, private, None)
+    return MeanSetup(records, plan, private)
 
 
 def draw(
@@ -120,8 +113,7 @@ def draw(
         return draw_single(
             records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
         )
-    survey = prepared.survey or survey_records(records)
-    return draw_rounds([survey], budget, plan, noise=[noise], size=size), None
+    return draw_rounds([records], budget, plan, noise=[noise], size=size), None
 
 
 def draw_each(
@@ -147,20 +139,20 @@ def draw_each(
         As `draw`.
     """
     plan, records = prepared[0].plan, prepared[0].records
-    surveys = [item.survey for item in prepared if item.survey is not None]
     alike = all(
         (item.plan, item.records.manifold, item.records.domain, item.records.labels)
         == (plan, records.manifold, records.domain, records.labels)
         and item.records.labels.size(item.records.n) == records.labels.size(records.n)
         for item in prepared
     )
-    if not isinstance(plan, AdaptivePlan) or len(surveys) < len(prepared) or not alike:
+    if not isinstance(plan, AdaptivePlan) or not alike:
         raise ConfigError(
             f"means are drawn together of one adaptive plan, one domain and {records.n} records "
             "each, found others too; draw those one by one"
         )
     noises = noise if isinstance(noise, Sequence) else [noise]
-    return draw_rounds(surveys, budget, plan, noise=noises, size=len(surveys))
+    classes = [item.records for item in prepared]
+    return draw_rounds(classes, budget, plan, noise=noises, size=len(classes))
 
 
 def mean(

@@ -29,7 +29,7 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
 What is left to fail follows from settings, n and released values, the same for neighbours.
 
 **Adaptive rounds** see the records in the axes of the prior, and count them in public bins
-(`SurveyedRecords`).
+(`Records.seen`).
 
 **A person** has one record: the mean of the images that the person has in a class
 (`person_records`). It is a function of that person's images alone, rounding included, so that
@@ -329,6 +329,8 @@ class Records(PublicModel):
         They as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
     labels : Labels
         Whether it is public in which class a record is.
+    sample_of : (Records, array), optional
+        The records in memory that these were drawn from, and which rows.
 
     Raises
     ------
@@ -340,6 +342,7 @@ class Records(PublicModel):
     domain: Domain
     parts: Parts[Point]
     labels: Labels = PUBLIC_LABELS
+    sample_of: "tuple[Records, NDArray[np.int64]] | None" = None
 
     def __post_init__(self) -> None:
         check_domain(self.domain, self.manifold)
@@ -444,7 +447,111 @@ class Records(PublicModel):
 
     def sample(self, rows: NDArray[np.int64]) -> "Records":
         """Return some of them, held in memory; a row may come several times."""
-        return replace(self, parts=InMemory(len(rows), self.placed[rows]))
+        return replace(self, parts=InMemory(len(rows), self.placed[rows]), sample_of=(self, rows))
+
+    @cached_property
+    def seen(self) -> Parts[FloatArray]:
+        """They in the axes, from the prior's centre; along the contrast axis from the origin.
+
+        Those of a sample have the coordinates that they have among all.
+
+        Raises
+        ------
+        PrivacyError
+            When the manifold is not a Hadamard manifold.
+        """
+        if self.sample_of is not None:
+            records, rows = self.sample_of
+            return InMemory(len(rows), np.take(records._binned[0], rows, axis=1).T)
+        if not self.space.hadamard:
+            raise PrivacyError(
+                f"the adaptive mean is private on Hadamard manifolds, found {self.space.name}, "
+                "which has positive curvature; use a mechanism made for it"
+            )
+        if not self.labels.secret:  # the whole region may be covered
+            self.check_rounding()
+        return self.parts.map(partial(to_frame, self.space, self.frame, self.centre))
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The survey, before noise."""
+        if self.sample_of is not None:
+            records, rows = self.sample_of
+            return np.bincount(records._binned[1][rows], minlength=len(records.counts))
+        none = survey_counts(np.empty((0, self.space.dim)), *self.bins)
+        return sum((survey_counts(part, *self.bins) for part in self.seen), none)
+
+    @cached_property
+    def _binned(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Those in memory in the axes, (d, n), and the bin of each."""
+        coordinates = np.concatenate(list(self.seen))
+        return np.ascontiguousarray(coordinates.T), survey_bins(coordinates, *self.bins)
+
+    def around(
+        self, points: Point, frame: Frame, each: "Sequence[Records]" = ()
+    ) -> tuple[Parts[Sized], FloatArray]:
+        """Return the records as several repetitions see them, and where their centres are in that.
+
+        Parameters
+        ----------
+        points : array, shape (r, *space.point_shape)
+            Centres.
+        frame : Frame
+            Axes, of each repetition or of all.
+        each : sequence of Records
+            The records of each repetition, in memory, where they are not these.
+
+        Returns
+        -------
+        Parts
+            The records in the axes of each of the repetitions, with ‖z − c‖.
+        array, shape (r, d)
+            c.
+        """
+        space, many = self.space, len(points)
+        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
+        same = np.all(axes == self.frame.to_axes, axis=(1, 2)) & space.flat
+        usual, places = np.broadcast_to(same, many), line_coordinate(space, frame, points)
+        centres = np.zeros((many, space.dim))
+        if usual.any():
+            moved = points[usual] - self.centre
+            centres[usual] = vectors_times(moved, self.frame.to_axes)
+        log, parts = self.logarithms
+
+        def sized(coordinates: FloatArray) -> Sized:
+            return coordinates, sizes_around(coordinates, centres, frame.lines)
+
+        def see(sets: Sequence[Any], views: Sequence[Any]) -> Sized:
+            ends = [len(part) for part in sets]
+            out = np.empty((many, space.dim, max(ends)))
+            for r in np.flatnonzero(usual).tolist():
+                out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
+            others: list[int] = np.flatnonzero(~usual).tolist()
+            arrays = sets if len(sets) == 1 else [sets[r] for r in others]
+            for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
+                own = out[r, :, : ends[r % len(ends)]]
+                in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
+            coordinates, size = sized(out)
+            for r, end in enumerate(ends if len(ends) == many else ()):
+                size[r, end:] = np.nan
+            return coordinates, size
+
+        def see_part(part: Point) -> Sized:
+            shared = to_frame(space, self.frame, self.centre, part) if usual.any() else part
+            return see([part], [shared])
+
+        if each:
+            sets = [own.logarithms[1].whole for own in each]
+            return InMemory(self.n, see(sets, [own.seen.whole for own in each])), centres
+        if usual.all():
+            return self.seen.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
+        return parts.map(see_part), centres
+
+    def steady(self, points: Point) -> NDArray[np.bool_]:
+        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
+        moved = self.space.log(self.centre, points)
+        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
+        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""
@@ -514,110 +621,6 @@ def _checked(points: Point, manifold: Manifold) -> Point:
     return points
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SurveyedRecords:
-    """What all repetitions, and all budgets, of an adaptive mean share.
-
-    Attributes
-    ----------
-    records : Records
-        The records of the class.
-    frame : Frame
-        The axes that the prior expects.
-    bins : (LineBins or None, ShellBins)
-        The histograms.
-    parts : Parts
-        The records in the axes, from the prior's centre; along the contrast axis from the origin.
-    counts : array
-        The survey, before noise.
-    """
-
-    records: Records
-    frame: Frame
-    bins: Bins
-    parts: Parts[FloatArray]
-    counts: NDArray[np.int64]
-
-    def around(
-        self, points: Point, frame: Frame, each: "Sequence[SurveyedRecords]" = ()
-    ) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records as several repetitions see them, and where their centres are in that.
-
-        Parameters
-        ----------
-        points : array, shape (r, *space.point_shape)
-            Centres.
-        frame : Frame
-            Axes, of each repetition or of all.
-        each : sequence of SurveyedRecords
-            The records of each repetition, in memory, where they are not these.
-
-        Returns
-        -------
-        Parts
-            The records in the axes of each of the repetitions, with ‖z − c‖.
-        array, shape (r, d)
-            c.
-        """
-        records, space, many = self.records, self.records.space, len(points)
-        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
-        same = np.all(axes == self.frame.to_axes, axis=(1, 2)) & space.flat
-        usual, places = np.broadcast_to(same, many), line_coordinate(space, frame, points)
-        centres = np.zeros((many, space.dim))
-        if usual.any():
-            moved = points[usual] - records.centre
-            centres[usual] = vectors_times(moved, self.frame.to_axes)
-        log, parts = records.logarithms
-
-        def sized(coordinates: FloatArray) -> Sized:
-            return coordinates, sizes_around(coordinates, centres, frame.lines)
-
-        def see(sets: Sequence[Any], views: Sequence[Any]) -> Sized:
-            ends = [len(part) for part in sets]
-            out = np.empty((many, space.dim, max(ends)))
-            for r in np.flatnonzero(usual).tolist():
-                out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
-            others: list[int] = np.flatnonzero(~usual).tolist()
-            arrays = sets if len(sets) == 1 else [sets[r] for r in others]
-            for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
-                own = out[r, :, : ends[r % len(ends)]]
-                in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
-            coordinates, size = sized(out)
-            for r, end in enumerate(ends if len(ends) == many else ()):
-                size[r, end:] = np.nan
-            return coordinates, size
-
-        def see_part(part: Point) -> Sized:
-            shared = to_frame(space, self.frame, records.centre, part) if usual.any() else part
-            return see([part], [shared])
-
-        if each:
-            sets = [own.records.logarithms[1].whole for own in each]
-            return InMemory(records.n, see(sets, [own.parts.whole for own in each])), centres
-        if usual.all():
-            return self.parts.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
-        return parts.map(see_part), centres
-
-    def sample(self, rows: NDArray[np.int64]) -> "SurveyedRecords":
-        """Return some of the records, held in memory, each with the coordinates it has here."""
-        records, (coordinates, places) = self.records.sample(rows), self._in_memory
-        counts = np.bincount(places[rows], minlength=len(self.counts))
-        parts = InMemory(len(rows), np.take(coordinates, rows, axis=1).T)
-        return replace(self, records=records, parts=parts, counts=counts)
-
-    @cached_property
-    def _in_memory(self) -> tuple[FloatArray, NDArray[np.int64]]:
-        """The records in the axes, (d, n), and the bin of each, of those in memory."""
-        coordinates = np.concatenate(list(self.parts))
-        return np.ascontiguousarray(coordinates.T), survey_bins(coordinates, *self.bins)
-
-    def steady(self, points: Point) -> NDArray[np.bool_]:
-        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
-        moved = self.records.space.log(self.records.centre, points)
-        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
-        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
-
-
 def _logarithms(
     log: Callable[[Point, Point], FloatArray], points: Point, sets: Sequence[Point]
 ) -> Iterator[FloatArray]:
@@ -631,29 +634,6 @@ def _logarithms(
             yield log(points[start], sets[start % len(sets)])
         else:
             yield from log(points[start : start + step, np.newaxis], sets[0])
-
-
-def survey_records(records: Records) -> SurveyedRecords:
-    """Return the records in the axes of their prior.
-
-    Raises
-    ------
-    PrivacyError
-        When the manifold is not a Hadamard manifold.
-    """
-    space = records.space
-    if not space.hadamard:
-        raise PrivacyError(
-            f"the adaptive mean is private on Hadamard manifolds, found {space.name}, which has "
-            "positive curvature; use a mechanism made for it"
-        )
-    if not records.labels.secret:  # the whole region may be covered
-        records.check_rounding()
-    parts = records.parts.map(partial(to_frame, space, records.frame, records.centre))
-    counts = [survey_counts(part, *records.bins) for part in parts]
-    if not counts:  # chunks of a class may have no record
-        counts = [survey_counts(np.empty((0, space.dim)), *records.bins)]
-    return SurveyedRecords(records, records.frame, records.bins, parts, np.sum(counts, axis=0))
 
 
 def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:

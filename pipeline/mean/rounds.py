@@ -68,7 +68,7 @@ from pipeline.mean.noisy_moments import (
 )
 from pipeline.mean.plan import AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior
-from pipeline.mean.records import Records, SurveyedRecords
+from pipeline.mean.records import Records
 from pipeline.mean.release import PUBLIC_LABELS, Labels, Release, ReleasedCount, Step
 from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
@@ -89,7 +89,7 @@ class _Rounds:
     where all are equal.
     """
 
-    surveys: Sequence[SurveyedRecords]
+    classes: Sequence[Records]
     steps: tuple[Step, ...]
     plan: AdaptivePlan
     noise: Sequence[Noise]
@@ -100,12 +100,12 @@ class _Rounds:
 
     def __post_init__(self) -> None:
         """Begin where the prior expects the records, and as sure as it is."""
-        records, self.frame = self.survey.records, self.survey.frame
+        records, self.frame = self.records, self.records.frame
         self.points, prior = records.centre[None], records.prior
         line = (tuning.PRIOR_SD_LINE * prior.step) ** 2
         self.error_cov = self.frame.prior_cov(line, prior.doubt**2)[None]
         self.radius = np.full(self.size, tuning.FIRST_RADIUS * prior.least)
-        self.counts = self.shells = self.predicted = np.empty((self.size, 0))
+        self.survey = self.shells = self.predicted = np.empty((self.size, 0))
 
     @property
     def released_size(self) -> Numbers:
@@ -120,21 +120,21 @@ class _Rounds:
     @property
     def labels(self) -> Labels:
         """What is public of the classes."""
-        return self.survey.records.labels
+        return self.records.labels
 
     @property
     def divisor(self) -> int:
         """What sums are divided by before noise: n, or nothing where that is secret."""
-        return self.labels.divisor(self.survey.records.n)
+        return self.labels.divisor(self.records.n)
 
     @property
-    def survey(self) -> SurveyedRecords:
+    def records(self) -> Records:
         """The records of the first, whose axes, bins and public numbers are those of all."""
-        return self.surveys[0]
+        return self.classes[0]
 
-    def of(self, repetition: int) -> SurveyedRecords:
+    def of(self, repetition: int) -> Records:
         """Return the records of a repetition."""
-        return self.surveys[repetition % len(self.surveys)]
+        return self.classes[repetition % len(self.classes)]
 
     @property
     def each_point(self) -> Point:
@@ -142,10 +142,10 @@ class _Rounds:
         return in_shape(self.points, (self.size, *self.points.shape[1:]))
 
     def around(self) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records as each repetition sees them, as `SurveyedRecords.around`."""
-        if len(self.surveys) == 1:
-            return self.survey.around(self.points, self.frame)
-        return self.survey.around(self.each_point, self.frame, self.surveys)
+        """Return the records as each repetition sees them, as `Records.around`."""
+        if len(self.classes) == 1:
+            return self.records.around(self.points, self.frame)
+        return self.records.around(self.each_point, self.frame, self.classes)
 
     def release(
         self, step: int, vectors: Iterable[FloatArray]
@@ -161,7 +161,7 @@ class _Rounds:
 
 
 def draw_rounds(
-    surveys: Sequence[SurveyedRecords],
+    classes: Sequence[Records],
     budget: Budget,
     plan: AdaptivePlan,
     *,
@@ -176,7 +176,7 @@ def draw_rounds(
 
     Parameters
     ----------
-    surveys : sequence of SurveyedRecords
+    classes : sequence of Records
         Those of one class; or `size`, as many records of one domain in each, held in memory.
     noise : sequence of Noise
         That of all; or `size`, of each its own.
@@ -186,7 +186,7 @@ def draw_rounds(
     PrivacyError
         As in `step_costs`.
     """
-    started, records = time.perf_counter(), surveys[0].records
+    started, records = time.perf_counter(), classes[0]
     shares = plan.shares or default_shares(records.prior)
     labels, dim = records.labels, records.space.dim
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
@@ -194,7 +194,7 @@ def draw_rounds(
     draws = list[_Rounds]()
     for start in range(0, size, block):
         few = slice(start, start + block)
-        own = surveys[few] or surveys, steps, plan, noise[few] or noise  # one is that of all
+        own = classes[few] or classes, steps, plan, noise[few] or noise  # one is that of all
         draws.append(_draw(_Rounds(*own, min(block, size - start))))
     class_sizes = [own.class_size for own in draws if own.class_size is not None]
     return Release(
@@ -210,7 +210,7 @@ def draw_rounds(
             replace(moments, survey=survey, shells=shells, belief=belief)
             for own in draws
             for moments, survey, shells, belief in zip(
-                own.moments, own.counts, own.shells, own.error_cov, strict=True
+                own.moments, own.survey, own.shells, own.error_cov, strict=True
             )
         ),
         class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
@@ -239,28 +239,28 @@ def count_survey(
 
 def _draw(source: _Rounds) -> _Rounds:
     """Return the repetitions after all rounds."""
-    survey = source.survey
+    bins = source.records.bins
     surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
     released, rhos = source.release(0, surveyed)
     shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
     if source.labels.total is not None:
-        count = count_survey(shares, spread, survey.bins, source.labels.total)
+        count = count_survey(shares, spread, bins, source.labels.total)
     source.rhos, source.class_size = (rhos,), count
     for step in range(1, len(source.steps), 2):
         if step == 1 or count is not None:  # read again the better the count is known
             slack = math.inf if step == 1 and count is not None else source.slack
             size = source.released_size
-            posterior = read_survey(shares / column(size), spread / size, survey.bins, slack)
+            posterior = read_survey(shares / column(size), spread / size, bins, slack)
         _round(source, step, posterior)
     divisor = column(source.released_size)
-    source.counts, source.shells = shares / divisor, source.shells / divisor
+    source.survey, source.shells = shares / divisor, source.shells / divisor
     return source
 
 
 def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     """Do one round: shells, then the mean."""
-    survey, records, count = source.survey, source.survey.records, source.class_size
-    frame, space, bins, divisor = source.frame, records.space, survey.bins, source.released_size
+    records, frame, count = source.records, source.frame, source.class_size
+    space, bins, divisor = records.space, records.bins, source.released_size
     parts, centres = source.around()
     first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
     error: Numbers = 0.0  # by what share the count is off once the mean has stated it too
@@ -274,7 +274,7 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
         counts += shell_counts(sizes_within(part, interval, frame), bins[1])
     released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
     shells = np.array(released) * SQRT2
-    steady = survey.steady(source.points)
+    steady = records.steady(source.points)
     smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, source.slack)
     clip = choose_clip(
         interval,
@@ -332,11 +332,11 @@ def _means(
     next round, and with secret labels the count so far. These clip all records: the whole region
     has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
-    records, size, points = source.survey.records, source.size, source.each_point
+    records, size, points = source.records, source.size, source.each_point
     d, last = records.space.dim, step + 1 == len(source.steps)
     rows, others = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
     units = region_units(records) if others else np.empty(0)
-    whole = ((r, source.of(r).records.barycentre) for r in others)
+    whole = ((r, source.of(r).barycentre) for r in others)
     vectors = {r: mean.seen_from(points[r], records.space) / units for r, mean in whole}
     if len(rows):
         frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
@@ -397,7 +397,7 @@ def _clipped_vectors(
     sized = ((own(records), own(size)) for records, size in parts)
     means = clipped_means(sized, source.divisor, to, paired=paired)
     pairs = zip(rows.tolist(), means, strict=True)
-    return {r: source.labels.counted(mean, source.of(r).records.n) for r, mean in pairs}
+    return {r: source.labels.counted(mean, source.of(r).n) for r, mean in pairs}
 
 
 @repeatable

@@ -66,7 +66,7 @@ from pipeline.privacy import (
     delta_of,
     gaussian_sigma,
 )
-from tests.sample_means import adaptive, clip_of, clipped_sum, drawn, forced, view_of
+from tests.sample_means import adaptive, clip_of, clipped_sum, drawn, forced
 from tests.tools.benchmarks.one_by_one import draw_one_by_one
 
 Script = Callable[[int, int], FloatArray]
@@ -333,7 +333,7 @@ def test_in_any_axes_the_mean_is_the_mean(name: str, monkeypatch: pytest.MonkeyP
 
 def across(ready: MeanSetup, far: float, along: float = 1.0) -> Point:
     """Return two records on opposite sides of the prior's centre, on the line and off it."""
-    frame = view_of(ready).frame
+    frame = ready.records.frame
     step = far * frame.from_axes[-1]
     if frame.lines:
         step = step + along * frame.to_axes[:, 0]
@@ -350,8 +350,8 @@ def test_the_sensitivity_is_attained_by_the_clipped_mean(
     manifold, facts, candidates = setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
     line = (
-        float(ready.records.prior.centre @ view_of(ready).frame.to_axes[:, 0])
-        if view_of(ready).frame.lines
+        float(ready.records.prior.centre @ ready.records.frame.to_axes[:, 0])
+        if ready.records.frame.lines
         else 0.0
     )
     forced(monkeypatch, clip_of(line - 0.3, line + 0.3, 0.2))
@@ -422,7 +422,7 @@ def test_a_sensitivity_too_small_is_seen(
     monkeypatch.setattr(rounds, "step_sensitivity", lambda _, n, dim: 0.9 / n)
     manifold, facts, candidates = ends(name) if whole else setting(name)
     ready = adaptive(candidates[:1], domain=facts, manifold=manifold)
-    middle = float(ready.records.prior.centre @ view_of(ready).frame.to_axes[:, 0])
+    middle = float(ready.records.prior.centre @ ready.records.frame.to_axes[:, 0])
     forced(monkeypatch, clip_of(middle - 0.3, middle + 0.3, 0.2, whole=whole))
     two = candidates if whole else np.concatenate([across(ready, 1.0), candidates])
     found = moves(neighbours(two[:0], two, manifold, facts), 1.0, still)
@@ -713,8 +713,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
     """Coordinates that are no numbers move the counts and the clipped sum by at most Δ, or 1."""
     manifold, facts, candidates = setting(name)
     ready = adaptive(candidates, domain=facts, manifold=manifold)
-    view = view_of(ready)
-    frame, (line, off) = view.frame, view.bins
+    frame, (line, off) = ready.records.frame, ready.records.bins
     clip = clip_of(-20.0, -5.0, 1.5)
     units = mean_units(clip, frame)
 
@@ -727,7 +726,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
         (shells,) = shell_counts(sizes_within(as_repetition(seen, size), clip, frame), off)
         return survey / math.sqrt(2.0), shells / math.sqrt(2.0), total
 
-    (seen,) = view.parts
+    (seen,) = ready.records.seen
     usual = statistics(seen)
     for places in [[0], [-1], [0, -1], [1, 2], list(range(seen.shape[1]))]:
         broken = seen.copy()
@@ -829,7 +828,7 @@ def test_draws_are_those_of_the_loop_that_was_before(name: str, mu: float) -> No
     together = drawn(ready, GDP(mu), InTurn(4), size=4)
     for repetition in range(4):
         outputs, predicted = draw_one_by_one(
-            view_of(ready), GDP(mu), AdaptivePlan(), noise=InTurn(1, repetition), size=1
+            ready.records, GDP(mu), AdaptivePlan(), noise=InTurn(1, repetition), size=1
         )
         np.testing.assert_allclose(together.outputs[repetition], outputs[0], rtol=1e-9, atol=1e-9)
         assert together.predicted_error is not None

@@ -31,7 +31,6 @@ from pipeline.mean import (
     sums,
 )
 from pipeline.mean.axes import build_frame
-from pipeline.mean.records import survey_records
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP, PureDP
 
@@ -130,10 +129,10 @@ def test_a_record_alone_is_what_it_is_among_others(name: str) -> None:
         if name != "ball":
             facts = domain("grid11", height=28, width=28, manifold=name)
     together, alone = (
-        survey_records(admit(one, domain=facts, manifold=space))
+        admit(one, domain=facts, manifold=space)
         for one in (points, Cut(points, tuple(range(1, 30))))
     )
-    centre, working = together.records.centre, together.records.space
+    centre, working = together.centre, together.space
     usual, factor = together.frame, rng.standard_normal((working.dim, working.dim))
     other = build_frame(usual.to_axes[:, 0] if usual.lines else None, factor @ factor.T)
     elsewhere = working.exp(centre, np.full(working.dim, 0.2))

@@ -20,7 +20,6 @@ from pipeline.mean.histogram import (
     survey_posterior,
 )
 from pipeline.mean.public_model import _shape as prior_shape
-from pipeline.mean.records import survey_records
 from pipeline.mean.tuning import LINE_WEIGHT, STABLE_RATIO
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.scales import shape_of
@@ -80,8 +79,8 @@ def test_most_tiles_are_near_where_the_prior_expects_them(name: str, descriptor:
     """No whole class is far, off the line: far records are counted as exceptions."""
     images = np.concatenate([some(images_of(ImageClass("tiles", i), None), 100) for i in range(3)])
     records = records_of(images, descriptor=descriptor, manifold=name)
-    seen = survey_records(records)
-    far = seen.counts[len(seen.counts) - (len(seen.bins[1].edges) + 1 - seen.bins[1].far) :]
+    shells = records.bins[1]
+    far = records.counts[len(records.counts) - (len(shells.edges) + 1 - shells.far) :]
     assert far.sum() <= 0.05 * len(images)
 
 

@@ -49,8 +49,7 @@ def compile_means() -> None:
             plan = AdaptivePlan(moment=moment)
             private_mean(points, GDP(budget), domain=known, manifold=name, plan=plan, rng=rng)
     ready = prepare(admit(points, domain=known, manifold=MANIFOLDS[name](k=5)), plan, rng=None)
-    assert ready.survey is not None
-    draw_one_by_one(ready.survey, GDP(100.0), AdaptivePlan(), noise=FloatNoise(rng), size=1)
+    draw_one_by_one(ready.records, GDP(100.0), AdaptivePlan(), noise=FloatNoise(rng), size=1)
     for name in ("spd-affine-invariant", "spd-log-euclidean", "hyperbolic"):
         space, family = MANIFOLDS[name].of_dimension(3), MECHANISMS["rl"]
         settings = {"sensitivity": 0.1, "manifold": space, "chain": few}

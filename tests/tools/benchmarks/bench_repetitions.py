@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline import describe, domain, open_dataset
 from pipeline.geometry import MANIFOLDS
-from pipeline.mean import AdaptivePlan, admit, draw, prepare
-from pipeline.mean.records import SurveyedRecords, survey_records
+from pipeline.mean import AdaptivePlan, Records, admit, draw, prepare
 from pipeline.mechanisms import FloatNoise
 from pipeline.parallel import limited_to
 from pipeline.privacy import GDP
@@ -21,13 +20,13 @@ RECORDS, TOGETHER, ONE_BY_ONE, ROUNDS = 1_000, 1_000, 40, 3
 BUDGET, PLAN = GDP(0.5), AdaptivePlan()
 
 
-def surveyed(metric: str) -> SurveyedRecords:
-    """Return 1,000 retina tiles as the adaptive mean of a metric sees them."""
+def records_of(metric: str) -> Records:
+    """Return 1,000 retina tiles as records in a metric."""
     name = f"spd-{metric.lower()}"
     images = np.concatenate(list(open_dataset("tiles").chunks(label=1)))[:RECORDS]
     bounds = domain("oct5", height=28, width=28, eta=1e-6, manifold=name)
     points = describe(images, "oct5")
-    return survey_records(admit(points, domain=bounds, manifold=MANIFOLDS[name](k=5)))
+    return admit(points, domain=bounds, manifold=MANIFOLDS[name](k=5))
 
 
 def rate(work: Callable[..., object], size: int) -> float:
@@ -41,10 +40,10 @@ def run() -> list[dict[str, Any]]:
     """Measure in turns, so that a busy moment of the machine meets both; the best of each."""
     rows = []
     for metric in METRICS:
-        survey = surveyed(metric)
-        ready, rng = prepare(survey.records, PLAN, rng=None), np.random.default_rng(0)
+        records = records_of(metric)
+        ready, rng = prepare(records, PLAN, rng=None), np.random.default_rng(0)
         several = partial(draw, ready, BUDGET, noise=FloatNoise(rng))
-        single = partial(draw_one_by_one, survey, BUDGET, PLAN, noise=FloatNoise(rng))
+        single = partial(draw_one_by_one, records, BUDGET, PLAN, noise=FloatNoise(rng))
         with limited_to(1):
             several(size=2)
             single(size=2)

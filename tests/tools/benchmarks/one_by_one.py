@@ -23,7 +23,6 @@ from pipeline.mean import AdaptivePlan, NoisyMoments, Prior, Records, Step, tuni
 from pipeline.mean.clip import ROUNDED, sizes_within
 from pipeline.mean.histogram import LineBins, ShellBins, shell_counts
 from pipeline.mean.noisy_moments import noise_edge, region_moments
-from pipeline.mean.records import SurveyedRecords
 from pipeline.mean.rounds import default_shares, step_costs
 from pipeline.mean.sensitivity import region_units
 from pipeline.mean.sums import (
@@ -49,24 +48,23 @@ SQRT2 = math.sqrt(2.0)
 
 
 def draw_one_by_one(
-    survey: SurveyedRecords, budget: Budget, plan: AdaptivePlan, *, noise: Noise, size: int
+    records: Records, budget: Budget, plan: AdaptivePlan, *, noise: Noise, size: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return private means, (size, *point_shape), and their predicted errors, (size,)."""
-    records = survey.records
     shares = plan.shares or default_shares(records.prior)
     steps = step_costs(budget, records.n, shares, dim=records.space.dim)
-    axes, shape = survey.frame, records.prior.shape
+    axes, shape = records.frame, records.prior.shape
     frame = build_frame(axes.basis[:, 0] if axes.lines else None, shape)
-    source = OldSource(survey, steps, plan.moment, plan.reshape, noise, frame)
+    source = OldSource(records, steps, plan.moment, plan.reshape, noise, frame)
     states = [_draw(source)[1] for _ in range(size)]
     return np.stack([state.point for state in states]), np.array([s.predicted for s in states])
 
 
 def around(source: "OldSource", point: Point, frame: "OldFrame") -> tuple[Parts[Sized], FloatArray]:
     """Return the records in some axes with ‖z − c‖, and c, where `point` is in the axes."""
-    survey, records = source.view, source.view.records
+    records = source.records
     if records.space.flat and frame is source.frame:
-        parts, centre = survey.parts, (point - records.centre) @ frame.to_axes
+        parts, centre = records.seen, (point - records.centre) @ frame.to_axes
     else:
         parts = records.parts.map(partial(to_frame, records.space, frame, point))
         centre = np.zeros(records.space.dim)
@@ -75,7 +73,7 @@ def around(source: "OldSource", point: Point, frame: "OldFrame") -> tuple[Parts[
 
 def steady(source: "OldSource", point: Point) -> NDArray[np.bool_]:
     """Tell which far shells of the survey, around the prior's centre, hold around a point."""
-    records, shells = source.view.records, source.view.bins[1]
+    records, shells = source.records, source.records.bins[1]
     moved = records.space.log(records.centre, point) @ source.frame.to_axes
     length = float(np.linalg.norm(moved[source.frame.lines :]))
     return np.asarray(shells.edges[shells.far - 1 :] >= tuning.STABLE_RATIO * length)
@@ -889,7 +887,7 @@ class OldEstimate(NamedTuple):
 class OldSource(NamedTuple):
     """What every step of a repetition draws from."""
 
-    view: SurveyedRecords
+    records: Records
     steps: tuple[Step, ...]
     moment: bool
     reshape: bool
@@ -908,11 +906,11 @@ class OldSource(NamedTuple):
 
 def _draw(source: OldSource) -> tuple[FloatArray, OldState]:
     """Return one repetition: the survey, and all rounds."""
-    view, records = (source.view, source.view.records)
+    records = source.records
     prior = records.prior
-    survey = source.release(0, view.counts / (records.n * SQRT2))
+    survey = source.release(0, records.counts / (records.n * SQRT2))
     shares, spread = (survey.vector * SQRT2, source.steps[0].sigma * SQRT2)
-    found = read_survey(shares, spread, view.bins)
+    found = read_survey(shares, spread, records.bins)
     belief = source.frame.prior_cov((tuning.PRIOR_SD_LINE * prior.step) ** 2, prior.doubt**2)
     radius, rhos = (tuning.FIRST_RADIUS * prior.least, (survey.rho,))
     state = OldState(
@@ -925,13 +923,13 @@ def _draw(source: OldSource) -> tuple[FloatArray, OldState]:
 
 def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) -> OldState:
     """Return the state after one round: shells, then the mean."""
-    view, records = (source.view, source.view.records)
+    records = source.records
     frame, space = (state.frame, records.space)
     seen, centre = around(source, state.point, frame)
     sigma = source.steps[step + 1].sigma
-    interval = choose_interval(survey, view.bins, frame, sigma=sigma, radius=state.radius)
+    interval = choose_interval(survey, records.bins, frame, sigma=sigma, radius=state.radius)
     within = seen.map(lambda part: sizes_within(as_repetition(*part), interval, frame))
-    counts = np.sum([shell_counts(size, view.bins[1])[0] for size in within], axis=0)
+    counts = np.sum([shell_counts(size, records.bins[1])[0] for size in within], axis=0)
     shells = source.release(step, counts / (records.n * SQRT2))
     noises = (source.steps[step].sigma, source.steps[0].sigma)
     filled = merge(shells.vector * SQRT2, survey.far, *noises, steady(source, state.point))
@@ -939,7 +937,7 @@ def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) 
         interval,
         survey,
         filled,
-        view.bins,
+        records.bins,
         frame,
         sigma=sigma,
         diameter=records.feasible_set.diameter,
@@ -951,7 +949,7 @@ def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) 
         mean = _whole_mean(source, state, step + 1)
     else:
         noise = source.steps[0].sigma * SQRT2
-        width = spread(survey, filled, view.bins, clip, frame, noise, moved=True)
+        width = spread(survey, filled, records.bins, clip, frame, noise, moved=True)
         mean = _clipped_mean(source, state, step + 1, clip, width, seen, centre)
     moved, belief = posterior_update(mean.offset, mean.covariance, state.belief)
     moved *= min(1.0, records.feasible_set.diameter / max(float(np.linalg.norm(moved)), 1e-300))
@@ -975,7 +973,7 @@ def _end(records: Records, point: Point, moved: FloatArray) -> Point:
 
 def _whole_mean(source: OldSource, state: OldState, step: int) -> OldEstimate:
     """Observe the mean of all records, nothing clipped."""
-    records, sigma = (source.view.records, source.steps[step].sigma)
+    records, sigma = (source.records, source.steps[step].sigma)
     offset = records.barycentre.seen_from(state.point, records.space)
     units = region_units(records)
     mean = source.release(step, offset / units)
@@ -994,7 +992,7 @@ def _clipped_mean(
     centre: FloatArray,
 ) -> OldEstimate:
     """Observe the mean of clipped records, with their second moment where anything reads it."""
-    records, frame, sigma = (source.view.records, state.frame, source.steps[step].sigma)
+    records, frame, sigma = (source.records, state.frame, source.steps[step].sigma)
     to = clipping(clip, frame, centre, records.prior)
     paired = source.moment if source.last(step) else source.reshape
     averaged = paired_mean if paired else clipped_mean

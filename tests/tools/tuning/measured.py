@@ -16,7 +16,6 @@ from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import vecd
 from pipeline.mean import Records, tuning
 from pipeline.mean.histogram import shell_counts
-from pipeline.mean.records import SurveyedRecords, survey_records
 from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
 
 FILLED = 0.01
@@ -118,12 +117,12 @@ def _place(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
     """Return how far the means of classes lie from the prior's centre: along the line, off it."""
 
     def squares(records: Records) -> FloatArray:
-        seen, usual = survey_records(records), records.prior
+        usual, frame = records.prior, records.frame
         off = records.frechet.point - records.centre
-        along = off @ seen.frame.to_axes[:, :1]
-        off = off - along @ seen.frame.to_axes[:, :1].T
+        along = off @ frame.to_axes[:, :1]
+        off = off - along @ frame.to_axes[:, :1].T
         wide = usual.doubt / tuning.PRIOR_SD_RADIAL
-        rest = off @ np.linalg.solve(seen.frame.prior_cov(1.0, wide**2), off) / seen.frame.others
+        rest = off @ np.linalg.solve(frame.prior_cov(1.0, wide**2), off) / frame.others
         return np.array([float(along[0] / usual.step) ** 2, rest])
 
     found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
@@ -139,10 +138,10 @@ def _place(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
 
 
 def _transitions(
-    chain: tuning.HmmPrior, histogram: Callable[[SurveyedRecords], FloatArray], records: Records
+    chain: tuning.HmmPrior, histogram: Callable[[Records], FloatArray], records: Records
 ) -> FloatArray:
     """Return whether the first is filled; rises, first and again, and drops; bins before each."""
-    filled = histogram(survey_records(records)) >= FILLED
+    filled = histogram(records) >= FILLED
     first, filled = filled[0], filled[1:] if chain.separate_first else filled
     before, after = filled[:-1], filled[1:]
     some = np.maximum.accumulate(before)  # a bin up to this one is filled
@@ -152,18 +151,18 @@ def _transitions(
     return np.array([first, *rises, *bins], dtype=float)
 
 
-def _shells(seen: SurveyedRecords) -> FloatArray:
+def _shells(records: Records) -> FloatArray:
     """Return the shares in shells around the mean of the class."""
-    away = (seen.records.placed - seen.records.frechet.point) @ seen.frame.to_axes
-    size = np.linalg.norm(away[:, seen.frame.lines :], axis=1)
-    return shell_counts(size[None], seen.bins[1])[0] / seen.records.n
+    away = (records.placed - records.frechet.point) @ records.frame.to_axes
+    size = np.linalg.norm(away[:, records.frame.lines :], axis=1)
+    return shell_counts(size[None], records.bins[1])[0] / records.n
 
 
-def _line(seen: SurveyedRecords) -> FloatArray:
+def _line(records: Records) -> FloatArray:
     """Return the shares along the line."""
-    along = seen.bins[0]
+    along = records.bins[0]
     assert along is not None
-    return seen.counts[: len(along.edges) + 1] / seen.records.n
+    return records.counts[: len(along.edges) + 1] / records.n
 
 
 def _chains(known: dict[str, list[Records]]) -> list[MeasuredNumber]:

@@ -274,10 +274,8 @@ def pooled_bounds(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> tup
         lengths += units * part.overshoots
         noises += (units * part.reach * part.sigma / OVERSHOOT) ** 2
         shortened = 0.5 * share * float(np.sum(part.limits / part.reach))
-        short_line, short_off = (
-            short_line + part.length * shortened,
-            short_off + part.unit_length * shortened,
-        )
+        short_line += part.length * shortened
+        short_off += part.unit_length * shortened
         moved, bent = moved + share * part.shift, bent + share * part.bend
     limits = np.maximum(lengths + tuning.OVERSHOOT_SD * np.sqrt(noises), 0.0)
     along, off = 0.0, float(limits[0]) + bent + short_off
@@ -410,7 +408,7 @@ def noise_edge(observed: NoisyMoments) -> Numbers:
 
 @repeatable
 def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
-    """Return the axes for the records that were observed in `frame`.
+    """Return the axes for the records of each repetition that were observed in `frame`.
 
     In the axes' own coordinates, where the noise of the covariance is the same in all directions,
     records as the axes expect them have the covariance T ∝ scale², of the trace that was observed.
@@ -421,8 +419,6 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
         return frame
     lines, edge = frame.lines, column(noise_edge(observed))
     noisy = noisy_covariance(observed)[..., lines:, lines:]
-    if noisy.ndim == 2:
-        noisy = noisy[None]
     trace, rest = np.trace(noisy, axis1=-2, axis2=-1), frame.from_axes[..., lines:, :]
     squares = (rest**2).reshape(*rest.shape[:-2], -1).sum(axis=-1)
     usual = rest @ rest.swapaxes(-1, -2) * (trace / squares)[:, None, None]
@@ -441,7 +437,7 @@ def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
     squares, directions = np.linalg.eigh((turned * ratios[:, None]) @ turned.swapaxes(-1, -2))
     lengths = np.maximum(squares[:, lines:], 0.0) ** 0.25
     shapes = scaled(frame.basis, lines, lengths, directions[..., lines:])
-    return shapes.at(0) if observed.vector.ndim == 1 else frame.put(rows, shapes, len(noisy))
+    return frame.put(rows, shapes, len(noisy))
 
 
 EXCESS = 1e-12

@@ -602,10 +602,9 @@ def admit(
     space, inside = records.space, records.feasible_set.inside
 
     def place(part: Point) -> Point:
-        if space is not manifold and part.shape[1:] == space.point_shape:
-            return inside(_checked(part, space))
-        part = _checked(part, manifold)
-        return inside(part if space is manifold else manifold.log(manifold.origin, part))
+        charted = part.shape[1:] == space.point_shape
+        part = _checked(part, space if charted else manifold)
+        return inside(part if charted else to_chart(manifold, part))
 
     return replace(records, parts=records.parts.map(place))
 

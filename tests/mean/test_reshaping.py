@@ -43,7 +43,13 @@ def seen_in(frame: Frame, moment: FloatArray, sigma: float) -> NoisyMoments:
         sigma=sigma,
     )
     assert np.allclose(seen.axes, mean_units(clip, frame)[:, None] * frame.from_axes)
-    return replace(seen, moment=moment)
+    return replace(seen, vector=seen.vector[None], moment=moment[None])
+
+
+def reshaped(frame: Frame, seen: NoisyMoments) -> Frame:
+    """Return the axes of the only repetition that was seen."""
+    found = reshape_axes(frame, seen)
+    return found if found is frame else found.at(0)
 
 
 def usual(frame: Frame) -> FloatArray:
@@ -63,7 +69,7 @@ def test_without_noise_scales_are_the_fourth_root_of_the_covariance(lines: int) 
     half = np.linalg.cholesky(usual(frame)[lines:, lines:]) @ turn
     wide = np.zeros((D, D))
     wide[lines:, lines:] = (half * np.geomspace(0.4, 2.5, D - lines)) @ half.T
-    found = reshape_axes(frame, seen_in(frame, wide, 1e-12))
+    found = reshaped(frame, seen_in(frame, wide, 1e-12))
     rest, old = found.from_axes[lines:], frame.from_axes[lines:]
     squares = rest.T @ rest
     expected = old.T @ wide[lines:, lines:] @ old
@@ -84,14 +90,14 @@ def test_what_may_be_noise_changes_nothing(lines: int) -> None:
     for _ in range(20):
         noise = rng.standard_normal((D, D)) * sigma / (2.0 * FACTOR)
         moment = usual(frame) - sigma**2 * np.eye(D) + (noise + noise.T) / 2.0
-        assert reshape_axes(frame, seen_in(frame, moment, sigma)) is frame
+        assert reshaped(frame, seen_in(frame, moment, sigma)) is frame
 
 
 def test_a_covered_region_leaves_the_axes() -> None:
     """There is no second moment to go by."""
     frame = frame_of(1)
     seen = seen_in(frame, usual(frame), 0.01)
-    assert reshape_axes(frame, replace(seen, moment=None)) is frame
+    assert reshaped(frame, replace(seen, moment=None)) is frame
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -104,7 +110,7 @@ def test_no_noise_makes_an_axis_collapse(lines: int, size: float) -> None:
     for sigma in (1e-12, 1e-3, 1.0, 1e6):
         for _ in range(10):
             moment = size * rng.standard_normal((D, D))
-            found = reshape_axes(frame, seen_in(frame, moment + moment.T, sigma))
+            found = reshaped(frame, seen_in(frame, moment + moment.T, sigma))
             changed += found is not frame
             np.testing.assert_allclose(found.to_axes @ found.from_axes, np.eye(D), atol=1e-6)
             new, old = found.from_axes[lines:], frame.from_axes[lines:]
@@ -138,7 +144,7 @@ def test_axes_say_how_long_their_units_are(lines: int) -> None:
     before = frame_of(lines)
     moment = usual(before)
     moment[-1, -1] *= 4.0
-    for frame in (before, reshape_axes(before, seen_in(before, moment, 1e-9))):
+    for frame in (before, reshaped(before, seen_in(before, moment, 1e-9))):
         scales = np.linalg.svd(frame.from_axes[lines:], compute_uv=False)
         expected = np.sqrt(np.sum(scales**4) / np.sum(scales**2))
         assert (frame.widest, frame.narrowest) == pytest.approx((scales[0], scales[-1]))

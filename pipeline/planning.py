@@ -645,14 +645,12 @@ def _domain(config: ReleaseConfig, card: Card) -> DescriptorDomain:
 def _last_night(config: ReleaseConfig, request: ForecastRequest) -> int:
     """Return the night that is asked for: of a stream its horizon where none is."""
     plan = config.nights
-    if plan is None:
-        return request.nights or 1
-    if request.nights is not None and request.nights > plan.horizon:
+    if plan is not None and request.nights is not None and request.nights > plan.horizon:
         raise ConfigError(
             f"the stream has {plan.horizon} nights, found --nights {request.nights}; raise horizon "
             "in the config, or ask for fewer"
         )
-    return request.nights or plan.horizon
+    return request.nights or (1 if plan is None else plan.horizon)
 
 
 def _arrivals(

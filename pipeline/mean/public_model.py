@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -322,12 +322,7 @@ def scales_name(descriptor: str, metric: str) -> str:
 
 
 @cache
-def _scales() -> dict[str, list[float]]:
-    """Return all of `SCALES_FILE`."""
-    return cast(dict[str, list[float]], json.loads(SCALES_FILE.read_text(encoding="utf-8")))
-
-
 def _shape(descriptor: str, metric: str) -> FloatArray | None:
     """Return the scales that public pictures have, (d, d), None where nobody has looked."""
-    upper = _scales().get(scales_name(descriptor, metric))
+    upper = json.loads(SCALES_FILE.read_bytes()).get(scales_name(descriptor, metric))
     return None if upper is None else from_upper(np.array(upper))

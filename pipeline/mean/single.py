@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
-from pipeline.geometry import Manifold, Point, frechet_mean
+from pipeline.geometry import Manifold, Point
 from pipeline.mean.plan import SinglePlan
 from pipeline.mean.public_model import center_of, feasible_set
-from pipeline.mean.records import MEAN_TOLERANCE, Records
+from pipeline.mean.records import Records
 from pipeline.mean.release import Release, Step
 from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
@@ -66,12 +66,8 @@ def footpoints(
     if plan.footpoint == "all":
         return Footpoints(records.frechet.point, records.n)
     few = max(1, round(plan.subsample * records.n))
-    rows = [rng.choice(records.n, few, replace=False) for _ in range(size)]
-    means = [
-        frechet_mean(records.placed[row], records.space, tolerance=MEAN_TOLERANCE).point
-        for row in rows
-    ]
-    return Footpoints(np.stack(means), few)
+    rows = (rng.choice(records.n, few, replace=False) for _ in range(size))
+    return Footpoints(np.stack([records.sample(row).frechet.point for row in rows]), few)
 
 
 def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:

@@ -511,7 +511,7 @@ def forecast(
     )
     enough = [row.needed for row in classes if row.needed is not None]
     arrived = sum(arrivals.until(last) for arrivals in units.values())
-    # δ is below one over the number of all that have come, where that is said
+    # δ is below one over the number of all that have come, where they are given
     delta = min(1e-5, 1 / (10 * max(1, arrived if request.sizes or request.per_night else 0)))
     return Forecast(
         name=config.name,

@@ -474,21 +474,17 @@ def survey_bins(rows: FloatArray, line: LineBins | None, shells: ShellBins) -> N
     return np.where(off_line, len(edges) + 1 + shell - shells.far, spot)
 
 
-def shell_counts(size: FloatArray, shells: ShellBins) -> NDArray[np.int64]:
+@compiled
+def shell_counts(size: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     """Return the number of records in each shell, by their size, (r, n): (r, b).
 
-    What is no number is no record.
+    They are counted up to each edge from the one before, and above all. What is no number is no
+    record.
     """
-    return _counts_between(size, shells.edges)
-
-
-@compiled
-def _counts_between(values: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return how many values there are up to each edge from the one before, and above all."""
-    repetitions, many = values.shape
+    repetitions, many = size.shape
     out = np.zeros((repetitions, len(edges) + 1), np.int64)
     for r in range(repetitions):
-        own, above = values[r], 0
+        own, above = size[r], 0
         for n in range(many):
             above += 1 if own[n] == own[n] else 0
         for i in range(len(edges)):

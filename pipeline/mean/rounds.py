@@ -271,7 +271,7 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     )
     counts = np.zeros((source.size, len(bins[1].edges) + 1), np.int64)
     for part in parts:
-        counts += shell_counts(sizes_within(part, interval, frame), bins[1])
+        counts += shell_counts(sizes_within(part, interval, frame), bins[1].edges)
     released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
     shells = np.array(released) * SQRT2
     steady = records.steady(source.points)

@@ -283,7 +283,7 @@ def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Li
     frame, to = stream.frame, _clipping(stream, epoch)
     coordinates = to_frame(stream.space, frame, stream.centre, placed)
     part = as_repetition(coordinates, sizes(coordinates, to.centre[0], frame.lines))
-    (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1])
+    (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1].edges)
     bins = survey_counts(coordinates, *stream.bins)
     (sums,), (digits,) = clipped_totals([part], to)
     means = np.concatenate([to_limbs(sums), words_to_limbs(*of_digits(digits))])

@@ -723,7 +723,7 @@ def test_no_number_in_a_record_counts_as_any_other_record(name: str, value: floa
         to = Clipping(zero, units, frame.lines, clip.low, clip.high, clip.weight, clip.radius)
         total = clipped_sum(seen, size, *to) / PER_UNIT
         survey = survey_counts(seen, line, off)
-        (shells,) = shell_counts(sizes_within(as_repetition(seen, size), clip, frame), off)
+        (shells,) = shell_counts(sizes_within(as_repetition(seen, size), clip, frame), off.edges)
         return survey / math.sqrt(2.0), shells / math.sqrt(2.0), total
 
     (seen,) = ready.records.seen

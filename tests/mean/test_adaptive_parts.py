@@ -760,7 +760,7 @@ def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
             place += sum(max(size, ahead) > edge for edge in shells.edges)
         survey[place] += 1
     found = sizes(seen, np.zeros(len(frame.to_axes)), frame.lines)
-    assert np.array_equal(shell_counts(found[None], shells), counts[None])
+    assert np.array_equal(shell_counts(found[None], shells.edges), counts[None])
     assert np.array_equal(survey_counts(seen, line, shells), survey)
     assert survey.sum() == counts.sum() == 400.0
     assert (survey[many + 1 :] > 0).any()

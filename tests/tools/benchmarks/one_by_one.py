@@ -929,7 +929,7 @@ def _round(source: OldSource, state: OldState, step: int, survey: OldPosterior) 
     sigma = source.steps[step + 1].sigma
     interval = choose_interval(survey, records.bins, frame, sigma=sigma, radius=state.radius)
     within = seen.map(lambda part: sizes_within(as_repetition(*part), interval, frame))
-    counts = np.sum([shell_counts(size, records.bins[1])[0] for size in within], axis=0)
+    counts = np.sum([shell_counts(size, records.bins[1].edges)[0] for size in within], axis=0)
     shells = source.release(step, counts / (records.n * SQRT2))
     noises = (source.steps[step].sigma, source.steps[0].sigma)
     filled = merge(shells.vector * SQRT2, survey.far, *noises, steady(source, state.point))

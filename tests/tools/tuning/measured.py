@@ -155,7 +155,7 @@ def _shells(records: Records) -> FloatArray:
     """Return the shares in shells around the mean of the class."""
     away = (records.placed - records.frechet.point) @ records.frame.to_axes
     size = np.linalg.norm(away[:, records.frame.lines :], axis=1)
-    return shell_counts(size[None], records.bins[1])[0] / records.n
+    return shell_counts(size[None], records.bins[1].edges)[0] / records.n
 
 
 def _line(records: Records) -> FloatArray:

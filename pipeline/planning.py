@@ -15,7 +15,7 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -496,8 +496,7 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(config, card, request)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
-    openings = {name: opening_nights(plan, each) if plan else () for name, each in units.items()}
-    opened = {name: min(nights, default=None) for name, nights in openings.items()}
+    opened = {name: _opened(config, arrivals) for name, arrivals in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
     classes = tuple(
         ClassForecast(
@@ -510,9 +509,7 @@ def forecast(
         for name, arrivals in units.items()
     )
     enough = [row.needed for row in classes if row.needed is not None]
-    arrived = sum(arrivals.until(last) for arrivals in units.values())
-    # δ is below one over the number of all that have come, where they are given
-    delta = min(1e-5, 1 / (10 * max(1, arrived if request.sizes or request.per_night else 0)))
+    delta = _delta(units.values() if request.sizes or request.per_night else (), last)
     return Forecast(
         name=config.name,
         population=config.population,
@@ -533,15 +530,13 @@ def forecast(
         needed=None if len(enough) < len(classes) else max(enough),
         classes=classes,
         verdict=ends.verdict(units, last),
-        meaning=say_each(
-            "foreseen",
-            config=config,
-            widened=ends.curve.widened,
-            streamed=STREAMED,
-            volumes=DESCRIPTORS[config.descriptor].dimensions == 3,
-            empty=not all(arrivals.until(last) for arrivals in units.values()),
-        ),
+        meaning=ends.meaning(empty=not all(each.until(last) for each in units.values())),
     )
+
+
+def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
+    """Return δ at which budgets are stated: below one over the number of all that have come."""
+    return min(1e-5, 1 / (10 * max(1, sum(units.until(night) for units in arrivals))))
 
 
 @dataclass(frozen=True)
@@ -607,6 +602,20 @@ class _Forecasts:
             return math.inf if estimate is None else estimate.high
 
         return least_budget(high, error, self.config.budget)
+
+    def meaning(self, *, empty: bool) -> tuple[str, ...]:
+        """Return the sentences that are true of a forecast, in reading order.
+
+        `empty` says whether one of its classes has no images.
+        """
+        return say_each(
+            "foreseen",
+            config=self.config,
+            widened=self.curve.widened,
+            streamed=STREAMED,
+            volumes=DESCRIPTORS[self.config.descriptor].dimensions == 3,
+            empty=empty,
+        )
 
 
 def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
@@ -675,6 +684,12 @@ def _arrivals(
     if config.nights is None:
         config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
     return units
+
+
+def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
+    """Return the night on which a stream opens."""
+    nights = () if config.nights is None else opening_nights(config.nights, units)
+    return nights[0] if nights else None
 
 
 def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> BudgetPrice:

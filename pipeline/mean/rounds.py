@@ -347,33 +347,19 @@ def _means(
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
     if source.class_size is not None:
         released, source.class_size = source.class_size.divided(released, source.steps[step].sigma)
-    count, divisor = source.class_size, source.released_size
-    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
+    count, sigma = source.class_size, source.steps[step].sigma / source.released_size
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
     moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in others}
     for r in others:
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
-        place = line_coordinate(records.space, frame, points[rows])
-        several = clip_moments(
-            records.n if count is None else count.divisor.astype(np.int64),
-            points[rows],
-            noised,
-            own,
-            frame,
-            line_coordinate=place,
-            spread=wide,
-            sigma=sigma,
-            noises=(before * SQRT2, first * SQRT2),
-            reach=to.reach,
-            n_sd=0.0 if count is None else count.sd,
-        )
+        several = _moments(source, step, points[rows], noised, own, frame, wide, to.reach)
         offset[rows], covariance[rows] = observe(
             noised[:, :d],
             own,
             frame,
-            line_coordinate=place,
+            line_coordinate=line_coordinate(records.space, frame, points[rows]),
             shift=wide.shift,
             sigma=sigma,
             relative=0.0 if count is None else count.relative,
@@ -384,6 +370,34 @@ def _means(
             source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
     source.moments = tuple(moments[r] for r in range(size) if last)
     return offset, covariance, rhos
+
+
+def _moments(
+    source: _Rounds,
+    step: int,
+    points: Point,
+    noised: FloatArray,
+    clip: Clip,
+    frame: Frame,
+    width: Spread,
+    reach: FloatArray,
+) -> NoisyMoments:
+    """Return what noised means say of repetitions that clip their records."""
+    records, count, divisor = source.records, source.class_size, source.released_size
+    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
+    return clip_moments(
+        records.n if count is None else count.divisor.astype(np.int64),
+        points,
+        noised,
+        clip,
+        frame,
+        line_coordinate=line_coordinate(records.space, frame, points),
+        spread=width,
+        sigma=sigma,
+        noises=(before * SQRT2, first * SQRT2),
+        reach=reach,
+        n_sd=0.0 if count is None else count.sd,
+    )
 
 
 def _clipped_vectors(

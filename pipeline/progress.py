@@ -81,7 +81,9 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[float], None]]:
+def counted(
+    what: str, total: float | None, unit: str, *, shown: bool = True
+) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block works, and give the function that moves it on.
 
     The display comes with the first bar and goes with the last.
@@ -94,13 +96,15 @@ def counted(what: str, total: float | None, unit: str) -> Iterator[Callable[[flo
         How many there are, where that is known.
     unit : str
         What is counted.
+    shown : bool
+        Whether there may be a bar.
 
     Yields
     ------
     callable
         ``tick(count)`` says that so many more are done, from any thread.
     """
-    if not is_watched():
+    if not (shown and is_watched()):
         yield lambda count: None
         return
     with _SCREEN.lock:

@@ -15,7 +15,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -109,7 +109,7 @@ def _receive(answer: "Response", part: Path, length: int | None, most: int, prog
     """Write the body, piece by piece as it arrives, and stop when it is too long or too slow."""
     begun, received = time.monotonic(), 0
     total = None if length is None else length / 1000
-    bar = counted("download", total, "kB") if progress else nullcontext(lambda count: None)
+    bar = counted("download", total, "kB", shown=progress)
     with part.open("wb") as stream, bar as tick:
         while piece := answer.raw.read1(WRITTEN_BYTES, decode_content=False):
             stream.write(piece)

@@ -12,7 +12,6 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,10 +38,6 @@ class ShardReport(NamedTuple):
 
     images: int
     peak: int
-
-
-def no_progress(count: float) -> None:
-    """Show nothing."""
 
 
 def make(part: Plan, place: Place, tick: Tick) -> ShardReport:
@@ -175,8 +170,7 @@ def fill(
         names = _intact(plan, place)
         if missing := [shard for shard, key in enumerate(plan.keys) if key not in names]:
             total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
-            bar = counted("describing", total, "images") if shown else nullcontext(no_progress)
-            with bar as tick:
+            with counted("describing", total, "images", shown=shown) as tick:
                 if workers is None:
                     made.append(make(plan.part(missing), place, tick))
                 else:
@@ -208,7 +202,7 @@ def make_shards(address: str) -> ShardReport:
     content = where.read(name)
     if name != _task_name(content):
         raise OutputError(f"a task in the store {where.shown} was changed; describe again")
-    return make(pickle.loads(content), where, no_progress)
+    return make(pickle.loads(content), where, lambda count: None)
 
 
 def _names(plan: Plan, place: Place) -> dict[str, str]:

@@ -212,12 +212,10 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     for i in range(n):
         for top in range(0, height, step):
             load_gray(gray[i], top, plane)
-            if len(masks):
-                inside = masks[i, top : top + step]
-                mark_pixels(mask, inside, len(inside), width)
-            elif marked != min(step, height - top):
+            if len(masks) or marked != min(step, height - top):
                 marked = min(step, height - top)
-                mark_pixels(mask, everywhere, marked, width)
+                inside = masks[i, top : top + step] if len(masks) else everywhere
+                mark_pixels(mask, inside, marked, width)
             derivatives(views, scratch, features, size)
             for a in range(5):
                 middle = centre[a]

@@ -20,8 +20,6 @@ ImageArray: TypeAlias = NDArray[np.uint8]
 """Images, ``(n, h, w)`` gray or ``(n, h, w, 3)`` colour, intensities 0..255."""
 LabelArray: TypeAlias = NDArray[np.signedinteger[Any]]
 """Class of each image, ``(n,)``."""
-LABEL_CHUNK = 1 << 16
-"""Images whose classes are counted at a time: NumPy works on copies of 8 bytes an image."""
 
 
 def evenly(items: NDArray[Any], most: int) -> NDArray[Any]:
@@ -37,11 +35,7 @@ def counting(most: int) -> np.dtype[Any]:
 
 def count_labels(labels: LabelArray, classes: int) -> NDArray[np.int64]:
     """Return how many images each class has."""
-    parts = (labels[start : start + LABEL_CHUNK] for start in range(0, len(labels), LABEL_CHUNK))
-    many = np.zeros(classes, np.int64)
-    for part in parts:
-        many += np.bincount(part, minlength=classes)
-    return many
+    return np.array([np.count_nonzero(labels == label) for label in range(classes)], np.int64)
 
 
 def check_images(images: NDArray[Any]) -> ImageArray:

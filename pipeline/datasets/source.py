@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import LABEL_CHUNK, ImageArray, LabelArray, count_labels, counting
+from pipeline.arrays import ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
 from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError
 from pipeline.parallel import Submit, side_by_side, threads
@@ -610,13 +610,9 @@ def _by_person(
 def _numbered(labels: LabelArray, classes: int) -> NDArray[np.signedinteger[Any]]:
     """Return 0, 1, … for the images of each class."""
     numbers = np.empty(len(labels), counting(len(labels)))
-    counts = [0] * classes
-    for start in range(0, len(labels), LABEL_CHUNK):
-        part, into = labels[start : start + LABEL_CHUNK], numbers[start : start + LABEL_CHUNK]
-        for label in range(classes):
-            of_label = part == label
-            before, counts[label] = counts[label], counts[label] + int(np.count_nonzero(of_label))
-            into[of_label] = np.arange(before, counts[label])
+    for label in range(classes):
+        of_label = labels == label
+        numbers[of_label] = np.arange(np.count_nonzero(of_label), dtype=numbers.dtype)
     return numbers
 
 

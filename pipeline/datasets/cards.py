@@ -6,13 +6,14 @@ file that reads it.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check
 
+from pipeline.arrays import LabelArray, count_labels
 from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, closest
 from pipeline.toml import Record, parse, read_toml, unknown_key
 
@@ -164,13 +165,13 @@ class Card(Record):
         """What it says of how files become images, and whose, as JSON values; defaults left out."""
         return self.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
-    def require_classes(self, counts: Sequence[int], fault: Callable[[str], str]) -> None:
+    def require_classes(self, labels: LabelArray, fault: Callable[[str], str]) -> None:
         """Raise unless each class has an image, or some class has where the card is sparse.
 
         Parameters
         ----------
-        counts : sequence of int
-            Images of each class.
+        labels : (n,) integers
+            The class of each image.
         fault : callable
             What is stated of a class that has none, by its name.
 
@@ -181,6 +182,7 @@ class Card(Record):
         MismatchError
             One has none.
         """
+        counts = count_labels(labels, len(self.classes))
         missing = [name for name, count in zip(self.classes, counts, strict=True) if not count]
         if len(missing) == len(self.classes):
             raise EmptyError(fault(missing[0]))

@@ -114,29 +114,29 @@ class FileRow(NamedTuple):
 
 
 def collect(
-    card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64], says: set[str]
+    card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64]
 ) -> ClassedFiles:
-    """Return files as they are held; of person, day and mask those that `says` names."""
-    labels, splits = array("q"), array("b")
-    others: dict[str, list[Any]] = {name: [] for name in says}
+    """Return files as they are held; persons, days and masks where rows have them."""
+    labels, splits, persons, masks = array("q"), array("b"), list[str](), list[str]()
+    days = list[date | None]()
 
     def paths() -> Iterator[str]:
         for row in rows:
             labels.append(row.label)
             splits.append(row.split)
-            for name, values in others.items():
-                values.append(getattr(row, name))
+            persons.append(row.person)
+            days.append(row.day)
+            masks.append(row.mask)
             yield row.path
 
-    names = listing.packed(paths())
     return ClassedFiles(
-        names,
+        listing.packed(paths()),
         np.array(labels, counting(len(card.classes))),
         np.array(splits, counting(len(SPLITS))),
-        np.array(others["person"], np.str_) if "person" in says else None,
-        np.array(others["day"], "datetime64[D]") if "day" in says else None,
+        np.array(persons, np.str_) if any(persons) else None,
+        np.array(days, "datetime64[D]") if any(days) else None,
         left_out,
-        listing.packed(others["mask"]) if "mask" in says else None,
+        listing.packed(masks) if any(masks) else None,
     )
 
 
@@ -265,13 +265,11 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
     folder = _Folder(card, path, listing.read_exclusions(card.exclude, path), faults, left_out, {})
     groups = itertools.product(splits, range(len(card.classes)))
     rows = itertools.chain.from_iterable(itertools.starmap(folder.rows, groups))
-    says = {"person": "{person}" in card.pattern, "day": "{date}" in card.pattern}
-    says["mask"] = card.beside is not None
-    files = collect(card, rows, left_out, {name for name, flag in says.items() if flag})
+    files = collect(card, rows, left_out)
     for (_, label), entries in folder.passed.items():
         faults += _passed(card, path, label, entries)
     card.require_classes(
-        np.bincount(files.label_of, minlength=len(card.classes)).tolist(),
+        files.label_of,
         lambda name: (
             f"{path}: class '{name}' has no {' or '.join(card.ends)} image at "
             f"'{card.pattern}'; correct classes, pattern, formats or path in the card"

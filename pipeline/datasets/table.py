@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from io import TextIOWrapper
-from itertools import islice, repeat
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Literal, Self, TypeAlias
 
@@ -121,15 +121,9 @@ def _parquet(
     listing.check_count(count, size, f"{path}: {count:,} rows", "a real table")
     columns = [name for name in names if wanted is None or name in wanted]
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns):
-            read = iter(batch.columns)
-            yield from zip(
-                *(next(read).to_pylist() if name in columns else repeat(None) for name in names),
-                strict=False,
-            )
-
-    return names, ((f"row {number}", row) for number, row in enumerate(rows(), 1))
+    batches = (batch.to_pylist() for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns))
+    rows = enumerate(chain.from_iterable(batches), 1)
+    return names, ((f"row {number}", list(map(row.get, names))) for number, row in rows)
 
 
 def _places(columns: Collection[str], names: list[str], path: Path) -> list[int]:
@@ -256,10 +250,9 @@ def open_table(card: TableCard, path: Path, faults: listing.Faults) -> ImageSour
         a row lacks one, or two rows name one image.
     """
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
-    columns = {SAYS[name] for name in card.columns if name in SAYS}
-    files = collect(card, _read(card, path, left_out, faults), left_out, columns)
+    files = collect(card, _read(card, path, left_out, faults), left_out)
     card.require_classes(
-        np.bincount(files.label_of, minlength=len(card.classes)).tolist(),
+        files.label_of,
         lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
     )
     check_once(files.names, "is in two rows, or a link repeats it; take one out", faults)
@@ -277,10 +270,6 @@ LISTED_KINDS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]]
     "NIfTI": (NiftiCard, open_nifti),
 }
 """What a table may list besides pictures: what its card says, and how the files are opened."""
-
-
-SAYS: dict[Column, str] = {"person": "person", "date": "day", "mask": "mask"}
-"""What a row says of its image in these columns, as `FileRow` calls it."""
 
 
 def _read(

@@ -74,7 +74,7 @@ def open_dicom(
         summaries = keep_masked(masks, summaries)
     there = [len(summary.frames) > 0 for summary in summaries]
     card.require_classes(
-        np.bincount(files.label_of[there], minlength=len(card.classes)).tolist(),
+        files.label_of[there],
         lambda name: (
             f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
             "classes, pattern or path in the card"

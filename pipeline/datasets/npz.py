@@ -123,6 +123,12 @@ class Member:
             room[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
 
+    def array(self, header: Array) -> NDArray[Any]:
+        """Return all that follows a header."""
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        self.fill(flat)
+        return flat.reshape(header.shape, order="F" if header.fortran else "C")
+
 
 @dataclass(frozen=True)
 class Members:
@@ -137,17 +143,6 @@ class Members:
         """Names of the arrays; a member of another kind, or in a folder, has its whole name."""
         names = (info.filename for info in self.archive.infolist())
         return tuple(n.removesuffix(".npy") if "/" not in n else n for n in names)
-
-    def header(self, name: str) -> Array:
-        """Return what the header of an array says, once the file can hold it."""
-        return self.open(name)[0]
-
-    def read(self, name: str) -> NDArray[Any]:
-        """Return an array, all of it."""
-        header, member = self.open(name)
-        flat = np.empty(math.prod(header.shape), header.dtype)
-        member.fill(flat)
-        return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
     def open(self, name: str) -> tuple[Array, Member]:
         """Open an array at its content, its header checked against the file."""
@@ -375,7 +370,7 @@ def _splits(members: Members, path: Path) -> list[str]:
 def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int, ...]:
     """Return the shape of a split's images, as many as the file can hold."""
     where = f"{path}, {split}_images"
-    header = members.header(f"{split}_images")
+    header, _ = members.open(f"{split}_images")
     check_shape(header.shape, header.dtype, card.channels, where, volumes=card.volumes)
     if header.fortran:
         raise DatasetError(f"{where}: stored column first; save np.ascontiguousarray(images)")
@@ -388,22 +383,17 @@ def _shape(members: Members, split: str, card: NpzCard, path: Path) -> tuple[int
 def _labels(members: Members, split: str, n: int, card: NpzCard, path: Path) -> LabelArray:
     """Return a split's labels; with findings, 1 where an image has at least one."""
     where = f"{path}, {split}_labels"
-    header = members.header(f"{split}_labels")
-    wanted = (n, len(card.findings))
-    if card.findings and (header.shape != wanted or header.dtype.kind not in "biuf"):
-        raise DatasetError(_not_findings(where, wanted, header))
+    header, member = members.open(f"{split}_labels")
     if not card.findings:
         check_label_shape(header.shape, header.dtype, n, where)
-    labels = members.read(f"{split}_labels")
-    if card.findings:
-        if not np.isin(labels, (0, 1)).all():
-            raise DatasetError(_not_findings(where, wanted, header))
-        labels = (labels != 0).any(axis=1, keepdims=True)
-    return check_labels(labels, n, len(card.classes), where)
-
-
-def _not_findings(where: str, wanted: tuple[int, ...], header: Array) -> str:
-    return (
-        f"{where}: findings must be 0 or 1 of shape {wanted}, found {header.dtype} of shape "
-        f"{header.shape}"
-    )
+        return check_labels(member.array(header), n, len(card.classes), where)
+    wanted = (n, len(card.findings))
+    flags = None
+    if header.shape == wanted and header.dtype.kind in "biuf":
+        flags = member.array(header)
+    if flags is None or not np.isin(flags, (0, 1)).all():
+        raise DatasetError(
+            f"{where}: findings must be 0 or 1 of shape {wanted}, found {header.dtype} of shape "
+            f"{header.shape}"
+        )
+    return check_labels((flags != 0).any(axis=1), n, len(card.classes), where)

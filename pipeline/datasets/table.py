@@ -70,12 +70,10 @@ def read_columns(
                         "values with commas in double quotes"
                     )
                 values = {name: _text(row[at]) for name, at in zip(columns, places, strict=True)}
-                complete = _full(values, columns, where) if any(values.values()) else None
+                if any(values.values()):
+                    yield where, _full(values, columns, where)
             except ImageError as error:
                 faults.append(listing.Fault(where, error, listed=False))
-                continue
-            if complete is not None:
-                yield where, complete
 
 
 TableRows: TypeAlias = Iterator[tuple[str, Sequence[Any]]]

@@ -47,7 +47,7 @@ class FileSummary:
     Attributes
     ----------
     sides : tuple of int
-        Height and width, or all three of a volume.
+        Two of an image, or of a slice.
     colour : bool
         Whether it has three channels, and they differ.
     deep : bool
@@ -55,9 +55,10 @@ class FileSummary:
     person : str
         Whose it says it is, where such files do; as private as the file.
     series : str
-        Folder and SeriesInstanceUID of a DICOM file.
+        What may be one volume with other files of the same: folder and SeriesInstanceUID of a
+        DICOM file; a NIfTI file itself.
     slices : int
-        Frames of a DICOM file.
+        Frames of a DICOM file, or slices of a NIfTI file.
     """
 
     sides: tuple[int, ...]
@@ -117,16 +118,13 @@ def kind_of(name: str, find: Find) -> str | None:
     for kind, ends in FILE_ENDS.items():
         if name.lower().endswith(ends):
             return kind
-    return "dicom" if not any(map(str.isalpha, Path(name).suffix)) and _marked(name, find) else None
-
-
-def _marked(name: str, find: Find) -> bool:
-    """Return whether a file has the mark of DICOM."""
+    if any(map(str.isalpha, Path(name).suffix)):
+        return None
     try:
         with listing.open_regular(find(name)) as stream:
-            return stream.read(132)[128:] == b"DICM"
+            return "dicom" if stream.read(132)[128:] == b"DICM" else None
     except (OSError, ImageError):
-        return False
+        return None
 
 
 Looks: TypeAlias = dict[str, FileSummary]
@@ -156,7 +154,7 @@ def _picture(file: Path) -> FileSummary:
 def _nifti(file: Path) -> FileSummary:
     volume = read_volume(file)
     plain = volume.dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
-    return FileSummary(volume.shape, False, not plain)
+    return FileSummary(volume.shape[:2], False, not plain, "", str(file), volume.shape[2])
 
 
 def _dicom(file: Path) -> FileSummary:
@@ -405,12 +403,10 @@ def _add_depths(sketch: Sketch) -> None:
     single = max(look.slices for look in looks) == 1
     if single and len(looks) < len(sketch.labels) and max(depths.values()) > 1:
         depths = Counter(name.rpartition("/")[0] for name in sketch.labels)
-    nifti = sketch.kind == "nifti"
-    counts = [look.sides[2] for look in looks] if nifti else depths.values()
-    fewest, most = min(counts), max(counts)
+    fewest, most = min(depths.values()), max(depths.values())
     if fewest < 2:
         return
-    instead = "in place of axis, " if nifti else ""
+    instead = "in place of axis, " if sketch.kind == "nifti" else ""
     sketch.lines.append(f"# volumes = true  # {instead}whole volumes, for descriptor vol7")
     if fewest < most:
         sketch.lines.append(f"# slices = [{fewest}, {most}]  # with it, fewest and most slices")
@@ -482,7 +478,7 @@ def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
 
 def _add_size(sketch: Sketch) -> list[str]:
     """Say of which size images are; return the comment where they have one."""
-    sides = {look.sides[:2] for look in sketch.looks.values()}
+    sides = {look.sides for look in sketch.looks.values()}
     if len(sides) == 1:
         return [f"# all images have {_by(min(sides))} pixels"]
     shortest = min(map(min, sides))

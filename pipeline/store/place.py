@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 from pipeline.datasets.download import without_password
 from pipeline.errors import ConfigError, LedgerError, OutputError, require_extra
@@ -60,84 +60,75 @@ class Place:
         try:
             answer_within(ADDRESS_SECONDS, self.names)
         except TimeoutError:
-            fault = f"no answer in {ADDRESS_SECONDS:g} s"
-        else:
-            return
-        raise self._fault("reach", fault)
+            raise self._fault("reach", f"no answer in {ADDRESS_SECONDS:g} s") from None
 
     def names(self) -> list[str]:
         """Return the names of all files."""
-        if self.folder is not None:
-            folder = self.folder
-            return self._tried("read", lambda: [file.name for file in folder.iterdir()])
-        files, path = self._elsewhere()
 
-        def listing() -> list[str]:
+        def listing(files: Any, path: str) -> list[str]:
             files.invalidate_cache()
             with suppress(FileNotFoundError):  # nothing was written yet
                 return [str(name).rpartition("/")[2] for name in files.ls(path, False)]
             return []
 
-        return self._tried("read", listing)
+        return self._tried("read", lambda folder: [file.name for file in folder.iterdir()], listing)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading."""
-        if self.folder is not None:
-            file = self.folder / name
-            return self._tried("read", lambda: file.open("rb"))
-        files, path = self._elsewhere()
-        return self._tried("read", lambda: cast(BinaryIO, files.open(f"{path}/{name}", "rb")))
+        return self._tried(
+            "read",
+            lambda folder: (folder / name).open("rb"),
+            lambda files, path: files.open(f"{path}/{name}", "rb"),
+        )
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with self.open(name) as stream:
-            return self._tried("read", stream.read)
+        return self._tried(
+            "read",
+            lambda folder: (folder / name).read_bytes(),
+            lambda files, path: files.cat_file(f"{path}/{name}"),
+        )
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
-        if self.folder is not None:
-            file = self.folder / name
-            self._tried("write to", lambda: write_whole(file, content, mode=0o600))
-            return
-        files, path = self._elsewhere()
-        self._tried("write to", lambda: files.pipe_file(f"{path}/{name}", content))
+        self._tried(
+            "write to",
+            lambda folder: write_whole(folder / name, content, mode=0o600),
+            lambda files, path: files.pipe_file(f"{path}/{name}", content),
+        )
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
 
-        def gone() -> None:
+        def gone(files: Any, path: str) -> None:
             with suppress(FileNotFoundError):
-                if self.folder is not None:
-                    (self.folder / name).unlink()
-                else:
-                    files, path = self._elsewhere()
-                    files.rm_file(f"{path}/{name}")
+                files.rm_file(f"{path}/{name}")
 
-        self._tried("write to", gone)
+        self._tried("write to", lambda folder: (folder / name).unlink(missing_ok=True), gone)
 
     def clear(self) -> None:
         """Remove all of a folder on this machine."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _elsewhere(self) -> tuple[Any, str]:
-        """Return fsspec's file system, which finds credentials in its own environment, and path."""
-        import fsspec
+    def _tried(
+        self, what: str, here: Callable[[Path], T], elsewhere: Callable[[Any, str], Any]
+    ) -> T:
+        """Return what is done in a folder `here`, or `elsewhere` by a file system of fsspec's.
 
-        files, path = self._tried("use", lambda: fsspec.core.url_to_fs(self.address))
-        return files, str(path)
-
-    def _tried(self, what: str, work: Callable[[], T]) -> T:
-        """Return what `work` gives; of what a library says about a failure, its kind alone."""
+        That one finds credentials in its own environment. Of what a library says about a failure,
+        its kind alone is stated.
+        """
         try:
-            return work()
-        except (OSError, ValueError, ImportError) as error:
-            if isinstance(error, OutputError) and error.__cause__ is None:  # logged already
-                raise
+            if self.folder is not None:
+                return here(self.folder)
+            import fsspec
+
+            result: T = elsewhere(*fsspec.core.url_to_fs(self.address))
+            return result
+        except Exception as error:  # each service has errors of its own
             cause = error.__cause__ if isinstance(error, OutputError) else error
             reason = getattr(cause, "strerror", None) or type(error).__name__
-        except Exception as error:  # each service has errors of its own
-            reason = type(error).__name__
         raise self._fault(what, reason)
 
     def _fault(self, what: str, reason: str) -> OutputError:

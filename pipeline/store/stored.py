@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.datasets import Fault, ImageSource, Splits
+from pipeline.datasets import Fault, ImageSource
 from pipeline.descriptors import Bound, DescriptorDomain, verify
 from pipeline.errors import DatasetError, OutputError
 from pipeline.progress import counted
@@ -301,8 +301,8 @@ def _file_fault(file: str, reason: str, listed: bool = True) -> FileFault:
     return FileFault(file, reason, listed)
 
 
-def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[FileFault]:
-    """Return all files of some splits that cannot be used, in the order of their paths.
+def check(source: ImageSource, folder: Path) -> list[FileFault]:
+    """Return all files that cannot be used, in the order of their paths.
 
     Parameters
     ----------
@@ -311,10 +311,10 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
         The folder of the images, or their one file.
     """
     # those too that the rule for persons in several classes leaves out
-    rows = np.arange(len(source.label_of)) if splits is None else source.select(splits).rows
+    rows = np.arange(len(source.label_of))
     validate = getattr(source.read, "validate", None)
     if validate is None:
-        return _whole(source, folder, splits)
+        return _whole(source, folder)
     faults = dict[str, str]()
     files_of = source.read.files_of  # type: ignore[attr-defined]
     with counted("checking", len(rows), "images") as tick:
@@ -328,11 +328,11 @@ def check(source: ImageSource, folder: Path, splits: Splits = None) -> list[File
     return [_file_fault(*item) for item in sorted(faults.items())]
 
 
-def _whole(source: ImageSource, file: Path, splits: Splits) -> list[FileFault]:
+def _whole(source: ImageSource, file: Path) -> list[FileFault]:
     """Return the fault of images that are in one file or in memory, if there is one."""
-    with counted("checking", len(source.select(splits).rows), "images") as tick:
+    with counted("checking", len(source.select().rows), "images") as tick:
         try:
-            for images in source.chunks(splits, size=IMAGES_READ):
+            for images in source.chunks(size=IMAGES_READ):
                 tick(len(images))
         except DatasetError as error:
             return [FileFault(file.name, _plain(str(error), str(file)))]

@@ -13,6 +13,7 @@ is (c·m, those of Σ): means cost no more than their own noise, and this is the
 (`Facts.least`), where η is large beside the rounding of its matrices; `domain` refuses others.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import kernels
-from pipeline.descriptors.base import Descriptor
 from pipeline.descriptors.images import OCT5, oct5_features
 
 GRAY_LEVEL = 1 / 8
@@ -52,7 +52,8 @@ def gauss6_features(image: ImageArray) -> FloatArray:
     return np.concatenate([np.ones((1, phi.shape[1])), phi])
 
 
-GAUSS6 = Descriptor(
+GAUSS6 = replace(
+    OCT5,
     name="gauss6",
     in_words=(
         "the mean and the covariance, together, of five pixel features (gray level, and "
@@ -60,14 +61,11 @@ GAUSS6 = Descriptor(
     ),
     features=("1", *OCT5.features),
     meanings=("means", *OCT5.meanings),
-    channels=OCT5.channels,
     ranges=(0.0, *OCT5.ranges),
     norm_bound=1.0 + OCT5.norm_bound,
     units=lambda height, width: (1, *OCT5.units(height, width)),
     kernel=gauss6_moments,
     reference=gauss6_features,
-    exact=OCT5.exact,
-    reach=OCT5.reach,
     typical=(0.0, *OCT5.typical),
     manifold="spd-log-cholesky",
     means=GRAY_LEVEL,

@@ -4,6 +4,7 @@ With gain 1 a derivative is a weighted mean of levels minus another one: b_j = 2
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -107,7 +108,8 @@ GRID9 = Descriptor(
     typical=(0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=_gradients(3),
 )
-GRID11 = Descriptor(
+GRID11 = replace(
+    GRID9,
     name="grid11",
     in_words=(
         "eleven pixel features (position, red, green and blue, and of the luminance "
@@ -120,10 +122,6 @@ GRID11 = Descriptor(
     ranges=(1.0,) * 9 + (MAGNITUDE, ANGLE),
     norm_bound=14.0,
     units=lambda height, width: (width - 1, height - 1, 255, 255, 255, *LUMINANCE_UNITS, 1),
-    kernel=kernels.grid_moments,
-    reference=grid_features,
-    exact=False,
-    grid=2,
     typical=(0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=(*_gradients(5), (2, 3, 0.93), (3, 4, 0.93), (2, 4, 0.87)),
 )

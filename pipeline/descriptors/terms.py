@@ -42,30 +42,31 @@ class Term:
         What it is called, in code and on a page.
     low, high : str
         What small and what large values are called.
-    unit : str
-        Of the value; empty for a pure number.
     formula : str
         How it follows from standard deviations (sd) and correlations (corr) of the features.
     scaled : callable
         (..., k, k) ↦ (...): the value on a scale without ends, on which noise is nearly Gaussian.
     unscaled : callable
         From that scale to the value.
+    unit : str
+        Of the value; empty for a pure number.
     middle : float or None
         The value between `low` and `high`, if there is one.
-    limits : (float, float)
-        Between which no image has another value: of 8 bits the contrast is 127.5 at most.
+    least, most : float
+        Between which the values of all images are: of 8 bits the contrast is 127.5 at most.
     """
 
     name: str
     title: str
     low: str
     high: str
-    unit: str
     formula: str
     scaled: Callable[[FloatArray], FloatArray]
     unscaled: Callable[[FloatArray], FloatArray]
+    unit: str = ""
     middle: float | None = None
-    limits: tuple[float, float] = (-math.inf, math.inf)
+    least: float = -math.inf
+    most: float = math.inf
 
     def value(self, descriptors: FloatArray) -> FloatArray:
         """Return the term of descriptors, (..., k, k) ↦ (...)."""
@@ -75,6 +76,8 @@ class Term:
 _TERMS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )["terms"]
+SAID = ("name", "title", "low", "high", "unit", "middle", "least", "most")
+"""What a term has of its row as it stands there."""
 
 
 def terms_of(descriptor: Descriptor) -> tuple[Term, ...]:
@@ -111,18 +114,8 @@ def _term(descriptor: Descriptor, row: dict[str, Any]) -> Term | None:
     scaled = partial(scaled, vectors=vectors, powers=np.array(powers))
     if descriptor.means and kind != "mean":
         scaled = partial(_of_block, scaled=scaled)
-    return Term(
-        name=row["name"],
-        title=row["title"],
-        low=row["ends"][0],
-        high=row["ends"][1],
-        unit=row.get("unit", ""),
-        formula=formula,
-        scaled=scaled,
-        unscaled=unscaled,
-        middle=row.get("middle"),
-        limits=tuple(row.get("limits", (-math.inf, math.inf))),
-    )
+    said = {key: row[key] for key in SAID if key in row}
+    return Term(**said, formula=formula, scaled=scaled, unscaled=unscaled)
 
 
 def _sums(

@@ -126,7 +126,7 @@ def _reading(
     if not half < widest:
         return Reading(term, None, None, None)
     ends = term.unscaled(float(term.scaled(point)) + half * np.array([-1.0, 0.0, 1.0]))
-    low, value, high = np.clip(ends, *term.limits)
+    low, value, high = np.clip(ends, term.least, term.most)
     return Reading(term, float(value), float(low), float(high))
 
 

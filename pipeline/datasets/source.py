@@ -303,18 +303,11 @@ class StacksReader:
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """See `Reader`; while a volume is worked on, the slices of the next are decoded."""
-        volumes: list[ImageArray] = []
         counts = np.diff(self.starts)[rows]
-        for slices in self.slices.runs(self._slices(rows), (np.cumsum(counts) - counts).tolist()):
-            if volumes and len(volumes[-1]) != len(slices):
-                yield np.stack(volumes)
-                volumes = []
-            volumes.append(self.shown(slices))
-            if len(volumes) == size:
-                yield np.stack(volumes)
-                volumes = []
-        if volumes:
-            yield np.stack(volumes)
+        read = self.slices.runs(self._slices(rows), (np.cumsum(counts) - counts).tolist())
+        volumes = (self.shown(slices)[np.newaxis] for slices in read)
+        for _, of_one_shape in itertools.groupby(volumes, np.shape):
+            yield from regroup(of_one_shape, size)
 
     def _slices(self, rows: Rows) -> Rows:
         """Return the rows of the slices of some volumes."""

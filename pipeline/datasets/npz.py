@@ -138,12 +138,6 @@ class Members:
     archive: zipfile.ZipFile
     size: int
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arrays; a member of another kind, or in a folder, has its whole name."""
-        names = (info.filename for info in self.archive.infolist())
-        return tuple(n.removesuffix(".npy") if "/" not in n else n for n in names)
-
     def open(self, name: str) -> tuple[Array, Member]:
         """Open an array at its content, its header checked against the file."""
         info = self._info(name)
@@ -350,7 +344,8 @@ def _blocks(
 
 def _splits(members: Members, path: Path) -> list[str]:
     """Return the splits that the file has, none beside them; images and labels come together."""
-    arrays = set(members.names)
+    files = (info.filename for info in members.archive.infolist())
+    arrays = {name if "/" in name else name.removesuffix(".npy") for name in files}
     splits = [s for s in SPLITS if {f"{s}_images", f"{s}_labels"} & arrays]
     wanted = {f"{s}_{part}" for s in splits or ["train"] for part in ("images", "labels")}
     missing = wanted - arrays

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import Fault, ImageSource
+from pipeline.datasets.source import FilesReader, StacksReader, StreamReader
 from pipeline.descriptors import Bound, DescriptorDomain, verify
 from pipeline.errors import DatasetError, OutputError
 from pipeline.progress import counted
@@ -308,28 +309,25 @@ def check(source: ImageSource, folder: Path) -> list[FileFault]:
     ----------
     source : ImageSource
     folder : Path
-        The folder of the images, or their one file.
+        The folder of the images, or of their one file.
     """
-    # those too that the rule for persons in several classes leaves out
-    rows = np.arange(len(source.label_of))
-    validate = getattr(source.read, "validate", None)
-    if validate is None:
+    readers = [x for x in (source.read, source.masks) if isinstance(x, FilesReader | StacksReader)]
+    if not readers:
         return _whole(source, folder)
-    faults = dict[str, str]()
-    files_of = source.read.files_of  # type: ignore[attr-defined]
+    # those too that the rule for persons in several classes leaves out
+    rows, faults = np.arange(len(source.label_of)), dict[str, str]()
     with counted("checking", len(rows), "images") as tick:
-        readers = [validate]
-        readers += [] if source.masks is None else [getattr(source.masks, "validate", None)]
         for reader in readers:
-            for row, count, reason in reader(rows) if reader else ():
-                for name in files_of(row) if reason is not None else ():
+            for row, count, reason in reader.validate(rows):
+                for name in readers[0].files_of(row) if reason is not None else ():
                     faults.setdefault(relative_name(name, folder), _plain(str(reason), name))
                 tick(count / len(readers))
     return [_file_fault(*item) for item in sorted(faults.items())]
 
 
-def _whole(source: ImageSource, file: Path) -> list[FileFault]:
+def _whole(source: ImageSource, folder: Path) -> list[FileFault]:
     """Return the fault of images that are in one file or in memory, if there is one."""
+    file = source.read.files[0] if isinstance(source.read, StreamReader) else folder
     with counted("checking", len(source.select().rows), "images") as tick:
         try:
             for images in source.chunks(size=IMAGES_READ):

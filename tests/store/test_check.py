@@ -224,6 +224,19 @@ def test_what_is_left_out_is_stated_only_where_that_is_public(tmp_path: Path) ->
         open_dataset(tmp_path / "ward.toml", tmp_path)
 
 
+def test_a_damaged_array_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of images in one file that file is told, not the folder that it is in."""
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=pixels, train_labels=np.arange(40) % 2)
+    content = bytearray((tmp_path / "ward.npz").read_bytes())
+    content[len(content) // 3] ^= 1
+    (tmp_path / "ward.npz").write_bytes(content)
+    card = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
+    found = checked(tmp_path, card, capsys)
+    assert list(found) == ["ward.npz"]
+    assert "is not a readable .npz (Bad CRC-32" in found["ward.npz"]
+
+
 def test_in_a_series_every_fault_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

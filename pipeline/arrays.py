@@ -107,18 +107,12 @@ class Limits:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return the schema of pydantic."""
-        from pydantic import Field, PlainSerializer, WrapValidator
+        from pydantic import Field, FiniteFloat, PlainSerializer, WrapValidator
 
-        kinds: dict[str, Any] = {
-            "bool": Annotated[bool, Field(strict=True)],
-            "int": Annotated[int, Field(strict=True, ge=self.low, le=self.high)],
-            "float": Annotated[
-                float, Field(strict=True, allow_inf_nan=False, ge=self.low, le=self.high)
-            ],
-        }
-        value = kinds[self.kind]
+        kinds = {"bool": bool, "int": int, "float": FiniteFloat}
+        value: Any = Annotated[kinds[self.kind], Field(strict=True, ge=self.low, le=self.high)]
         for most in reversed(self.sides):
-            value = Annotated[list[value], Field(max_length=most)]  # type: ignore[valid-type]
+            value = Annotated[list[value], Field(max_length=most)]
         check = WrapValidator(
             lambda value, check, info: self._read(value if info.context else check(value))
         )
@@ -139,7 +133,7 @@ class Limits:
 
 
 NUMBER, SIZE, DIVISOR, SHARE = Limits(), Limits(0), Limits(SMALLEST), Limits(0, 1)
-COUNT, LABEL, FLAG = Limits(1, kind="int"), Limits(0, kind="int"), Limits(kind="bool")
+COUNT, LABEL, FLAG = Limits(1, kind="int"), Limits(0, kind="int"), Limits(None, None, kind="bool")
 NUMBERS, MATRIX = Limits(sides=(_D * (_D + 1) // 2,)), Limits(sides=(WIDEST, WIDEST))
 BASIS, COORDINATES = Limits(sides=(_D, _D)), Limits(-FARTHEST, FARTHEST, (_D,))
 TRIANGLE = Limits(sides=NUMBERS.sides, triangle=True)

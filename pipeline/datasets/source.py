@@ -485,7 +485,11 @@ class ImageSource:
             At once when a split or label is unknown or without images; while reading when a file
             turns out to be damaged.
         """
-        return self.read(self.select(split, label).rows, self._size(size))
+        if size is None:
+            size = min(4096, max(1, CHUNK_BYTES // math.prod(self.shape)))
+        if size < 1:
+            raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
+        return self.read(self.select(split, label).rows, size)
 
     def labels(self, split: Splits = None) -> LabelArray:
         """Return the label of each image of some splits, (n,) int64, in the order of `chunks`.
@@ -539,13 +543,6 @@ class ImageSource:
             dates=None if dates is None else dates[rows],
             masks=None if masks is None else masks.only(rows),
         )
-
-    def _size(self, size: int | None) -> int:
-        if size is None:
-            size = min(4096, max(1, CHUNK_BYTES // math.prod(self.shape)))
-        if size < 1:
-            raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
-        return size
 
     def _chosen(self, split: Splits) -> Selection:
         """Return what the chosen splits hold, each split once."""

@@ -15,6 +15,7 @@ tasks between them, writes into arrays given by the caller and returns True when
 
 import multiprocessing
 import os
+import re
 import socket
 import sys
 import threading
@@ -307,10 +308,8 @@ def spread(
 def peak_memory() -> int:
     """Return the most memory this process ever had, in bytes; 0 where the system does not say."""
     status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
+    if status.exists() and (line := re.search(r"^VmHWM:\s+(\d+)", status.read_text(), re.M)):
+        return 1024 * int(line[1])
     try:
         import resource
     except ImportError:

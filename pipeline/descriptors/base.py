@@ -181,8 +181,7 @@ def check_sides(spec: Descriptor, sides: tuple[int, ...]) -> None:
         )
 
 
-def check_eta(eta: float) -> float:
-    """Return `eta` if it is positive and at most 1e6, else raise `ConfigError`."""
+def check_eta(eta: float) -> None:
+    """Raise `ConfigError` unless `eta` is positive and at most 1e6."""
     if not 0 < eta <= 1e6:
         raise ConfigError(f"eta must be positive and at most 1e6, found {eta}; the papers use 1e-6")
-    return float(eta)

@@ -12,10 +12,10 @@ two ends (`ENDS`), on opposite sides of all others.
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.audit.bounds import Law, Replay, Steps, squared_mu
+from pipeline.audit.bounds import Law, Transcript
 from pipeline.datasets import Card, ImageSource
 from pipeline.datasets.source import MemoryReader, split_codes
 from pipeline.descriptors import domain
@@ -48,8 +48,7 @@ from pipeline.mean import (
     prepare,
 )
 from pipeline.mean.sums import PER_UNIT
-from pipeline.mechanisms import Diagnostics, Draws
-from pipeline.mechanisms.base import Neighbours, Points
+from pipeline.mechanisms.base import Points
 from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, Budget, split
 from pipeline.recall import Calls, repeatable
@@ -89,21 +88,6 @@ SECRET_OPENING = 60
 of them are seven deviations of the noise of their count away."""
 
 
-class ReplayedSteps(NamedTuple):
-    """What the steps of a transcript release without noise on a data set, and σ of each."""
-
-    vectors: list[FloatArray]
-    sigmas: list[float]
-
-
-class Transcript(NamedTuple):
-    """All noised vectors in order, and what they were before noise; of a stream also its nights."""
-
-    vectors: Sequence[FloatArray]
-    own: ReplayedSteps
-    history: Sequence[Night] = ()
-
-
 Source: TypeAlias = Callable[[FloatArray, float, float], NoisyVector]
 """What adds noise to a vector, given σ and the sensitivity."""
 
@@ -126,32 +110,19 @@ class Tape:
         self.transcripts, self.sources = transcripts, sources
         self._rows = cycle(range(len(transcripts)))
 
-    @classmethod
-    def blank(cls, sources: Sequence[Source]) -> "Tape":
-        """Return a tape that transcripts are written on."""
-        return cls([Transcript([], ReplayedSteps([], [])) for _ in sources], sources)
-
-    @classmethod
-    def replaying(cls, transcripts: Sequence[Transcript]) -> "Tape":
-        """Return a tape that gives transcripts back."""
-        return cls([transcript._replace(own=ReplayedSteps([], [])) for transcript in transcripts])
-
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise and keep the result, or return the next part of a transcript."""
         row = next(self._rows)
-        released, (vectors, sigmas), _ = self.transcripts[row]
+        released, own, sigmas, _ = self.transcripts[row]
         sigmas.append(sigma)
         if self.sources:
             noised = self.sources[row](vector, sigma, sensitivity)
-            cast(list[FloatArray], released).append(noised.vector)
-            vectors.append(vector)
+            released.append(noised.vector)
+            own.append(vector)
             return noised
-        value = released[len(vectors)]
-        if len(value) == len(vector):
-            vectors.append(vector)
-            return NoisyVector(value, math.nan)
+        value = released[len(own)]
         both = min(len(value), len(vector))
-        vectors.append(np.append(vector[:both], value[both:]))
+        own.append(np.append(vector[:both], value[both:]))
         return NoisyVector(np.append(value[:both], vector[both:]), math.nan)
 
     def repetition(self, row: int) -> "Tape":
@@ -159,64 +130,32 @@ class Tape:
         return Tape([self.transcripts[row]], self.sources[row : row + 1])
 
 
-def replays(mechanism: Any, left: Any, right: Any) -> Replay:
-    """Return what replays transcripts on two data sets."""
-    sides = [mechanism.ready(data) for data in (left, right)]
-
-    def replay(transcripts: Sequence[Transcript]) -> list[Steps]:
-        replayed = (mechanism.replay([side], transcripts) for side in sides)
-        return [_steps(*parts) for parts in zip(transcripts, *replayed, strict=True)]
-
-    return replay
-
-
 def replayed_draws(
-    mechanism: Any, data: Sequence[Any], *, size: int, rng: np.random.Generator
-) -> tuple[list[Points], list[list[Steps]]]:
-    """Return `size` transcripts of each of two data sets, and each replayed on the other.
+    mechanism: Any, *, size: int, rng: np.random.Generator
+) -> list[tuple[list[Transcript], list[Transcript]]]:
+    """Return `size` transcripts of each of two data sets, on the left one and on the right one.
 
     What a step releases without noise on its own data set is what its noise was added to. Each
-    block is replayed when it was drawn: what follows from released vectors alone is the same on
-    both data sets, and is computed once (``pipeline/recall.py``).
+    block is replayed on the other when it was drawn: what follows from released vectors alone is
+    the same on both data sets, and is computed once (``pipeline/recall.py``).
     """
-    sides = [mechanism.ready(data_set) for data_set in data]
-    laws: list[list[Transcript]] = [[], []]
-    replayed: list[list[Steps]] = [[], []]
+    laws = []
     for side in (0, 1):
-        for many in blocks(size, mechanism.at_once):
+        both: tuple[list[Transcript], list[Transcript]] = [], []
+        for start in range(0, size, mechanism.at_once):
             calls = Calls()
             with calls:
-                drawn = mechanism.block(sides[side], many, rng)
+                many = min(mechanism.at_once, size - start)
+                drawn = mechanism.block(mechanism.sides[side], many, rng)
             with calls:
-                moved = mechanism.replay([sides[1 - side]], drawn)
-            both = ((transcript.own, other) for transcript, other in zip(drawn, moved, strict=True))
-            laws[side] += drawn
-            replayed[side] += [
-                _steps(transcript, *(pair if side == 0 else pair[::-1]))
-                for transcript, pair in zip(drawn, both, strict=True)
-            ]
-    return [as_points(law) for law in laws], replayed
+                moved = mechanism.replay([mechanism.sides[1 - side]], drawn)
+            both[side].extend(drawn)
+            both[1 - side].extend(moved)
+        laws.append(both)
+    return laws
 
 
-def blocks(size: int, most: int) -> list[int]:
-    """Return how many transcripts of `size` are drawn in each call."""
-    return [min(most, size - start) for start in range(0, size, most)]
-
-
-def _steps(transcript: Transcript, left: ReplayedSteps, right: ReplayedSteps) -> Steps:
-    sigmas = list(zip(left.sigmas, right.sigmas, strict=True))
-    return Steps(transcript.vectors, left.vectors, right.vectors, sigmas)
-
-
-def transcripts(mechanism: Any, ends: tuple[End, End] | None = None) -> Neighbours:
-    """Return two data sets, and the log-likelihood ratio of transcripts, for a mechanism."""
-    both = enumerate(ends or mechanism.ends)
-    left, right = (mechanism.data_set(end, more=bool(i)) for i, end in both)
-    replay = replays(mechanism, left, right)
-    return Neighbours(left, right, None, lambda drawn: Law.of(replay(drawn)).log_ratios)
-
-
-def edges(mechanism: Any, transcript: Transcript) -> Steps:
+def edges(mechanism: Any, transcript: Transcript) -> Law:
     """Return a transcript replayed on the data sets, of many that are tried, that it costs most on.
 
     Clips differ from transcript to transcript, and a record moves a mean most between opposite
@@ -226,15 +165,14 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
     size, trial, calls = 2.0, 0, defaultdict[int, Calls](Calls)
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(STAYING)))
 
-    def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[ReplayedSteps]:
-        data = [mechanism.data_set(end, more=bool(i)) for i, end in tries]
-        ready = list(map(mechanism.ready, data))
+    def replayed(tries: Sequence[tuple[int, FloatArray]]) -> list[Transcript]:
+        ready = [mechanism.ready(mechanism.data_set(end, more=bool(i))) for i, end in tries]
         with calls[len(tries)]:
-            return cast(list[ReplayedSteps], mechanism.replay(ready, [transcript] * len(ready)))
+            return cast(list[Transcript], mechanism.replay(ready, [transcript] * len(ready)))
 
     ends = [np.array(end) for end in mechanism.ends]
     sides = replayed(list(enumerate(ends)))
-    most = squared_mu(_steps(transcript, *sides)).sum()
+    law = Law.of(sides[:1], sides[1:])
     while trial < SEARCH and size > LEAST_MOVE:
         # as if none of them cost more; those after one that does are not looked at
         tries, sizes = list[tuple[int, FloatArray]](), [size]
@@ -243,18 +181,12 @@ def edges(mechanism: Any, transcript: Transcript) -> Steps:
             tries.append((i, ends[i] + sizes[-1] * move))
             sizes.append(0.93 * sizes[-1])
         for (i, end), side, size in zip(tries, replayed(tries), sizes[1:], strict=True):
-            tried = sides.copy()
-            tried[i], trial = side, trial + 1
-            cost = squared_mu(_steps(transcript, *tried)).sum()
-            if cost > most * (1.0 + LEAST_GAIN):
-                ends[i], sides, most, size = end, tried, cost, min(1.6 * size, 3.0)
+            both = [side, sides[1]] if i == 0 else [sides[0], side]
+            tried, trial = Law.of(both[:1], both[1:]), trial + 1
+            if tried.costs.sum() > law.costs.sum() * (1.0 + LEAST_GAIN):
+                ends[i], sides, law, size = end, both, tried, min(1.6 * size, 3.0)
                 break
-    return _steps(transcript, *sides)
-
-
-def as_points(transcripts: Iterable[Transcript]) -> Points:
-    """Return transcripts as an array of objects, (n,)."""
-    return np.fromiter(transcripts, dtype=object)
+    return law
 
 
 def matrices(logs: Sequence[End]) -> FloatArray:
@@ -267,7 +199,9 @@ def matrices(logs: Sequence[End]) -> FloatArray:
 
 @dataclass(frozen=True)
 class AdaptiveTranscripts:
-    """The adaptive mean of `PAIR_SIZE` descriptors, drawn as its transcripts: a `Mechanism`.
+    """The adaptive mean of `PAIR_SIZE` descriptors, drawn as its transcripts.
+
+    Each step is a mean of vectors from a set of diameter 1, plus N(0, σ²·Id).
 
     Attributes
     ----------
@@ -275,29 +209,29 @@ class AdaptiveTranscripts:
         As for any mechanism.
     noise : callable
         The source of noise of a generator.
+    ends : tuple
+        The two ends that a record moves between.
     """
 
     budget: Budget
     manifold: Manifold
     noise: Callable[[np.random.Generator], Source] = FloatNoise
+    ends: tuple[End, End] = ENDS
     at_once: ClassVar[int] = TOGETHER
     """Transcripts that are drawn in one call, and then replayed."""
     together: ClassVar[int] = 6
-    ends: ClassVar[tuple[End, End]] = ENDS
     sensitivity: ClassVar[float] = 1.0 / PAIR_SIZE
-    law: ClassVar[str] = "mean of vectors from a set of diameter 1, plus N(0, σ²·Id), step by step"
 
     @property
     def class_budget(self) -> Budget:
         """What one class may cost."""
         return self.budget
 
-    @property
-    def sigma(self) -> float:
-        """Noise that the last step of a draw asks for, which does not depend on the records."""
-        data = self.data_set(self.ends[0])
-        (transcript,) = self.sample(data, size=1, rng=np.random.default_rng(0)).points
-        return float(transcript.own.sigmas[-1])
+    @cached_property
+    def sides(self) -> list[list[Any]]:
+        """Two data sets, ready for draws: with the record at either end."""
+        data = (self.data_set(end, more=bool(i)) for i, end in enumerate(self.ends))
+        return list(map(self.ready, data))
 
     @cached_property
     def domain(self) -> Domain:
@@ -338,40 +272,20 @@ class AdaptiveTranscripts:
                 draw_each(prepared, self.class_budget, noise=tape)
         return [()] * size
 
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return `size` transcripts of a data set, as objects."""
-        ready = self.ready(center)
-        drawn = (self.block(ready, many, rng) for many in blocks(size, TOGETHER))
-        return Draws(as_points(chain.from_iterable(drawn)), Diagnostics())
-
     def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:
-        """Return transcripts that are drawn together."""
-        tape = Tape.blank([self.noise(rng) for _ in range(many)])
-        histories = self.draw([ready], tape)
-        return [
-            transcript._replace(history=history)
-            for transcript, history in zip(tape.transcripts, histories, strict=True)
-        ]
+        """Return transcripts of a data set that are drawn together."""
+        blank = [Transcript([], [], []) for _ in range(many)]
+        histories = self.draw([ready], Tape(blank, [self.noise(rng) for _ in blank]))
+        both = zip(blank, histories, strict=True)
+        return [transcript._replace(history=history) for transcript, history in both]
 
     def replay(
         self, sides: Sequence[list[Any]], transcripts: Sequence[Transcript]
-    ) -> list[ReplayedSteps]:
-        """Return what the steps of transcripts release, unnoised, and each σ.
-
-        On one data set, or on as many as there are transcripts, which are few.
-        """
-        replayed = list[ReplayedSteps]()
-        for start in range(0, len(transcripts), TOGETHER):
-            tape = Tape.replaying(transcripts[start : start + TOGETHER])
-            self.draw(sides, tape)
-            replayed += [transcript.own for transcript in tape.transcripts]
+    ) -> list[Transcript]:
+        """Return transcripts as they are on one data set, or on as many as there are of them."""
+        replayed = [transcript._replace(own=[], sigmas=[]) for transcript in transcripts]
+        self.draw(sides, Tape(replayed))
         return replayed
-
-    def expected_error(self) -> float | None:
-        """Return None: not needed here."""
-        return None
 
 
 # --- secret labels ------------------------------------------------------------------------------
@@ -382,7 +296,7 @@ class LabelTranscripts(AdaptiveTranscripts):
     """The adaptive means of two classes whose labels are secret, drawn as a release draws them.
 
     The very same image, at the first of two ends, is of the first class on one data set and of the
-    second on the other. The budget is paid once, for both classes.
+    second on the other. The budget is paid once, for both classes. Sums stand in place of means.
 
     Attributes
     ----------
@@ -392,9 +306,8 @@ class LabelTranscripts(AdaptiveTranscripts):
     """
 
     labels: Callable[[int], Labels] = Labels
-    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
+    ends: tuple[End, End] = ENDS[0], ENDS[0]
     sensitivity: ClassVar[float] = 1.0
-    law: ClassVar[str] = "for each class as of the adaptive mean, sums in place of means"
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records of both classes; one at `end` is in the first, or in the second."""
@@ -436,7 +349,6 @@ class PersonTranscripts(AdaptiveTranscripts):
 
     classes_per_person: int = 1
     whole: bool = True
-    law: ClassVar[str] = "for each class as of the adaptive mean, a person being one record"
 
     @property
     def class_budget(self) -> Budget:
@@ -558,7 +470,8 @@ def openings(
 class StreamTranscripts(AdaptiveTranscripts):
     """A stream of one class over all nights of its horizon, drawn as its transcripts.
 
-    Drawn by the code that releases a night.
+    Drawn by the code that releases a night: Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of
+    night j.
 
     Attributes
     ----------
@@ -586,7 +499,6 @@ class StreamTranscripts(AdaptiveTranscripts):
     peek: bool = False
     secret: ClassVar[bool] = False
     sensitivity: ClassVar[float] = 1.0
-    law: ClassVar[str] = "Σ c_{t−j}·x_j + N(0, σ²·Id) on night t, x_j the sum of night j"
 
     @cached_property
     def stream(self) -> StreamMechanism:
@@ -609,11 +521,6 @@ class StreamTranscripts(AdaptiveTranscripts):
     def together(self) -> int:  # type: ignore[override]
         """Ends that are tried in one call: several where there are openings to draw together."""
         return 1 if self.opened else 4
-
-    @property
-    def sigma(self) -> float:
-        """Noise of the clipped vectors of every night."""
-        return self.stream.steps[2].sigma
 
     def data_set(self, end: End, *, more: bool = False) -> list[list[Points]]:
         """Return the records of every night of each class, one at `place` being at `end`."""
@@ -684,9 +591,8 @@ class LabelStreamTranscripts(StreamTranscripts):
     comes on the night at `place`, beside all others. The budget is paid once, for both classes.
     """
 
+    ends: tuple[End, End] = ENDS[0], ENDS[0]
     secret: ClassVar[bool] = True
-    ends: ClassVar[tuple[End, End]] = ENDS[0], ENDS[0]
-    law: ClassVar[str] = "for each class as of a stream, its count beside its sums"
 
 
 @repeatable

@@ -39,6 +39,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -202,27 +203,25 @@ def _count(left: FloatArray, right: FloatArray, thresholds: FloatArray) -> Count
     )
 
 
-class Steps(NamedTuple):
-    """A transcript step by step.
+class Transcript(NamedTuple):
+    """All noised vectors in order, drawn or replayed on a data set.
 
     Attributes
     ----------
-    released : sequence of array
+    released : list of array
         What each step released.
-    left, right : sequence of array
-        What it would have released without noise on either data set, after the same steps.
-    sigmas : sequence of tuple
-        σ of each step on the left and on the right.
+    own : list of array
+        What it releases without noise on this data set, after the same steps.
+    sigmas : list of float
+        σ of each step on this data set.
+    history : sequence
+        Nights, of a stream.
     """
 
-    released: Sequence[FloatArray]
-    left: Sequence[FloatArray]
-    right: Sequence[FloatArray]
-    sigmas: Sequence[tuple[float, float]]
-
-
-Replay: TypeAlias = Callable[[Any], list[Steps]]
-"""Transcripts → what each is on both data sets."""
+    released: list[FloatArray]
+    own: list[FloatArray]
+    sigmas: list[float]
+    history: Sequence[Any] = ()
 
 
 class Cost(NamedTuple):
@@ -247,7 +246,7 @@ class Law:
     Attributes
     ----------
     released, left, right : array
-        As in `Steps`.
+        What was released, and what is without noise on either data set.
     lengths : array, shape (n, steps)
         Of each vector.
     sigmas : array, shape (2, n, steps)
@@ -261,14 +260,13 @@ class Law:
     sigmas: FloatArray
 
     @classmethod
-    def of(cls, transcripts: Sequence[Steps]) -> "Law":
-        """Return transcripts as arrays."""
-        released, left, right = (
-            np.concatenate([v for steps in transcripts for v in steps[k]]) for k in range(3)
-        )
-        lengths = np.array([[len(v) for v in steps.released] for steps in transcripts])
-        sigmas = np.array([steps.sigmas for steps in transcripts])
-        return cls(released, left, right, lengths, np.moveaxis(sigmas, -1, 0))
+    def of(cls, left: Sequence[Transcript], right: Sequence[Transcript]) -> "Law":
+        """Return the same transcripts, on either data set, as arrays."""
+        parts = [x.released for x in left], [x.own for x in left], [x.own for x in right]
+        released, a, b = (np.concatenate([*chain.from_iterable(part)]) for part in parts)
+        lengths = np.array([[len(vector) for vector in each.released] for each in left])
+        sigmas = np.array([[each.sigmas for each in side] for side in (left, right)])
+        return cls(released, a, b, lengths, sigmas)
 
     def sums(self, entries: FloatArray) -> FloatArray:
         """Return the sums of one number for each entry of the vectors, (n, steps)."""
@@ -298,12 +296,7 @@ class Law:
         return np.asarray((products / (2.0 * self.sigmas[0] ** 2)).sum(axis=1))
 
 
-def squared_mu(steps: Steps) -> FloatArray:
-    """Return `Law.costs` of each step of one transcript, shape (steps,)."""
-    return np.asarray(Law.of([steps]).costs[0])
-
-
-def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Steps] = ()) -> Cost:
+def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Law] = ()) -> Cost:
     """Return what transcripts of the left and of the right data set cost, all of as many steps.
 
     With noise of the σ that was asked for it is exact, except with probability `alpha`: then it is
@@ -311,8 +304,7 @@ def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Steps] = ()) -
     transcript may come of any data set.
     """
     limits = _noise_limits(left, right, alpha)
-    laws = [left, right, *([Law.of(others)] if others else [])]
-    largest = max(float((law.costs / limits).sum(axis=1).max()) for law in laws)
+    largest = max(float((law.costs / limits).sum(axis=1).max()) for law in (left, right, *others))
     return Cost(largest, float(left.sigmas[0, 0, -1]) * math.sqrt(limits[-1]))
 
 

@@ -13,25 +13,24 @@ fault.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import ndtr
 
 from pipeline.arrays import FloatArray
 from pipeline.audit import attacks
-from pipeline.audit.attacks import FIRST_NIGHT, Source, Transcript, transcripts
-from pipeline.audit.bounds import Steps
+from pipeline.audit.attacks import FIRST_NIGHT, SECRET_OPENING, Source
+from pipeline.audit.bounds import Transcript
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.base import KNG_RECORDS, CalibratedMechanism, Neighbours, Points, small
+from pipeline.mechanisms.base import KNG_RECORDS, CalibratedMechanism, Points, small
 from pipeline.mechanisms.exponential import gradient_sensitivity
 from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
@@ -69,28 +68,6 @@ LEAST_SCORES = 4
 """Fewest draws of a case that give a bound, however few trials there are."""
 
 
-class AuditPlan(NamedTuple):
-    """What is audited by its transcripts, which can be replayed.
-
-    Attributes
-    ----------
-    kind : type
-        How it is drawn.
-    budgets : mapping of str to Budget
-        Where it is audited, on 5×5 matrices, and at which budget: the log-likelihood ratio of
-        Gaussian steps is sharp in any dimension.
-    share : float
-        Its share of the draws.
-    fields : mapping
-        Of `kind`.
-    """
-
-    kind: type[attacks.AdaptiveTranscripts]
-    budgets: Mapping[str, Budget]
-    share: float = SERIES_SHARE
-    fields: Mapping[str, Any] = MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class Case:
     """One mechanism on one manifold under one budget, and how it is drawn.
@@ -98,21 +75,27 @@ class Case:
     Attributes
     ----------
     mechanism : str
-        A key of `MECHANISMS`, or of `PLANS`.
+        A key of `MECHANISMS`, or a name of `PLANNED`.
     manifold, budget, sensitivity
         What it is calibrated with.
     radius : float
         r of the ball that holds the data, where KNG needs one.
     chain : ChainSettings, optional
         Draw by the published Markov chain instead of exactly.
+    share : float
+        Share of the draws of an audit that this case gets.
+    replayed : callable, optional
+        Budget and manifold → what is drawn as its transcripts, which can be replayed.
     fault : str
         What is broken on purpose, or "".
     broken : callable, optional
         With a fault: makes the mechanism that is drawn from, in place of the calibrated one.
-    attack : callable, optional
-        With a fault: inputs and score, where those of the sound mechanism do not see it.
     known : bool
-        With a fault: whether inputs and score are those of the broken mechanism.
+        With a fault of transcripts: whether the attacker knows it, so that no further data sets are
+        tried.
+    score : callable, optional
+        With one: what is drawn, and a transcript on either data set → the score, where the
+        log-likelihood ratio does not see the fault.
     """
 
     mechanism: str
@@ -121,10 +104,12 @@ class Case:
     sensitivity: float
     radius: float = math.inf
     chain: ChainSettings | None = None
+    share: float = 1.0
+    replayed: Callable[[Budget, Manifold], attacks.AdaptiveTranscripts] | None = None
     fault: str = ""
-    broken: Callable[["Case"], Mechanism] | None = None
-    attack: Callable[[Mechanism], Neighbours] | None = None
+    broken: Callable[["Case"], Any] | None = None
     known: bool = False
+    score: Callable[[Any, Transcript, Transcript], float] | None = None
 
     @property
     def sampler(self) -> str:
@@ -139,25 +124,12 @@ class Case:
 
     def size(self, trials: int) -> int:
         """Return how many of `trials` draws this case gets."""
-        if self.replayed:
-            return max(LEAST_SCORES, round(PLANS[self.mechanism].share * trials))
-        return trials if self.chain is None else round(CHAIN_SHARE * trials)
+        return max(LEAST_SCORES, round(self.share * trials))
 
-    def neighbours(self, mechanism: Mechanism) -> Neighbours:
-        """Return the two inputs and the score, for the calibrated mechanism."""
-        sound = transcripts if self.replayed else MECHANISMS[self.mechanism].neighbours
-        return (self.attack or sound)(mechanism)
-
-    @property
-    def replayed(self) -> bool:
-        """Whether its draws are transcripts, which can be replayed."""
-        return self.mechanism in PLANS
-
-    def calibrate(self) -> Mechanism:
+    def calibrate(self) -> Any:
         """Return the mechanism, calibrated as anybody would."""
-        if self.replayed:
-            plan = PLANS[self.mechanism]
-            return plan.kind(self.budget, self.manifold, **plan.fields)
+        if self.replayed is not None:
+            return self.replayed(self.budget, self.manifold)
         knobs: dict[str, Any] = {}
         if math.isfinite(self.radius):
             knobs["radius"] = self.radius
@@ -168,62 +140,88 @@ class Case:
         )
 
 
-def _stream(
-    *sizes: tuple[int, ...], place: int, share: float = SERIES_SHARE, mu: float = 2.0, **fields: Any
-) -> AuditPlan:
+def _plan(
+    name: str,
+    kind: type[attacks.AdaptiveTranscripts],
+    budget: Budget = BUDGETS["gdp"],
+    *,
+    space: str = "spd-log-euclidean",
+    share: float = SERIES_SHARE,
+    **fields: Any,
+) -> Case:
+    """Return a case of transcripts, with these fields of its kind.
+
+    It is audited on 5×5 matrices: the log-likelihood ratio of Gaussian steps is sharp in any
+    dimension.
+    """
+    make = partial(kind, **fields)
+    manifold = MANIFOLDS[space](k=5)
+    return Case(name, manifold, budget, kind.sensitivity, share=share, replayed=make)
+
+
+def _stream(name: str, *sizes: tuple[int, ...], place: int, mu: float = 2.0, **fields: Any) -> Case:
     """Return a stream of these records each night, one of which, of the night `place`, is replaced.
 
     The first night is 0. With the sizes of two classes labels are secret, and one comes on that
     night who moves between them.
     """
     kind = attacks.StreamTranscripts if len(sizes) == 1 else attacks.LabelStreamTranscripts
-    space = "spd-log-cholesky" if "person" in fields else "spd-log-euclidean"
-    fields |= {"sizes": sizes, "place": place}
-    return AuditPlan(kind, {space: GDP(mu)}, share, fields)
+    return _plan(name, kind, GDP(mu), sizes=sizes, place=place, **fields)
 
 
-PLANS: Mapping[str, AuditPlan] = {
-    "adaptive": AuditPlan(
+FIRST_NIGHTS = (FIRST_NIGHT, 1, *(0,) * 10)
+"""Records of each night of the stream whose budget is large because its fault is small."""
+PLANNED = (
+    _plan("adaptive", attacks.AdaptiveTranscripts, share=0.1),
+    _plan(
+        "adaptive",
         attacks.AdaptiveTranscripts,
-        {"spd-log-euclidean": BUDGETS["gdp"], "spd-affine-invariant": BUDGETS["zcdp"]},
-        0.1,
+        BUDGETS["zcdp"],
+        space="spd-affine-invariant",
+        share=0.1,
     ),
     # dear: 2,000 of each data set show 0.64 of the claimed μ in an audit of all cases, 0.69 in
     # one of theirs alone, whose probability of error fewer bounds share; μ² is exact of any number
-    "labels": AuditPlan(attacks.LabelTranscripts, {"spd-log-euclidean": BUDGETS["gdp"]}, 0.02),
-    "persons": AuditPlan(attacks.PersonTranscripts, {"spd-log-euclidean": BUDGETS["gdp"]}),
-    "persons in 2 classes": AuditPlan(
+    _plan("labels", attacks.LabelTranscripts, share=0.02),
+    _plan("persons", attacks.PersonTranscripts),
+    _plan(
+        "persons in 2 classes",
         attacks.PersonTranscripts,
-        {"spd-affine-invariant": BUDGETS["gdp"]},
-        fields={"classes_per_person": 2},
+        space="spd-affine-invariant",
+        classes_per_person=2,
     ),
-    # the budget is large because the fault is small: 1.36 times the claim
-    "stream, first night": _stream((FIRST_NIGHT, 1, *(0,) * 10), place=1, share=0.035, mu=3.0),
-    "stream, last night": _stream((FIRST_NIGHT, 2, 2, 2, 2, 2), place=5),
-    "stream, opening": _stream((FIRST_NIGHT, 2, 2), place=0, share=0.004),
-    "stream, two epochs": _stream(
-        (FIRST_NIGHT, 1, GROWTH * FIRST_NIGHT, 1, 1, 1, 1), place=1, share=0.006
+    # the fault is 1.36 times the claim
+    _stream("stream, first night", FIRST_NIGHTS, place=1, share=0.035, mu=3.0),
+    _stream("stream, last night", (FIRST_NIGHT, 2, 2, 2, 2, 2), place=5),
+    _stream("stream, opening", (FIRST_NIGHT, 2, 2), place=0, share=0.004),
+    _stream(
+        "stream, two epochs",
+        (FIRST_NIGHT, 1, GROWTH * FIRST_NIGHT, 1, 1, 1, 1),
+        place=1,
+        share=0.006,
     ),
-    "stream, person": _stream((FIRST_NIGHT, 2, 0, 2), place=1, person=True),
+    _stream(
+        "stream, person", (FIRST_NIGHT, 2, 0, 2), place=1, space="spd-log-cholesky", person=True
+    ),
     # the nights are begun at once, but for the first, which holds its record back
-    "stream, overlapping": _stream((1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
-    "stream, labels": _stream(
-        (attacks.SECRET_OPENING, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=1, share=0.003
+    _stream("stream, overlapping", (1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
+    _stream("stream, labels", (SECRET_OPENING, 0, 0), (SECRET_OPENING, 0, 0), place=1, share=0.003),
+    _stream(
+        "stream, labels at the opening",
+        (SECRET_OPENING, 0),
+        (SECRET_OPENING, 0),
+        place=0,
+        share=0.002,
     ),
-    "stream, labels at the opening": _stream(
-        (attacks.SECRET_OPENING, 0), (attacks.SECRET_OPENING, 0), place=0, share=0.002
+    _stream(
+        "stream, labels of a class not opened",
+        (0, 0, 0),
+        (SECRET_OPENING, 0, 0),
+        place=0,
+        share=0.002,
     ),
-    "stream, labels of a class not opened": _stream(
-        (0, 0, 0), (attacks.SECRET_OPENING, 0, 0), place=0, share=0.002
-    ),
-}
-"""What is audited by its transcripts, beside the mechanisms."""
-PLANNED = tuple(
-    Case(name, MANIFOLDS[space](k=5), budget, plan.kind.sensitivity)
-    for name, plan in PLANS.items()
-    for space, budget in plan.budgets.items()
 )
-"""The cases of `PLANS`."""
+"""What is audited by its transcripts, beside the mechanisms."""
 
 
 def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
@@ -231,7 +229,7 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
 
     Every certified definition is there; Rao DP, a label, only where there is no other.
     """
-    names = [*MECHANISMS, *PLANS]
+    names = [*MECHANISMS, *dict.fromkeys(case.mechanism for case in PLANNED)]
     if mechanism is not None and mechanism not in names:
         known = ", ".join(map(repr, names))
         raise ConfigError(f"a mechanism must be one of {known}; found {mechanism!r}; choose one")
@@ -249,10 +247,11 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
 def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = None) -> Case:
     """Return a case with the sensitivity that suits its mechanism."""
     manifold, family = small(MANIFOLDS[space]), MECHANISMS[name]
+    share = 1.0 if chain is None else CHAIN_SHARE
     if family.moves == "gradient" and not manifold.hadamard:
         delta = gradient_sensitivity(KNG_RECORDS, RADIUS, manifold.curvature[1])
-        return Case(name, manifold, budget, delta, RADIUS, chain)
-    return Case(name, manifold, budget, family.typical, chain=chain)
+        return Case(name, manifold, budget, delta, RADIUS, chain, share)
+    return Case(name, manifold, budget, family.typical, chain=chain, share=share)
 
 
 def smaller_noise(rng: np.random.Generator, *, scale: float) -> Source:
@@ -263,8 +262,7 @@ def smaller_noise(rng: np.random.Generator, *, scale: float) -> Source:
 
 def one_night_noise(rng: np.random.Generator) -> Source:
     """Return noise for a horizon of one night, where that of the first night was asked for."""
-    nights = len(PLANS["stream, first night"].fields["sizes"][0])
-    return smaller_noise(rng, scale=1.0 / column_norm(nights))
+    return smaller_noise(rng, scale=1.0 / column_norm(len(FIRST_NIGHTS)))
 
 
 def repeated_noise(rng: np.random.Generator) -> Source:
@@ -298,29 +296,23 @@ class LongCount(Labels):
         return np.append(vector, 0.4 * n)
 
 
-def first_count(mechanism: Mechanism) -> Neighbours:
+def first_count(mechanism: Any, left: Transcript, right: Transcript) -> float:
     """Score the size of the first class, as its last sum tells it."""
-    pair = transcripts(mechanism)
-
-    def score(transcript: Transcript) -> float:
-        vectors = transcript.vectors
-        return float(vectors[len(vectors) // 2 - 1][-1]) / COUNT_UNIT - (attacks.PAIR_SIZE - 0.5)
-
-    return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
+    sums = left.released
+    return float(sums[len(sums) // 2 - 1][-1]) / COUNT_UNIT - (attacks.PAIR_SIZE - 0.5)
 
 
-def broken(case: Case, **faults: Any) -> Mechanism:
+def broken(case: Case, **faults: Any) -> Any:
     """Return the mechanism of a case with some of its fields replaced."""
-    honest: Any = case.calibrate()
-    return cast(Mechanism, replace(honest, **faults))
+    return replace(case.calibrate(), **faults)
 
 
-def half_noise(case: Case) -> Mechanism:
+def half_noise(case: Case) -> Any:
     """Return the mechanism with σ/2 in place of σ."""
     return broken(case, sigma=case.calibrate().sigma / 2.0)
 
 
-def half_sensitivity(case: Case) -> Mechanism:
+def half_sensitivity(case: Case) -> Any:
     """Return the mechanism calibrated to Δ/2: r/n, or D/2n, taken where 2r/n, or D/n, is right."""
     return replace(case, sensitivity=case.sensitivity / 2.0).calibrate()
 
@@ -348,12 +340,12 @@ def misprinted_sigma(budget: ApproxDP, sensitivity: float) -> float:
     return high
 
 
-def misprint(case: Case) -> Mechanism:
+def misprint(case: Case) -> Any:
     """Return the Gaussian mechanism with the scale of the misprinted condition."""
     return broken(case, sigma=misprinted_sigma(cast(ApproxDP, case.budget), case.sensitivity))
 
 
-def short_chain(case: Case) -> Mechanism:
+def short_chain(case: Case) -> Any:
     """Return the published chain of the mechanism, stopped after 10 steps."""
     return replace(case, chain=ChainSettings(burn_in=10, keep=4)).calibrate()
 
@@ -392,37 +384,24 @@ def after_the_first(nights: int) -> list[int]:
     return [min(place, 1) for place in range(nights)]
 
 
-def last_difference(mechanism: Mechanism) -> Neighbours:
+def last_difference(mechanism: Any, left: Transcript, right: Transcript) -> float:
     """Score the last night less the one before, which has no noise where both have the same."""
-    pair = transcripts(mechanism)
-    replay = attacks.replays(mechanism, pair.left, pair.right)
-
-    def score(steps: Steps) -> float:
-        y, a, b = (part[-1] - part[-4] for part in steps[:3])
-        return float(np.sum((2.0 * y - a - b) * (a - b)))
-
-    return pair._replace(score=lambda drawn: np.array(list(map(score, replay(drawn)))))
+    y, a, b = (part[-1] - part[-4] for part in (left.released, left.own, right.own))
+    return float(np.sum((2.0 * y - a - b) * (a - b)))
 
 
-def last_centre(mechanism: Any) -> Neighbours:
+def last_centre(mechanism: Any, left: Transcript, right: Transcript) -> float:
     """Score the published centre of the last epoch: how far it is from what released values say."""
-    pair = transcripts(mechanism)
-    sides = [*mechanism.ready(pair.left), *mechanism.ready(pair.right)]
-
-    def score(transcript: Transcript) -> float:
-        epochs = [(i, night.epoch) for i, night in enumerate(transcript.history) if night.epoch]
-        at, epoch = epochs[-1]
-        before = transcript.history[:at]
-        moved = epoch.centre - begin_epoch(sides[0].stream, tuple(before)).centre
-        a, b = (attacks.vector_sum(side.sums(before)[at], len(moved)) for side in sides)
-        return float(np.sum((2.0 * moved - a - b) * (a - b)))
-
-    return pair._replace(score=lambda drawn: np.array(list(map(score, drawn))))
+    sides = [side for (side,) in mechanism.sides]
+    epochs = [(i, night.epoch) for i, night in enumerate(left.history) if night.epoch]
+    at, epoch = epochs[-1]
+    before = left.history[:at]
+    moved = epoch.centre - begin_epoch(sides[0].stream, tuple(before)).centre
+    a, b = (attacks.vector_sum(side.sums(before)[at], len(moved)) for side in sides)
+    return float(np.sum((2.0 * moved - a - b) * (a - b)))
 
 
-def _control(
-    name: str, space: str, kind: str, fault: str, make: Callable[[Case], Mechanism]
-) -> Case:
+def _control(name: str, space: str, kind: str, fault: str, make: Callable[[Case], Any]) -> Case:
     manifold = small(MANIFOLDS[space])
     return Case(name, manifold, BUDGETS[kind], SENSITIVITY, fault=fault, broken=make)
 
@@ -431,14 +410,14 @@ def _planned(
     name: str,
     fault: str,
     *,
-    attack: Callable[[Mechanism], Neighbours] | None = None,
     known: bool = False,
+    score: Callable[[Any, Transcript, Transcript], float] | None = None,
     **fields: Any,
 ) -> Case:
     """Return the case of a plan with other fields of its mechanism."""
     case = next(case for case in PLANNED if case.mechanism == name)
     make = partial(broken, **fields)
-    return replace(case, fault=fault, broken=make, attack=attack, known=known)
+    return replace(case, fault=fault, broken=make, known=known or score is not None, score=score)
 
 
 CONTROLS: tuple[Case, ...] = (
@@ -465,17 +444,16 @@ CONTROLS: tuple[Case, ...] = (
         for name in ("adaptive", "persons", "stream, opening")
     ),
     _planned("labels", "a count too long for another class", labels=LongCount),
-    _planned("labels", "sizes of classes without noise", attack=first_count, noise=countless_noise),
+    _planned("labels", "sizes of classes without noise", score=first_count, noise=countless_noise),
     _planned(
         "persons",
         "noise for one image of a person",
-        attack=partial(transcripts, ends=attacks.NEAR_ENDS),
+        known=True,
+        ends=attacks.NEAR_ENDS,
         whole=False,
     ),
     _planned("stream, first night", "column norm of one night", noise=one_night_noise),
-    _planned(
-        "stream, last night", "noise used twice", attack=last_difference, noise=repeated_noise
-    ),
+    _planned("stream, last night", "noise used twice", score=last_difference, noise=repeated_noise),
     _planned(
         "stream, overlapping",
         "records held back are opened again",
@@ -487,7 +465,7 @@ CONTROLS: tuple[Case, ...] = (
     _planned(
         "stream, two epochs",
         "epochs chosen from sums without noise",
-        attack=last_centre,
+        score=last_centre,
         peek=True,
     ),
     Case(

@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,8 +37,7 @@ from pipeline.audit.bounds import (
 from pipeline.audit.cases import CONTROLS, Case, all_cases
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder
-from pipeline.mechanisms import Mechanism
-from pipeline.mechanisms.base import Neighbours
+from pipeline.mechanisms import MECHANISMS
 from pipeline.parallel import workers
 from pipeline.privacy import main_parameter
 from pipeline.progress import counted
@@ -130,7 +130,7 @@ def _calls(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[Case, in
             f"an audit needs at least {LEAST_TRIALS} trials and a seed of 0 or more, found "
             f"{trials} and {seed}; the default is 100000 and 0"
         )
-    alpha = FALSE_ALARM / sum(len(claims(case.budget)) + case.replayed for case in cases)
+    alpha = FALSE_ALARM / sum(len(claims(case.budget)) + bool(case.replayed) for case in cases)
     return [(case, trials, seed, alpha) for case in cases]
 
 
@@ -139,14 +139,14 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     start = time.perf_counter()
     honest = case.calibrate()
     drawn = honest if case.broken is None else case.broken(case)
-    pair = case.neighbours(drawn if case.known else honest)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     exact = list[Cost]()
     if case.replayed:
-        left, right, shown = _replayed_scores(case, drawn, pair, size, rng, alpha)
+        left, right, shown = _replayed_scores(case, drawn, size, rng, alpha)
         exact = [shown]
     else:
+        pair = MECHANISMS[case.mechanism].neighbours(honest)
         left, right = (
             pair.score(drawn.sample(center, base=pair.base, size=size, rng=rng).points)
             for center in (pair.left, pair.right)
@@ -172,22 +172,18 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
 
 
 def _replayed_scores(
-    case: Case,
-    drawn: Mechanism,
-    pair: Neighbours,
-    size: int,
-    rng: np.random.Generator,
-    alpha: float,
+    case: Case, drawn: Any, size: int, rng: np.random.Generator, alpha: float
 ) -> tuple[FloatArray, FloatArray, Cost]:
     """Return the scores of transcripts of both data sets, and what they cost."""
-    released, steps = replayed_draws(drawn, (pair.left, pair.right), size=size, rng=rng)
-    laws = [Law.of(own) for own in steps]
+    pairs = replayed_draws(drawn, size=size, rng=rng)
+    laws = [Law.of(*pair) for pair in pairs]
     costs = np.concatenate([law.costs for law in laws]).sum(axis=1)
-    dearest = np.concatenate(released)[int(np.argmax(costs))]
-    others = [] if case.attack or case.known else [edges(drawn, dearest)]
+    released = [transcript for pair in pairs for transcript in pair[0]]
+    others = [] if case.known else [edges(drawn, released[int(np.argmax(costs))])]
+    score = case.score and partial(case.score, drawn)
     left, right = (
-        law.log_ratios if case.attack is None else pair.score(own)
-        for law, own in zip(laws, released, strict=True)
+        np.array(list(map(score, *pair))) if score else law.log_ratios
+        for law, pair in zip(laws, pairs, strict=True)
     )
     return left, right, cost(*laws, alpha=alpha, others=others)
 

@@ -9,7 +9,7 @@ and of all calls of this file below 2e-5; the means below compare at 6 standard 
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,18 +23,16 @@ from pipeline.audit.attacks import (
     StreamTranscripts,
     overlapping,
     replayed_draws,
-    replays,
 )
 from pipeline.audit.bounds import (
     Law,
-    Steps,
+    Transcript,
     claims,
     cost,
     epsilon_shown,
     lower_bounds,
     lower_limit,
     mu_shown,
-    squared_mu,
     upper_limit,
 )
 from pipeline.audit.cases import (
@@ -63,6 +61,17 @@ ADAPTIVE_CASES, LABEL_CASES, PERSON_CASES = (
 STREAM_CASES = {item.mechanism: item for item in PLANNED if item.mechanism.startswith("stream")}
 LABEL_STREAMS = [name for name in STREAM_CASES if name.startswith("stream, labels")]
 MEASURES = [epsilon_shown(0.0), epsilon_shown(0.01), mu_shown]
+
+
+def written(mechanism: Any, size: int, seed: int = 8) -> list[Transcript]:
+    """Return transcripts of the left one of two data sets."""
+    drawn: list[Transcript] = mechanism.block(mechanism.sides[0], size, np.random.default_rng(seed))
+    return drawn
+
+
+def replayed(mechanism: Any, transcripts: list[Transcript]) -> Law:
+    """Return transcripts as they are on both data sets."""
+    return Law.of(*(mechanism.replay([side], transcripts) for side in mechanism.sides))
 
 
 def case(mechanism: str, space: str, budget: Budget) -> Case:
@@ -183,7 +192,8 @@ def test_every_mechanism_is_audited_wherever_it_is_proven() -> None:
 def test_neighbours_are_as_far_apart_as_the_sensitivity(mechanism: str, space: str) -> None:
     """dist(c, c') = Δ in the mechanism's own distance; gradients differ by Δ, and never by more."""
     chosen = next(item for item in all_cases(mechanism) if item.manifold.name == space)
-    pair, manifold, delta = chosen.neighbours(chosen.calibrate()), chosen.manifold, math.nan
+    pair = MECHANISMS[mechanism].neighbours(chosen.calibrate())
+    manifold, delta = chosen.manifold, math.nan
     if MECHANISMS[mechanism].moves == "gradient":
         rng = np.random.default_rng(4)
         tangents = min(chosen.radius, 3.0) * rng.uniform(-1.0, 1.0, (2000, manifold.dim))
@@ -221,7 +231,7 @@ def test_scores_are_likelihood_ratios(mechanism: str, space: str) -> None:
     """E_P exp(−L)·E_Q exp(L) = 1 for L = ln p/q, by definition of a density ratio."""
     budget = BUDGETS["gdp" if "gdp" in MECHANISMS[mechanism].definitions else "rao"]
     chosen = case(mechanism, space, budget)
-    pair, drawn = chosen.neighbours(chosen.calibrate()), chosen.calibrate()
+    pair, drawn = MECHANISMS[mechanism].neighbours(chosen.calibrate()), chosen.calibrate()
     assert pair.exact == (mechanism != "landmark-laplace")  # whose output is centred and scaled
     if not pair.exact:
         return
@@ -240,14 +250,12 @@ def test_transcripts_cost_the_budget_and_no_more(chosen: Case) -> None:
     """All steps together differ by at most μ, mostly by nearly that; E exp(−L) = 1."""
     mechanism, mu = chosen.calibrate(), 1.0  # ρ = 0.5 is μ = 1 for Gaussian noise
     assert isinstance(mechanism, AdaptiveTranscripts)
-    pair = chosen.neighbours(mechanism)
-    rows = mechanism.sample(pair.left, size=300, rng=np.random.default_rng(8)).points
-    steps = replays(mechanism, pair.left, pair.right)(rows[:40])
-    apart = [math.sqrt(squared_mu(one).sum()) for one in steps]
+    law = replayed(mechanism, written(mechanism, 300))
+    apart = np.sqrt(law.costs.sum(axis=1))[:40]
     assert max(apart) <= mu * (1 + 1e-9)
     assert np.median(apart) > 0.95 * mu
-    weight = np.exp(-pair.score(rows))
-    assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(rows)))
+    weight = np.exp(-law.log_ratios)
+    assert weight.mean() == pytest.approx(1.0, abs=7.0 * weight.std() / math.sqrt(len(weight)))
 
 
 @pytest.mark.parametrize("chosen", PERSON_CASES, ids=lambda item: item.mechanism)
@@ -257,10 +265,7 @@ def test_all_images_of_a_person_cost_the_budget_and_no_more(chosen: Case) -> Non
     assert isinstance(mechanism, PersonTranscripts)
     left, right = (mechanism.data_set(end, more=i > 0) for i, end in enumerate(ENDS))
     assert np.count_nonzero(left.people == b"one") < np.count_nonzero(right.people == b"one")
-    pair = chosen.neighbours(mechanism)
-    rows = mechanism.sample(pair.left, size=20, rng=np.random.default_rng(8)).points
-    steps = replays(mechanism, pair.left, pair.right)(rows)
-    apart = [math.sqrt(squared_mu(one).sum()) for one in steps]
+    apart = np.sqrt(replayed(mechanism, written(mechanism, 20)).costs.sum(axis=1))
     assert max(apart) <= 1.0 + 1e-9
     assert np.median(apart) > 0.9
 
@@ -270,11 +275,8 @@ def test_all_nights_together_cost_the_budget_and_no_more(name: str) -> None:
     """A unit of any night moves all vectors of a stream by at most μ, by nearly that at first."""
     chosen = STREAM_CASES[name]
     mechanism = chosen.calibrate()
-    pair = chosen.neighbours(mechanism)
-    rows = mechanism.sample(pair.left, size=4, rng=np.random.default_rng(8)).points
-    found = replays(mechanism, pair.left, pair.right)(rows)
-    for steps in found:
-        share = math.sqrt(squared_mu(steps).sum()) * gaussian_sigma(mechanism.budget, 1.0)
+    for squares in replayed(mechanism, written(mechanism, 4)).costs.sum(axis=1):
+        share = math.sqrt(squares) * gaussian_sigma(mechanism.budget, 1.0)
         assert share <= 1 + 1e-9
         assert share > {"stream, first night": 0.95, "stream, opening": 0.9}.get(name, 0.65)
 
@@ -284,10 +286,8 @@ def test_a_label_costs_the_budget_over_all_nights() -> None:
     found = {}
     for name in LABEL_STREAMS:
         mechanism = STREAM_CASES[name].calibrate()
-        pair = STREAM_CASES[name].neighbours(mechanism)
-        rows = mechanism.sample(pair.left, size=3, rng=np.random.default_rng(8)).points
-        steps = replays(mechanism, pair.left, pair.right)(rows)
-        found[name] = max(math.sqrt(squared_mu(one).sum()) / 2.0 for one in steps)
+        law = replayed(mechanism, written(mechanism, 3))
+        found[name] = math.sqrt(law.costs.sum(axis=1).max()) / 2.0
     last, opening, closed = found.values()
     assert 0.93 < last <= 1.0 + 1e-9
     assert 0.97 < opening <= 1.0 + 1e-9
@@ -303,10 +303,9 @@ def test_nights_that_are_begun_at_once_go_on_from_all_before_them() -> None:
     assert sound.rests is overlapping
     broken = replace(sound, rests=after_the_first)
     assert broken.rests(8) == [0, 1, 1, 1, 1, 1, 1, 1]
-    left, right = (cast(Any, broken.data_set(end)) for end in ENDS)
-    (transcript,) = broken.sample(left, size=1, rng=np.random.default_rng(3)).points
+    (transcript,) = written(broken, 1, seed=3)
     assert sum(night.opened is not None for night in transcript.history) == 7
-    squares = squared_mu(replays(broken, left, right)([transcript])[0]).sum()
+    squares = replayed(broken, [transcript]).costs.sum()
     assert 0.8 * 7 < squares / 2.0**2 <= 7 * (1 + 1e-9)
 
 
@@ -326,12 +325,12 @@ def test_what_is_recalled_in_a_replay_is_what_it_computes(chosen: Case) -> None:
     So a step that follows from anything but released values costs what it costs.
     """
     mechanism: Any = chosen.calibrate() if chosen.broken is None else chosen.broken(chosen)
-    pair = chosen.neighbours(mechanism)
-    data = pair.left, pair.right
-    laws, steps = replayed_draws(mechanism, data, size=3, rng=np.random.default_rng(14))
-    for law, together in zip(laws, steps, strict=True):
-        alone = [replays(mechanism, *data)([transcript])[0] for transcript in law]
-        one, other = Law.of(together), Law.of(alone)
+    for both in replayed_draws(mechanism, size=3, rng=np.random.default_rng(14)):
+        alone = [
+            [mechanism.replay([side], [transcript])[0] for transcript in both[0]]
+            for side in mechanism.sides
+        ]
+        one, other = Law.of(*both), Law.of(*alone)
         assert np.array_equal(one.left, other.left)
         assert np.array_equal(one.right, other.right)
         assert np.array_equal(one.sigmas, other.sigmas)
@@ -361,38 +360,39 @@ def test_constants_differ_where_a_ball_holds_the_data() -> None:
 # --- what transcripts cost, exactly ---------------------------------------------------------------
 
 
-def drawn_steps(scales: list[float], apart: float, size: int, seed: int) -> list[Steps]:
+Both = tuple[list[Transcript], list[Transcript]]
+"""Transcripts on the left data set, and the same on the right."""
+
+
+def drawn_steps(scales: list[float], apart: float, size: int, seed: int) -> Both:
     """Return `size` transcripts of steps in five coordinates, σ = 2 times `scales`."""
-    rng, sigmas = np.random.default_rng(seed), [(2.0, 2.0)] * len(scales)
+    rng, sigmas = np.random.default_rng(seed), [2.0] * len(scales)
     left = [np.zeros(5) for _ in scales]
     right = [np.full(5, apart / math.sqrt(5.0)) for _ in scales]
-    return [
-        Steps([2.0 * scale * rng.standard_normal(5) for scale in scales], left, right, sigmas)
-        for _ in range(size)
-    ]
+    drawn = [[2.0 * scale * rng.standard_normal(5) for scale in scales] for _ in range(size)]
+    first, second = ([Transcript(row, own, sigmas) for row in drawn] for own in (left, right))
+    return first, second
 
 
 def test_a_log_ratio_of_steps_is_that_of_normal_laws() -> None:
     """Ln p − ln q by SciPy's densities."""
-    (steps,) = drawn_steps([1.0, 1.0], 3.0, 1, 1)
+    both = drawn_steps([1.0, 1.0], 3.0, 1, 1)
+    (left,), (right,) = both
     expected = sum(
         float(np.sum(stats.norm.logpdf(y, a, 2.0) - stats.norm.logpdf(y, b, 2.0)))
-        for y, a, b in zip(steps.released, steps.left, steps.right, strict=True)
+        for y, a, b in zip(left.released, left.own, right.own, strict=True)
     )
-    assert Law.of([steps]).log_ratios[0] == pytest.approx(expected, rel=1e-12)
+    assert Law.of(*both).log_ratios[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_transcripts_cost_the_largest_sum_exactly() -> None:
     """Σ‖a − b‖²/σ² to the last bits, of the dearest transcript, whatever noise was drawn."""
     left, right = drawn_steps([1.0, 1.0], 3.0, 400, 2), drawn_steps([1.0, 1.0], 3.0, 400, 3)
-    assert cost(Law.of(left), Law.of(right), alpha=1e-9) == pytest.approx(
-        (2 * 9.0 / 4.0, 2.0), rel=1e-14
-    )
-    right[7] = right[7]._replace(left=[5.0 * row for row in right[7].right])
+    first = Law.of(*left)
+    assert cost(first, Law.of(*right), alpha=1e-9) == pytest.approx((2 * 9.0 / 4.0, 2.0), rel=1e-14)
+    right[0][7] = right[0][7]._replace(own=[5.0 * row for row in right[1][7].own])
     dear = 2 * 16.0 * 9.0 / 4.0
-    assert cost(Law.of(left), Law.of(right), alpha=1e-9).squared_mu == pytest.approx(
-        dear, rel=1e-12
-    )
+    assert cost(first, Law.of(*right), alpha=1e-9).squared_mu == pytest.approx(dear, rel=1e-12)
 
 
 @pytest.mark.parametrize(("scales", "apart"), [([0.9, 0.9], 1.0), ([1.0, 0.9], 1.0)])
@@ -401,7 +401,7 @@ def test_a_source_with_less_noise_is_charged_for_it(scales: list[float], apart: 
     left, right = drawn_steps(scales, apart, 1000, 4), drawn_steps(scales, apart, 1000, 5)
     true = sum(apart**2 / (2.0 * scale) ** 2 for scale in scales)
     asked = len(scales) * apart**2 / 4.0
-    found = cost(Law.of(left), Law.of(right), alpha=1e-6)
+    found = cost(Law.of(*left), Law.of(*right), alpha=1e-6)
     assert asked * 1.01 < found.squared_mu <= true
     assert 1.8 <= found.sigma < 1.95
 
@@ -409,8 +409,8 @@ def test_a_source_with_less_noise_is_charged_for_it(scales: list[float], apart: 
 def test_scales_that_tell_the_data_sets_apart_cost_everything() -> None:
     """Where σ depends on the data set no sum is finite."""
     left, right = drawn_steps([1.0], 1.0, 50, 6), drawn_steps([1.0], 1.0, 50, 7)
-    left[3] = left[3]._replace(sigmas=[(2.0, 2.5)])
-    assert cost(Law.of(left), Law.of(right), alpha=1e-6).squared_mu == math.inf
+    left[1][3] = left[1][3]._replace(sigmas=[2.5])
+    assert cost(Law.of(*left), Law.of(*right), alpha=1e-6).squared_mu == math.inf
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_scales_that_tell_the_data_sets_apart_cost_everything() -> None:
     ids=lambda item: item.mechanism,
 )
 def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None:
-    """Of the last step: asked of the source of noise, stated by the mechanism and by the audit."""
+    """Of the last step: asked of the source of noise, and stated by the audit."""
     asked: list[float] = []
 
     @dataclass(frozen=True)
@@ -430,12 +430,9 @@ def test_the_scale_that_is_stated_is_the_one_that_is_drawn(chosen: Case) -> None
             asked.append(sigma)
             return FloatNoise(self.rng)(vector, sigma, sensitivity)
 
-    mechanism: Any = chosen.calibrate()
-    pair, rng = chosen.neighbours(mechanism), np.random.default_rng(9)
-    recording = replace(mechanism, noise=RecordingNoise)
-    _, steps = replayed_draws(recording, (pair.left, pair.right), size=3, rng=rng)
-    assert mechanism.sigma == asked[-1]
-    assert cost(*map(Law.of, steps), alpha=1e-9).sigma == asked[-1]
+    recording = replace(chosen.calibrate(), noise=RecordingNoise)
+    pairs = replayed_draws(recording, size=3, rng=np.random.default_rng(9))
+    assert cost(*(Law.of(*both) for both in pairs), alpha=1e-9).sigma == asked[-1]
 
 
 # --- sound mechanisms pass, broken ones are caught ------------------------------------------------

@@ -316,13 +316,11 @@ def cell_columns(
 def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:
     """Return the columns that are known before anything is drawn."""
     config, series, manifold = setting.config, cell.series, setting.manifold
-    second = second_parameter(config.budget(cell.value, series))
     plan = series.plan if isinstance(series.plan, SinglePlan) else SinglePlan()
     family = MECHANISMS[series.mechanism]
     return cell_columns(config, cell, name, manifold) | {
         "n": n,
-        "delta": second.get("delta", np.nan),
-        "alpha": second.get("alpha", np.nan),
+        **second_parameter(config.budget(cell.value, series)),
         "sensitivity": frechet_sensitivity(setting.domain, max(1, n), plan, family, manifold),
         "repetition": np.arange(setting.repetitions(series)),
     }

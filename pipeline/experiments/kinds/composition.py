@@ -25,54 +25,49 @@ LINE = FlatChart(LogEuclidean(k=1))
 
 
 class TableEntry(NamedTuple):
-    """One cell of the table: noise of a query, definition, number of queries, cost of one query."""
+    """One cell of the table: noise of a query, number of queries, and the cost of one query."""
 
     label: int
     series: SeriesConfig
     mechanism: Mechanism
-    definition: str
     queries: int
     one: Budget
 
     @property
     def key(self) -> str:
         """Name of the cell, unique in a run."""
-        return f"{self.queries}/{self.series.series}/{self.definition}"
-
-
-def entries(config: ExperimentConfig) -> list[TableEntry]:
-    """Return the cells of the table, without those whose noise has no cost in a definition."""
-    table = config.composition
-    assert table is not None  # as the kind is composition
-    one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
-    return [
-        TableEntry(label, series, mechanism, definition, queries, costs[definition])
-        for label, queries in enumerate(table.queries)
-        for series, mechanism, costs in one_query
-        for definition in costs
-    ]
+        return f"{self.queries}/{self.series.series}/{self.one.name}"
 
 
 def query(
     series: SeriesConfig, config: ExperimentConfig, table: CompositionConfig
-) -> tuple[Mechanism, dict[str, Budget]]:
+) -> tuple[Mechanism, list[Budget]]:
     """Return the noise of one query, and what it costs in each definition that knows it.
 
     Its Rao budget is θ, its sensitivity 1.
     """
-    family, budget, costs = MECHANISMS[series.mechanism], RaoDP(config.budgets[0]), {}
+    family, budget, costs = MECHANISMS[series.mechanism], RaoDP(config.budgets[0]), []
     options = {"degree": table.degree} if "degree" in family.options else {}
     mechanism = family.calibrate(budget, sensitivity=1.0, manifold=LINE, **options)
     for name in table.definitions:
         parameters = {"delta": config.delta, "alpha": config.alpha, **options}
         with suppress(PrivacyError):  # Gaussian noise is not pure DP, say
-            costs[name] = family.price(mechanism.sigma, 1.0, DEFINITIONS[name], **parameters)
+            costs.append(family.price(mechanism.sigma, 1.0, DEFINITIONS[name], **parameters))
     return mechanism, costs
 
 
 def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return what computes the rows of each cell, by the cell's name."""
-    return {entry.key: partial(columns, config, entry) for entry in entries(config)}
+    """Return what computes the rows of each cell, by its name; noise must have a cost in it."""
+    table = config.composition
+    assert table is not None  # as the kind is composition
+    one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
+    entries = [
+        TableEntry(label, series, mechanism, queries, one)
+        for label, queries in enumerate(table.queries)
+        for series, mechanism, costs in one_query
+        for one in costs
+    ]
+    return {entry.key: partial(columns, config, entry) for entry in entries}
 
 
 def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
@@ -90,9 +85,8 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
         "mechanism": entry.series.mechanism,
         "series": entry.series.series,
         "sampler": "exact",
-        "definition": entry.definition,
+        "definition": entry.one.name,
         "budget": main_parameter(total),
-        **dict.fromkeys(("delta", "tau", "alpha"), np.nan),
         **second_parameter(total),
         "sensitivity": 1.0,
         "sigma": mechanism.sigma,

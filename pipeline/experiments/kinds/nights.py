@@ -34,7 +34,6 @@ from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget, split
 from pipeline.schema import StreamEntry
 from pipeline.stream import (
-    CumulativeMean,
     Night,
     StreamMechanism,
     StreamPlan,
@@ -104,20 +103,15 @@ def _stream(nights: Nights) -> Means:
         night = draw_night(stream, history, private, units, noise=nights.noise(number))
         history.append(night)
         if night.night in nights.settings.shown:
-            mean = cumulative_mean(stream, history)
-            yield (
-                None if mean is None else NightEstimate(mean.offset, _region(nights, history, mean))
-            )
+            yield _so_far(stream, history)
 
 
-def _region(
-    nights: Nights, history: Sequence[Night], mean: CumulativeMean
-) -> ConfidenceRegion | None:
-    certainty = mean_certainty(nights.stream, history)
-    if certainty is None:
+def _so_far(stream: StreamMechanism, history: Sequence[Night]) -> NightEstimate | None:
+    if (mean := cumulative_mean(stream, history)) is None:
         return None
+    certainty = mean_certainty(stream, history)
     entry = StreamEntry.model_construct(n=mean.n, coordinates=mean.offset, certainty=certainty)
-    return region(entry, RADIUS_LEVEL)
+    return NightEstimate(mean.offset, None if certainty is None else region(entry, RADIUS_LEVEL))
 
 
 def _anew(nights: Nights) -> Means:

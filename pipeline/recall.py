@@ -22,25 +22,17 @@ _CALLS: ContextVar["Calls | None"] = ContextVar("_CALLS", default=None)
 
 
 class Calls:
-    """Calls of `repeatable` functions in order: noted in the first block, recalled in all others.
-
-    Attributes
-    ----------
-    repeated : int
-        How many calls of the last block were not computed.
-    """
+    """Calls of `repeatable` functions in order: noted in the first block, recalled in others."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         self._next: int | None = None
         self._token: Token[Calls | None] | None = None
-        self.repeated = 0
 
-    def __enter__(self) -> "Calls":
+    def __enter__(self) -> None:
         """Begin a block."""
         self._next = 0 if self._calls else None
-        self._token, self.repeated = _CALLS.set(self), 0
-        return self
+        self._token = _CALLS.set(self)
 
     def __exit__(self, *error: object) -> None:
         """End it."""
@@ -58,7 +50,6 @@ class Calls:
             if callee is function:
                 self._next += 1
                 if _same(before, arguments):
-                    self.repeated += 1
                     return result
         return self._compute(function, arguments)
 

@@ -130,8 +130,13 @@ def _calls(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[Case, in
             f"an audit needs at least {LEAST_TRIALS} trials and a seed of 0 or more, found "
             f"{trials} and {seed}; the default is 100000 and 0"
         )
-    alpha = FALSE_ALARM / sum(len(claims(case.budget)) + bool(case.replayed) for case in cases)
+    alpha = FALSE_ALARM / sum(len(_promised(case)) for case in cases)
     return [(case, trials, seed, alpha) for case in cases]
+
+
+def _promised(case: Case) -> list[Claim]:
+    """Return what the budget of a case promises, of transcripts about their exact μ² too."""
+    return [*claims(case.budget), *([exact_claim(case.budget)] if case.replayed else [])]
 
 
 def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[AuditFinding, ...]:
@@ -141,34 +146,26 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     drawn = honest if case.broken is None else case.broken(case)
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
-    exact = list[Cost]()
     if case.replayed:
-        left, right, shown = _replayed_scores(case, drawn, size, rng, alpha)
-        exact = [shown]
+        left, right, (squared_mu, sigma) = _replayed_scores(case, drawn, size, rng, alpha)
+        exact = [squared_mu]
     else:
-        pair = MECHANISMS[case.mechanism].neighbours(honest)
+        pair, exact, sigma = MECHANISMS[case.mechanism].neighbours(honest), [], drawn.sigma
         left, right = (
             pair.score(drawn.sample(center, base=pair.base, size=size, rng=rng).points)
             for center in (pair.left, pair.right)
         )
-    promised = claims(case.budget)
     measures = [
-        mu_shown if claim.quantity == "mu" else epsilon_shown(claim.delta) for claim in promised
+        mu_shown if claim.quantity == "mu" else epsilon_shown(claim.delta)
+        for claim in claims(case.budget)
     ]
-    bounds = lower_bounds(left, right, measures, alpha=alpha)
-    sigma = exact[0].sigma if exact else drawn.sigma
+    shown = [*lower_bounds(left, right, measures, alpha=alpha), *exact]
     seconds = time.perf_counter() - start
     findings = [
-        AuditFinding(case, sigma, size, claim, bound, seconds)
-        for claim, bound in zip(promised, bounds, strict=True)
+        AuditFinding(case, sigma, size, claim, lower, seconds)
+        for claim, lower in zip(_promised(case), shown, strict=True)
     ]
-    if case.fault:
-        findings = [max(findings, key=lambda finding: finding.tightness)]
-    findings += [
-        AuditFinding(case, sigma, size, exact_claim(case.budget), item.squared_mu, seconds)
-        for item in exact
-    ]
-    return tuple(findings)
+    return tuple(_tightest(findings) if case.fault else findings)
 
 
 def _replayed_scores(

@@ -11,7 +11,7 @@ those of a class, are patterns of a broken device, empty ones, and crops of a ph
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
@@ -213,18 +213,13 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
         wanted |= dict.fromkeys(evenly(rows, SAMPLES).tolist(), label)
     samples = dict[int, list[ImageArray]]()
     order = sorted(wanted)
-    for row, image in zip(order, _shown(source, order), strict=False):
+    for row, image in zip(order, source.read(np.array(order), 1), strict=False):
         if source.card.volumes:
+            image = image[:, image.shape[1] // 2]
             wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
             image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
         samples.setdefault(wanted[row], []).append(image)
     return {label: np.concatenate(images) for label, images in samples.items()}
-
-
-def _shown(source: ImageSource, rows: Sequence[int]) -> Iterator[ImageArray]:
-    """Yield some images, (1, *shape), of volumes their middle slices."""
-    for image in source.read(np.array(rows), 1):
-        yield image[:, image.shape[1] // 2] if source.card.volumes else image
 
 
 def verify_bound(run: Run) -> None:
@@ -274,10 +269,7 @@ def _bytes(levels: FloatArray) -> ImageArray:
 
 
 CHANGES: Mapping[str, Callable[..., ImageArray]] = {
-    "gain": gain,
-    "gamma": gamma,
-    "grain": grain,
-    "blur": blur,
+    change.__name__: change for change in (gain, gamma, grain, blur)
 }
 """What `change` of a series may be, beside none and another class."""
 

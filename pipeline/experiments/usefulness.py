@@ -6,7 +6,7 @@ of the run's table, so that a table that is complete is never drawn again.
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,6 @@ DRAWS = 10
 """Private means of each class, series and budget."""
 CLASSIFIED = 2_000
 """Most records of a class that are classified, spread over all of them."""
-
-
-class Class(NamedTuple):
-    """A class of the run, and its records."""
-
-    data: ClassData
-    records: Records
 
 
 def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
@@ -69,10 +62,12 @@ def _measured(run: Run) -> dict[str, Any]:
     """Return what is measured, as JSON values."""
     series, setting = judged(run.config), image_setting(run)
     data = [class_images(run, label) for label in run.labels]
-    classes = [Class(images, admitted(images, setting, series[-1].records)) for images in data]
-    first = classes[0].records
-    true = np.stack([class_.records.frechet.point for class_ in classes])
-    points, truth = _classified(classes)
+    records = [admitted(images, setting, series[-1].records) for images in data]
+    first, classes = records[0], list(zip(data, records, strict=True))
+    true = np.stack([own.frechet.point for own in records])
+    chosen = [evenly(own.placed, CLASSIFIED) for own in records]
+    points = np.concatenate(chosen)
+    truth = np.repeat(np.arange(len(chosen)), list(map(len, chosen)))
     shown = run.config.budgets[len(run.config.budgets) // 2]
     recalls, drawn = [], None
     for item in series:
@@ -94,12 +89,12 @@ def _measured(run: Run) -> dict[str, Any]:
 
 
 def _means(
-    classes: Sequence[Class], setting: Setting, series: SeriesConfig
+    classes: Sequence[tuple[ClassData, Records]], setting: Setting, series: SeriesConfig
 ) -> Iterator[tuple[float, Point]]:
     """Yield budgets with private means, (`DRAWS`, classes, …); those without a law are left out."""
     ready = [
-        prepare(class_, series.plan, size=DRAWS, rng=_stream(data, setting, series, "records"))
-        for data, class_ in classes
+        prepare(own, series.plan, size=DRAWS, rng=_stream(data, setting, series, "records"))
+        for data, own in classes
     ]
 
     def means(value: float) -> Point | None:
@@ -127,12 +122,6 @@ def _stream(
     """Return a stream of its own, apart from those of the run's table."""
     key = f"use/{data.label}/{series.series}/{what}"
     return np.random.default_rng(stream_seed(setting.config, key))
-
-
-def _classified(classes: Sequence[Class]) -> tuple[Point, NDArray[np.int64]]:
-    """Return records of all classes, and which class each is of."""
-    chosen = [evenly(class_.records.placed, CLASSIFIED) for class_ in classes]
-    return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), list(map(len, chosen)))
 
 
 def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int64]) -> FloatArray:

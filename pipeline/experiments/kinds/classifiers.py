@@ -18,7 +18,7 @@ from pipeline.config import SeriesConfig
 from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
 from pipeline.experiments.images import Run, image_setting, placed_images
 from pipeline.experiments.populations import Population, batches, population, space_of
-from pipeline.geometry import Point
+from pipeline.geometry import Manifold, Point
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Records, Release
 
@@ -76,19 +76,27 @@ def read_classes(run: Run, label: int) -> tuple[Classes, Setting]:
 
 
 class Draw(NamedTuple):
-    """One repetition: what was released, and what of."""
+    """One repetition: where means are, what was released, and what of."""
 
-    setting: Setting
+    space: Manifold
     released: Sequence[Release]
     samples: Sequence[Records]
+
+    @property
+    def ends(self) -> Point:
+        """The released means."""
+        return np.stack([release.point for release in self.released])
+
+    @property
+    def means(self) -> Point:
+        """The means without noise."""
+        return np.stack([sample.frechet.point for sample in self.samples])
 
 
 def _nearest(draw: Draw, series: SeriesConfig) -> Discriminants | None:
     if all(release.moments for release in draw.released):
         return nearest_mean(draw.released)
-    return discriminants_of_means(
-        space_of(draw.setting), np.stack([release.point for release in draw.released])
-    )
+    return discriminants_of_means(draw.space, draw.ends)
 
 
 def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
@@ -98,20 +106,12 @@ def _lda(draw: Draw, series: SeriesConfig) -> Discriminants | None:
     return lda(draw.released, **({} if series.ridge is None else {"ridge": series.ridge}))
 
 
-def _means(draw: Draw) -> Point:
-    return np.stack([sample.frechet.point for sample in draw.samples])
-
-
-def _plain_nearest(draw: Draw) -> Discriminants:
-    return discriminants_of_means(space_of(draw.setting), _means(draw))
-
-
 def _plain_lda(draw: Draw) -> Discriminants:
-    space, means = space_of(draw.setting), _means(draw)
-    places = [space.log(means[0], sample.placed) for sample in draw.samples]
+    means = draw.means
+    places = [draw.space.log(means[0], sample.placed) for sample in draw.samples]
     spreads = [np.cov(points, rowvar=False, bias=True) for points in places]
     within = np.average(spreads, axis=0, weights=[len(points) for points in places])
-    return discriminants_of_means(space, means, within)
+    return discriminants_of_means(draw.space, means, within)
 
 
 class Classifier(NamedTuple):
@@ -122,7 +122,9 @@ class Classifier(NamedTuple):
 
 
 CLASSIFIERS: Mapping[str, Classifier] = {
-    "nearest mean": Classifier(_nearest, _plain_nearest),
+    "nearest mean": Classifier(
+        _nearest, lambda draw: discriminants_of_means(draw.space, draw.means)
+    ),
     "lda": Classifier(_lda, _plain_lda),
 }
 """What `classifier` of a series may be."""
@@ -137,7 +139,7 @@ def classify(
     first = next(x.series for x in config.mechanisms if (x.plan, x.n) == same)
     seed, budget = stream_seed(config, f"{first}/{cell.value!r}"), config.budget(cell.value)
     rng, n, results = np.random.default_rng(seed), 0, list[tuple[float, ...]]()
-    many = sum(class_.own for class_ in classes.populations)
+    many, space = sum(class_.own for class_ in classes.populations), space_of(setting)
     for batch in batches(setting.repetitions(series), many):
         splits = [classes.split(rng) for _ in batch]
         samples = [[rng.permutation(rows)[: series.n] for rows in each] for each, _ in splits]
@@ -149,9 +151,8 @@ def classify(
             pairs = zip(classes.populations, sample, strict=True)
             drawn = [class_.records.sample(own) for class_, own in pairs]
             n = min(part.n for part in drawn)
-            draw = Draw(setting, released, drawn)
-            ends = np.stack([release.point for release in released])
-            error = float(np.sqrt(np.mean(space_of(setting).dist(ends, _means(draw)) ** 2)))
+            draw = Draw(space, released, drawn)
+            error = float(np.sqrt(np.mean(space.dist(draw.ends, draw.means) ** 2)))
             truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
             both = classifier.private(draw, series), classifier.plain(draw)
             scores = (score(made, np.concatenate(unseen), truth) for made in both)

@@ -8,7 +8,7 @@ is called with other arguments, and computed.
 
 import math
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from operator import is_
@@ -27,40 +27,32 @@ class Calls:
     def __init__(self) -> None:
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         self._next: int | None = None
-        self._token: Token[Calls | None] | None = None
 
     def __enter__(self) -> None:
         """Begin a block."""
         self._next = 0 if self._calls else None
-        self._token = _CALLS.set(self)
+        _CALLS.set(self)
 
     def __exit__(self, *error: object) -> None:
         """End it."""
-        assert self._token is not None
-        _CALLS.reset(self._token)
+        _CALLS.set(None)
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return what a function gives, of its arguments and last its keywords."""
-        if self._next is None:
-            result = self._compute(function, arguments)
-            self._calls.append((function, arguments, _fixed(result)))
-            return result
-        if self._next < len(self._calls):
+        if self._next is not None and self._next < len(self._calls):
             callee, before, result = self._calls[self._next]
             if callee is function:
                 self._next += 1
                 if _same(before, arguments):
                     return result
-        return self._compute(function, arguments)
-
-    @staticmethod
-    def _compute(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Call a function; what that calls is part of it."""
-        token = _CALLS.set(None)
+        _CALLS.set(None)  # what it calls is part of it
         try:
-            return function(*arguments[:-1], **arguments[-1])
+            result = function(*arguments[:-1], **arguments[-1])
         finally:
-            _CALLS.reset(token)
+            _CALLS.set(self)
+        if self._next is None:
+            self._calls.append((function, arguments, _fixed(result)))
+        return result
 
 
 def repeatable(function: Function) -> Function:

@@ -227,20 +227,13 @@ def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Cel
     """
     records = cache(partial(admitted, data, setting))
     for series, own in groupby(pending, key=attrgetter("series")):
-        prepared = prepare_series(records(series.records), data, setting, series)
+        seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
+        rng, size = np.random.default_rng(seed), setting.repetitions(series)
+        prepared = mean.prepare(records(series.records), series.plan, size=size, rng=rng)
         with side_by_side() as submit:
             jobs = [(cell, submit(columns, data, prepared, cell, setting)) for cell in own]
             for cell, job in jobs:
                 yield cell, job.result()
-
-
-def prepare_series(
-    records: Records, data: ClassData, setting: Setting, series: SeriesConfig
-) -> MeanSetup:
-    """Return what all budgets of a series share, from a stream of its own."""
-    seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
-    rng = np.random.default_rng(seed)
-    return mean.prepare(records, series.plan, size=setting.repetitions(series), rng=rng)
 
 
 def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from pipeline.experiments import Run, all_cells, load_experiments, run_experimen
 from pipeline.experiments.driver import (
     distance_name,
     draw_cell,
-    prepare_series,
     run_cells,
 )
 from pipeline.experiments.simulated import build_manifold, class_title, simulate
 from pipeline.geometry import MANIFOLDS, unvecd
 from pipeline.geometry.charts import NormalChart
-from pipeline.mean import SinglePlan, admit
+from pipeline.mean import SinglePlan, admit, prepare
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
@@ -188,7 +187,9 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         cell = all_cells(config, [0])[0]
         rng = np.random.default_rng(3)
         records = admit(data.points, domain=setting.domain, manifold=setting.manifold)
-        prepared = prepare_series(records, data, setting, cell.series)
+        prepared = prepare(
+            records, cell.series.plan, size=setting.repetitions(cell.series), rng=rng
+        )
         drawn = draw_cell(prepared, cell, setting, rng=rng)[0]
         assert 0 < drawn.diagnostics.acceptance <= 1
         if setting.manifold.curvature[1] > 0:

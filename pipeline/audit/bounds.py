@@ -106,14 +106,6 @@ _LEVELS = np.concatenate([np.geomspace(1e-4, 0.5, 60), 1.0 - np.geomspace(1e-4, 
 """Quantiles of the scores among which the first half chooses its thresholds."""
 
 
-class Counts(NamedTuple):
-    """How often events happened in `total` draws from each law, shapes (events,)."""
-
-    likely: NDArray[np.int64]
-    rare: NDArray[np.int64]
-    total: int
-
-
 def lower_limit(count: Any, total: int, alpha: float) -> FloatArray:
     """Return what a probability exceeds except with probability `alpha` (Clopper and Pearson)."""
     count = np.asarray(count)
@@ -167,40 +159,32 @@ def lower_bounds(
         )
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         raise ConfigError("scores must be finite, found NaN or infinity; check the score")
-    before = _limits(_count(left, right, np.zeros(1)), alpha / 2.0)
     half = len(left) // 2
     thresholds = np.quantile(np.concatenate([left[:half], right[:half]]), _LEVELS)
-    first = _count(left[:half], right[:half], thresholds)
-    second = _count(left[half:], right[half:], thresholds)
-    guess = _limits(first, alpha / 2.0)
+    before = _limits(left, right, np.zeros(1), alpha / 2.0)
+    guess = _limits(left[:half], right[:half], thresholds, alpha / 2.0)
+    after = _limits(left[half:], right[half:], thresholds, alpha / 2.0)
     bounds = []
     for measure in measures:
         best = int(np.argmax(measure(*guess)))
-        chosen = Counts(second.likely[[best]], second.rare[[best]], second.total)
-        after = measure(*_limits(chosen, alpha / 2.0))
-        bounds.append(float(max(*measure(*before), *after)))
+        bounds.append(float(max(*measure(*before), measure(*after)[best])))
     return bounds
 
 
-def _limits(counts: Counts, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return a lower limit of the likely and an upper limit of the rare probability."""
-    return (
-        lower_limit(counts.likely, counts.total, alpha / 2.0),
-        upper_limit(counts.rare, counts.total, alpha / 2.0),
-    )
+def _limits(
+    left: FloatArray, right: FloatArray, thresholds: FloatArray, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return a lower limit of the likely and an upper limit of the rare probability of each event.
 
-
-def _count(left: FloatArray, right: FloatArray, thresholds: FloatArray) -> Counts:
-    """Count {score ≥ t} in `left` against `right`, then {score < t} in `right` against `left`."""
+    Events are {score ≥ t}, likely in `left`, then {score < t}, likely in `right`.
+    """
     total = len(left)
     below_left, below_right = (
         np.searchsorted(np.sort(scores), thresholds, side="left") for scores in (left, right)
     )
-    return Counts(
-        np.concatenate([total - below_left, below_right]),
-        np.concatenate([total - below_right, below_left]),
-        total,
-    )
+    likely = np.concatenate([total - below_left, below_right])
+    rare = np.concatenate([total - below_right, below_left])
+    return lower_limit(likely, total, alpha / 2.0), upper_limit(rare, total, alpha / 2.0)
 
 
 class Transcript(NamedTuple):

@@ -161,13 +161,14 @@ def write_log(run: Run, started: datetime, seconds: Steps, notes: Sequence[str])
         note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
         sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
         counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
-        return _write(run, note, counts, started, seconds, facts=notes)
+        return _write(run, started, notes, dataset=note, classes=counts, steps=tuple(seconds))
     source = run.images
     n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
     facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
-    return _write(run, note, counts, started, seconds, shape=source.shape, facts=facts)
+    fields: dict[str, Any] = {"dataset": note, "classes": counts, "steps": tuple(seconds)}
+    return _write(run, started, facts, **fields, image_shape=source.shape)
 
 
 def write_missing(run: Run, started: datetime, reason: MissingError) -> Path:
@@ -189,43 +190,32 @@ def write_missing(run: Run, started: datetime, reason: MissingError) -> Path:
     columns |= {"seed": np.array([row["seed"] for row in rows], dtype=np.uint64)}
     columns |= {"n": 0, "sensitivity": np.inf, "repetition": 0, "status": "data not available"}
     write_rows(run.table, columns, metadata={})
-    _write(run, _note(card, ""), (), started, (), reason=str(reason))
+    _write(run, started, dataset=_note(card, ""), reason=str(reason), status="data not available")
     return run.table
 
 
 def _write(
-    run: Run,
-    note: DatasetNote,
-    classes: tuple[ClassCount, ...],
-    started: datetime,
-    seconds: Steps,
-    *,
-    shape: tuple[int, ...] = (),
-    facts: Sequence[str] = (),
-    reason: str = "",
+    run: Run, started: datetime, facts: Sequence[str] = (), *, reason: str = "", **fields: Any
 ) -> Path:
-    config, sizes = run.config, {item.name: item.n for item in classes}
+    """Write the record with some `fields`, and those that follow from the config."""
+    config, sizes = run.config, {item.name: item.n for item in fields.get("classes", ())}
     paper = config.paper and f"Reproduces {config.paper}."
     record = RunRecord(
         experiment=config.name,
         title=config.title,
-        dataset=note,
-        classes=classes,
-        image_shape=shape,
         config=config.model_dump(mode="json"),
         command=command(run),
         baseline=config.baseline,
         seed=config.seed,
         versions=collect_versions(),
         machine=machine(),
-        steps=tuple(seconds),
         privacy=statement(config, sizes) if sizes else {},
         guarantees=guarantees(config, sizes) if sizes else {},
         unit=_unit(config),
         notes=tuple(filter(None, (reason, paper, *facts, *config.open))),
-        status="data not available" if reason else "ok",
         started=started.isoformat(timespec="milliseconds"),
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **fields,
     )
     return write_record(run.log, record)
 

@@ -239,8 +239,8 @@ def run_audit(
     write_arrow(path, to_arrow(columns, AUDIT_SCHEMA), metadata)
     tightest = [finding for group in by_case for finding in _tightest(group)]
     good = all(finding.good for finding in findings)
-    every = _table(findings, "Audit: every bound")
-    return AuditRun(path, _table(tightest, TIGHTEST), every, rows, good)
+    table = _table(tightest, "Audit: the tightest lower bound of each case")
+    return AuditRun(path, table, _table(findings, "Audit: every bound"), rows, good)
 
 
 def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
@@ -248,9 +248,6 @@ def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
     bounds = [finding for finding in group if not finding.exact]
     exact = [finding for finding in group if finding.exact]
     return [*([max(bounds, key=attrgetter("tightness"))] if bounds else []), *exact]
-
-
-TIGHTEST = "Audit: the tightest lower bound of each case"
 
 
 def row(finding: AuditFinding) -> dict[str, Any]:

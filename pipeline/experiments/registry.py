@@ -78,8 +78,7 @@ def load_experiments(
             names = ", ".join(configs[0].name for configs in read)
             raise ConfigError(f"{names} makes its own records and takes no {option}; leave it out")
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
-    caps = [QUICK] if quick else []
-    caps += [] if repetitions is None else [repetitions]
+    caps = [cap for cap in (QUICK if quick else None, repetitions) if cap is not None]
     result = [
         _limited(config, caps, quick=quick, chains=chains).loaded_by(*config.words, *options)
         for configs in read

@@ -1,9 +1,9 @@
 """How transcripts are attacked: the adaptive mean, persons in two classes, and streams of nights.
 
 In: what is released, drawn as its transcripts: all noised vectors in order, which tell more than
-the result. Out: two neighbouring data sets, and a score. On either data set the law of a step,
-given the steps before, is normal around the vector that this data set gives when those steps are
-replayed: the log-likelihood ratio of a transcript is exact (``bounds.py``).
+the result. Out: the same transcripts on two neighbouring data sets. On either data set the law of a
+step, given the steps before, is normal around the vector that this data set gives when those steps
+are replayed: the log-likelihood ratio of a transcript is exact (``bounds.py``).
 
 One record is replaced: an image, all images of a person, or a record of one night. It moves between
 two ends (`ENDS`), on opposite sides of all others.

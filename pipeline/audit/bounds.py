@@ -287,14 +287,9 @@ def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Law] = ()) -> 
     too large. What they cost on `others`, further pairs of data sets, counts as well: any
     transcript may come of any data set.
     """
-    limits = _noise_limits(left, right, alpha)
-    largest = max(float((law.costs / limits).sum(axis=1).max()) for law in (left, right, *others))
-    return Cost(largest, float(left.sigmas[0, 0, -1]) * math.sqrt(limits[-1]))
-
-
-def _noise_limits(left: Law, right: Law, alpha: float) -> FloatArray:
-    """Return what s² of each step is at most, and 1 where it may be 1; shape (steps,)."""
     squares = left.noise(left.left).sum(axis=0) + right.noise(right.right).sum(axis=0)
     entries = left.lengths.sum(axis=0) + right.lengths.sum(axis=0)
     least = 2.0 * gammaincinv(entries / 2.0, alpha / len(entries))
-    return np.asarray(np.minimum(squares / least, 1.0))
+    limits = np.minimum(squares / least, 1.0)  # what s² of each step is at most
+    largest = max(float((law.costs / limits).sum(axis=1).max()) for law in (left, right, *others))
+    return Cost(largest, float(left.sigmas[0, 0, -1]) * math.sqrt(limits[-1]))

@@ -212,11 +212,18 @@ def one_by_one(
             rng = np.random.default_rng(stream_seed(setting.config, cell.key))
             started = perf_counter()
             values = work(shared, setting, cell, rng)
-            each = (perf_counter() - started) / setting.repetitions(cell.series)
-            setup = describe_cell(data.name, int(np.max(values["n"])), cell, setting)
-            yield cell, setup | {"status": "ok", "acceptance": 1.0, "seconds": each, **values}
+            yield cell, finished(data.name, setting, cell, values, perf_counter() - started)
 
     return cells
+
+
+def finished(
+    name: str, setting: Setting, cell: Cell, values: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """Return the columns of a cell whose repetitions were all done in so many seconds."""
+    setup = describe_cell(name, int(np.max(values["n"])), cell, setting)
+    each = seconds / setting.repetitions(cell.series)
+    return setup | {"status": "ok", "acceptance": 1.0, "seconds": each, **values}
 
 
 def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:

@@ -9,11 +9,11 @@ from pipeline.config import ClaimConfig
 from pipeline.errors import ConfigError
 from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.kinds.classifiers import (
-    CLASSIFYING,
     Classes,
     against,
     area,
     read_classes,
+    run_classifiers,
     score,
 )
 from pipeline.experiments.populations import Population
@@ -89,9 +89,8 @@ def test_without_noise_nearly_the_same(done: tuple[Run, FinishedRun, Table]) -> 
         for cell in all_cells(config, [0])
         if cell.series.series in ("LDA, all records", "Nearest mean, all records")
     ]
-    assert CLASSIFYING.cells is not None
-    rows_of = CLASSIFYING.cells(classes, setting._replace(config=config), cells)
-    found = {cell.series.series: rows for cell, rows in rows_of}
+    done = run_classifiers(classes, setting._replace(config=config), cells)
+    found = {cell.series.series: rows for cell, rows in done}
     assert len(found) == 2
     for rows in found.values():
         np.testing.assert_allclose(rows["auc"], rows["auc_plain"], atol=0.003)

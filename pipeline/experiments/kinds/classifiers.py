@@ -1,13 +1,13 @@
 """Classifiers from released means, measured on images that they were not made of.
 
 In each repetition every class is released once, by itself, and all series with the same release
-judge by the same releases, drawn again from one stream. Where the images have a test split, its
-images are classified and all others released; elsewhere a random half of each class, another one
-each time. The same classifiers made without noise, of the same records, show what the noise costs.
+judge by the same releases. Where the images have a test split, its images are classified and all
+others released; elsewhere a random half of each class, another one each time. The same classifiers
+made without noise, of the same records, show what the noise costs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.config import SeriesConfig
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
+from pipeline.experiments.driver import (
+    Cell,
+    CellRows,
+    ExperimentKind,
+    Setting,
+    finished,
+    stream_seed,
+)
 from pipeline.experiments.images import Run, image_setting, placed_images
 from pipeline.experiments.populations import Population, batches, population, space_of
 from pipeline.geometry import Manifold, Point
@@ -130,17 +137,32 @@ CLASSIFIERS: Mapping[str, Classifier] = {
 """What `classifier` of a series may be."""
 
 
-def classify(
-    classes: Classes, setting: Setting, cell: Cell, _: np.random.Generator
-) -> dict[str, Any]:
-    """Return the columns of one cell, from the stream of the first series with the same release."""
-    config, series, classifier = setting.config, cell.series, CLASSIFIERS[cell.series.classifier]
+def run_classifiers(classes: Classes, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+    """Compute the `pending` cells and yield each one's columns."""
+    groups = dict[tuple[str, float], list[Cell]]()
+    for cell in pending:
+        groups.setdefault((_first(cell.series, setting), cell.value), []).append(cell)
+    for (first, _), cells in groups.items():
+        yield from columns(classes, first, cells, setting)
+
+
+def _first(series: SeriesConfig, setting: Setting) -> str:
+    """Return the first series that releases as `series` does: it names the stream of both."""
     same = (series.plan, series.n)
-    first = next(x.series for x in config.mechanisms if (x.plan, x.n) == same)
-    seed, budget = stream_seed(config, f"{first}/{cell.value!r}"), config.budget(cell.value)
-    rng, n, results = np.random.default_rng(seed), 0, list[tuple[float, ...]]()
-    many, space = sum(class_.own for class_ in classes.populations), space_of(setting)
-    for batch in batches(setting.repetitions(series), many):
+    return next(x.series for x in setting.config.mechanisms if (x.plan, x.n) == same)
+
+
+def columns(
+    classes: Classes, first: str, cells: Sequence[Cell], setting: Setting
+) -> list[tuple[Cell, dict[str, Any]]]:
+    """Return the rows of some cells that judge by the same releases."""
+    config, series, value = setting.config, cells[0].series, cells[0].value
+    seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
+    rng, started, space = np.random.default_rng(seed), perf_counter(), space_of(setting)
+    rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
+    errors, n = list[float](), 0
+    times = max(setting.repetitions(cell.series) for cell in cells)
+    for batch in batches(times, sum(class_.own for class_ in classes.populations)):
         splits = [classes.split(rng) for _ in batch]
         samples = [[rng.permutation(rows)[: series.n] for rows in each] for each, _ in splits]
         each = [
@@ -152,14 +174,30 @@ def classify(
             drawn = [class_.records.sample(own) for class_, own in pairs]
             n = min(part.n for part in drawn)
             draw = Draw(space, released, drawn)
-            error = float(np.sqrt(np.mean(space.dist(draw.ends, draw.means) ** 2)))
+            errors.append(float(np.sqrt(np.mean(space.dist(draw.ends, draw.means) ** 2))))
             truth = np.repeat(np.arange(len(unseen)), list(map(len, unseen)))
-            both = classifier.private(draw, series), classifier.plain(draw)
-            scores = (score(made, np.concatenate(unseen), truth) for made in both)
-            results.append((error, *chain(*scores)))
-    names = ("error", "auc", "balanced", "auc_plain", "balanced_plain")
-    columns = dict(zip(names, np.array(results).T, strict=True))
-    return {"n": n, "seed": seed, **columns}
+            points = np.concatenate(unseen)
+            names = dict.fromkeys(cell.series.classifier for cell in cells)
+            plain = {name: score(CLASSIFIERS[name].plain(draw), points, truth) for name in names}
+            for entries, cell in zip(rows, cells, strict=True):
+                key = cell.series.classifier
+                made = CLASSIFIERS[key].private(draw, cell.series)
+                entries.append((*score(made, points, truth), *plain[key]))
+    same = {"n": n, "seed": seed, "error": errors}
+    seconds = perf_counter() - started
+    return [
+        (
+            cell,
+            finished(
+                classes.name, setting, cell, same | dict(zip(SCORES, scores, strict=True)), seconds
+            ),
+        )
+        for cell, scores in zip(cells, (np.array(row).T for row in rows), strict=True)
+    ]
+
+
+SCORES = ("auc", "balanced", "auc_plain", "balanced_plain")
+"""Columns: of what was released, and of the same without noise."""
 
 
 def score(
@@ -197,7 +235,7 @@ CLASSIFYING = ExperimentKind(
         "Each repetition released the mean of every class, and classified new images by the "
         "releases alone"
     ),
-    cells=one_by_one(classify),
+    cells=run_classifiers,
     read=read_classes,
     keys=("n", "classifier", "ridge"),
     on_images=True,

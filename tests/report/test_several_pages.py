@@ -212,7 +212,7 @@ def test_a_document_from_elsewhere_is_not_trusted(
 def differences(*entries: dict[str, Any]) -> dict[str, tuple[float, float] | None]:
     """Return by what two populations differ on the scale of each term, and half of the band."""
     scales = [
-        replace(term, unscaled=np.asarray, limits=(-np.inf, np.inf))
+        replace(term, unscaled=np.asarray, least=-np.inf, most=np.inf)
         for term in terms_of(DESCRIPTORS["oct5"])
     ]
     pair = [read_terms(scales, population_mean(class_of(entry)), SPACE) for entry in entries]

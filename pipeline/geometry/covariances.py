@@ -254,8 +254,8 @@ def covariances_of(manifold: Any) -> Covariances | None:
     return covariances
 
 
-HALVINGS = 55
-"""Bisections of ln λ: from 200 to below the rounding of doubles."""
+HALVINGS = 57
+"""Bisections of ln λ: from 810 to below the rounding of doubles."""
 
 
 def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
@@ -267,12 +267,12 @@ def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
     over = np.exp(np.minimum(out, 700.0)).sum(axis=-1) > total
     if not over.any():
         return out
-    rows = logs[over]
-    below, above = np.full((len(rows), 1), -100.0), np.full((len(rows), 1), 100.0)
+    rows = out[over]
+    below, above = np.full((len(rows), 1), -100.0), np.full((len(rows), 1), 710.0)
     for _ in range(HALVINGS):
         middle = (below + above) / 2.0
         # Wright's function ω(z) + ln ω(z) = z: x = w − λe^x has λe^x = ω(w + ln λ)
-        fitted = np.maximum(low, rows - wrightomega(rows + middle))
+        fitted = np.maximum(low, np.log(wrightomega(rows + middle)) - middle)
         large = np.exp(fitted).sum(axis=-1, keepdims=True) > total
         below, above = np.where(large, middle, below), np.where(large, above, middle)
     out[over] = fitted

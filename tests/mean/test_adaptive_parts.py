@@ -301,6 +301,8 @@ def test_spectra_of_any_size_are_fitted() -> None:
     """Log-eigenvalues of ±1e4 are moved to where they belong; many at once, as one by one."""
     logs = np.array([[1e4, 0.0, -1e4], [-1e4] * 3, [1e4] * 3, [5.0, 4.0, -20.0], [0.1, 0.2, 0.3]])
     found = fit_spectrum(logs, -2.0, 10.0)
+    for size in (1e10, 1e15, 1e200):
+        assert fit_spectrum(size * logs[2], -2.0, 10.0) == pytest.approx(found[2], abs=1e-12)
     assert found[0] == pytest.approx([math.log(10.0 - 2.0 * math.exp(-2.0)), -2.0, -2.0], abs=1e-3)
     assert np.array_equal(found[1], [-2.0] * 3)
     assert found[2] == pytest.approx([math.log(10.0 / 3.0)] * 3)

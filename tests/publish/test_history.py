@@ -157,6 +157,12 @@ def test_an_unknown_descriptor_is_listed_and_not_read(first: bytes, tmp_path: Pa
     assert "Contrast" not in words(page)
 
 
+def test_the_title_has_the_first_run_and_the_last(first: bytes, tmp_path: Path) -> None:
+    """Where they differ in the case of a letter alone, too."""
+    page = build_history("ward", [retold(first, run) for run in ("Run-1", "run-1")], tmp_path)
+    assert words(page).startswith("ward, Run-1 to run-1: history of releases")
+
+
 def test_numbers_behind_marks_are_those_of_the_marks(page: Path) -> None:
     """Every chart has a table of its own, with a line for each mark and its very numbers."""
     found = tables(page)

@@ -294,7 +294,7 @@ def _decode(
     card = rules.card
     with readable(file) as stream:
         header = kept_header(stream, file)
-        readable_frames = _summary(rules, header, 0).frames
+        readable_frames = _summary(rules._replace(placed=card.volumes), header, 0).frames
         _check_alike(card, first, header)
         if not set(frames.tolist()) <= set(readable_frames):
             raise changed(file)

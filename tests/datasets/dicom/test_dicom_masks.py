@@ -17,6 +17,7 @@ from pipeline.datasets import (
     find_card,
     open_dataset,
 )
+from pipeline.datasets.dicom import files as image_files
 from pipeline.datasets.dicom import header as header_file
 from pipeline.datasets.dicom import masks as mask_files
 from pipeline.descriptors import describe
@@ -355,7 +356,10 @@ def test_series_whose_masks_do_not_fit(root: Path) -> None:
 
 
 def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says is kept while its images are read one by one, and each frame looked at once."""
+    """What it says is kept while its images are read one by one, and each frame looked at once.
+
+    Where frames are is not read again with each image.
+    """
     count = 60
     pixels = np.random.default_rng(2).integers(0, 256, (count, *SIDES), dtype=np.uint8)
     for label in ("well", "ill"):
@@ -363,8 +367,8 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         write_dicom(tmp_path / f"ward/{label}/0", pixels, **known)
         of = [(uid(label, 0), number + 1) for number in range(count)]
         write_segmentation(tmp_path / f"ward/masks/{label}", drawn(len(label), count), of)
-    headers, groups = list[Path](), list[str]()
-    read, items = mask_files.read_header, header_file.items
+    headers, groups, placed = list[Path](), list[str](), list[int]()
+    read, items, place = mask_files.read_header, header_file.items, image_files.read_frame_id
 
     def read_header(stream: Any, file: Path) -> Any:
         headers.append(file)
@@ -374,9 +378,15 @@ def test_a_long_segmentation_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         groups.append(keyword)
         return items(elements, keyword)
 
+    def read_frame_id(header: Any, frame: int) -> Any:
+        placed.append(frame)
+        return place(header, frame)
+
     monkeypatch.setattr(mask_files, "read_header", read_header)
     monkeypatch.setattr(header_file, "items", items_of)
+    monkeypatch.setattr(image_files, "read_frame_id", read_frame_id)
     source = ward(tmp_path)
+    assert sum(1 for _ in source.read(source.select().rows, 1)) == len(placed) == 2 * count
     np.testing.assert_array_equal(regions(source, 1), [*drawn(4, count), *drawn(3, count)])
     assert check(source, tmp_path / "ward") == []
     assert sorted(headers) == [tmp_path / f"ward/masks/{label}" for label in ("ill", "well")]

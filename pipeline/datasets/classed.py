@@ -116,27 +116,30 @@ class FileRow(NamedTuple):
 def collect(
     card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64]
 ) -> ClassedFiles:
-    """Return files as they are held; persons, days and masks where rows have them."""
+    """Return files as they are held; persons, days and masks where rows, then all, have them."""
     labels, splits, persons, masks = array("q"), array("b"), list[str](), list[str]()
-    days = list[date | None]()
+    days = list[date]()
 
     def paths() -> Iterator[str]:
         for row in rows:
             labels.append(row.label)
             splits.append(row.split)
-            persons.append(row.person)
-            days.append(row.day)
-            masks.append(row.mask)
+            if row.person:
+                persons.append(row.person)
+            if row.day:
+                days.append(row.day)
+            if row.mask:
+                masks.append(row.mask)
             yield row.path
 
     return ClassedFiles(
         listing.packed(paths()),
         np.array(labels, counting(len(card.classes))),
         np.array(splits, counting(len(SPLITS))),
-        np.array(persons, np.str_) if any(persons) else None,
-        np.array(days, "datetime64[D]") if any(days) else None,
+        np.array(persons, np.str_) if persons else None,
+        np.array(days, "datetime64[D]") if days else None,
         left_out,
-        listing.packed(masks) if any(masks) else None,
+        listing.packed(masks) if masks else None,
     )
 
 

@@ -81,14 +81,15 @@ class Pattern:
         ImageError
             When it does not say what the pattern asks for; `where` names the file.
         """
-        said, asked = self.letters(path), self._reading.groupindex
+        asked = self._reading.groupindex
+        said = self.letters(path) if asked else {}
         if not all(said.get(name, "").strip() for name in asked):
             wanted = " and ".join("{" + name + "}" for name in asked)
             raise ImageError(
                 f"{where} does not say {wanted} as '{'/'.join(self.parts)}' asks; rename it, "
                 "correct pattern in the card, or leave it out with exclude"
             )
-        day = day_of(said.get("date", ""))
+        day = day_of(said["date"]) if "date" in asked else None
         if "date" in asked and day is None:
             raise ImageError(
                 f"{where} names a day that no calendar has; rename it, or leave it out with exclude"

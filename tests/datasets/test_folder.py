@@ -22,7 +22,9 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, listing, load_card, open_dataset
 from pipeline.datasets.cards import FORMATS, MASKS
-from pipeline.datasets.listing import fill, find_files, packed
+from pipeline.datasets.classed import FileRow, collect
+from pipeline.datasets.listing import Pattern, fill, find_files, packed
+from pipeline.datasets.pictures import FolderCard
 from pipeline.errors import DatasetError
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
@@ -549,6 +551,24 @@ def memory(work: Callable[[], Any]) -> tuple[int, int]:
         tracemalloc.stop()
         del held
     return min(kept for kept, _ in tried), min(peak for _, peak in tried)
+
+
+def test_what_no_row_says_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no path says person, date or mask, none is looked for, and a file takes 40 bytes."""
+    (tmp_path / "ward.toml").write_text(CARD)
+    count, card = 20_000, load_card(tmp_path / "ward.toml")
+    assert isinstance(card, FolderCard)
+    monkeypatch.setattr(Pattern, "letters", None)  # not called
+    read = fill("{class}/*.png", {"class": "cat"}).read
+
+    def collected() -> Any:
+        paths = (f"cat/{number:09}.png" for number in range(count))
+        rows = (FileRow(path, 0, 0, *read(path, path)) for path in paths)
+        return collect(card, rows, np.zeros((3, 2), np.int64))
+
+    files, (_, peak) = collected(), memory(collected)
+    assert (len(files.names), files.people, files.dates, files.masks) == (count, None, None, None)
+    assert peak < 40 * count
 
 
 def test_names_take_less_than_their_letters(tmp_path: Path) -> None:

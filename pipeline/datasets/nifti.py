@@ -8,7 +8,7 @@ Masks are held packed while their images are read a few at a time.
 
 import gzip
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -281,8 +281,10 @@ CACHED_MASKS = 8
 """Masks that are cached, a bit a voxel: to read one slice all of a file is unpacked."""
 
 
-def read_plane(file: Path, axis: int, place: int) -> ImageArray:
-    """Return a slice of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+def read_planes(file: Path, axis: int, wanted: Iterable[int]) -> Iterator[ImageArray]:
+    """Yield slices of a mask across an axis, the other two in order: 1 inside, 0 elsewhere.
+
+    It is unpacked once, however many others are read meanwhile.
 
     Raises
     ------
@@ -290,13 +292,15 @@ def read_plane(file: Path, axis: int, place: int) -> ImageArray:
         When it cannot be read, has no such slice or values that are no numbers.
     """
     sides, bits = _packed_mask(file, file_state(file))
-    if place >= sides[axis]:
-        raise changed(file)
-    if axis == 2:
-        return np.unpackbits(bits[place], -1, sides[1])
-    if axis == 0:
-        return np.unpackbits(bits[:, place], -1, sides[1]).T
-    return np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
+    for place in wanted:
+        if place >= sides[axis]:
+            raise changed(file)
+        if axis == 2:
+            yield np.unpackbits(bits[place], -1, sides[1])
+        elif axis == 0:
+            yield np.unpackbits(bits[:, place], -1, sides[1]).T
+        else:
+            yield np.unpackbits(bits[..., [place // 8]], -1)[..., place % 8].T
 
 
 @lru_cache(maxsize=CACHED_MASKS)
@@ -457,8 +461,8 @@ def _masks(
     """
     _check_mask(file, image)
     if card.axis is not None:
-        return (read_plane(file, card.axis, place) for place in wanted)
-    return iter([np.stack([read_plane(file, 2, k) for k in range(image.shape[2])], axis=-1)])
+        return read_planes(file, card.axis, wanted)
+    return iter([np.stack([*read_planes(file, 2, range(image.shape[2]))], axis=-1)])
 
 
 def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from pipeline.datasets import ImageSource, load_card, open_dataset
+from pipeline.datasets import nifti as nifti_files
 from pipeline.descriptors import describe
 from pipeline.errors import DatasetError, ImageError
 from pipeline.experiments import MAIN, Run, load_experiments
@@ -334,6 +335,19 @@ def test_masks_of_volumes_and_slices(tmp_path: Path) -> None:
     plain = Image.fromarray(inside[0].astype(np.uint8))
     fit = plain.crop((0, 0, 6, 6)).resize((3, 3), Image.Resampling.NEAREST)
     np.testing.assert_array_equal(regions(source)[0], fit)
+
+
+@pytest.mark.parametrize("more", ["volumes = true\n", "axis = 1\n"])
+def test_a_mask_is_looked_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """While its slices are read, other threads may take its place among those that are cached."""
+    masked(tmp_path, nifti(U1 | 1), "0.nii.gz", nifti(U1))
+    source, looked = ward(tmp_path, more + MASKS), list[Path]()
+    assert source.masks is not None
+    monkeypatch.setattr(nifti_files, "file_state", lambda file: looked.append(file) or bytes(1))
+    assert sum(map(len, source.masks(source.select().rows, 6))) == sum(source.counts())
+    assert sorted(looked) == [tmp_path / f"ward/masks/{label}/0.nii.gz" for label in ("cat", "dog")]
 
 
 def test_volumes_may_differ_along_the_last_axis(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ from pipeline.datasets.nifti import (
     Volume,
     corners_of,
     read_affines,
-    read_plane,
+    read_planes,
     read_volume,
 )
 from pipeline.datasets.pictures import masks_made_to_fit, read_mask
@@ -622,7 +622,7 @@ def _read_sidecar(file: Path, place: int) -> ImageArray:
     """Return a mask of a file; see `Read`."""
     if not is_nifti(file.name):
         return read_mask(file, divmod(place, 1 << 16))
-    plane = read_plane(file, _along(place), place >> 6)
+    (plane,) = read_planes(file, _along(place), [place >> 6])
     lying = (place >> 4 & 3) > (place >> 2 & 3)  # rows run along the later of the two axes
     up, back = 1 - (place & 2), 1 - 2 * (place & 1)
     return np.ascontiguousarray((plane.T if lying else plane)[::up, ::back])

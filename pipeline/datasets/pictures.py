@@ -423,7 +423,8 @@ def open_pictures(
     none = np.zeros(len(files.names), np.int8)
     masks = None
     if files.masks is not None:
-        masks = FilesReader(partial(_decode_mask, card), files.masks, each, none, files.names)
+        beside = files.names if card.size else None
+        masks = FilesReader(partial(_decode_mask, card, sides), files.masks, each, none, beside)
     read = FilesReader(partial(_decode, card, first), files.names, each, none)
     shape = sides + ((3,) if card.channels == 3 else ())
     return make_source(card, files, path, shape, read, masks=masks)
@@ -468,9 +469,11 @@ def _decode(
     return made_to_fit(np.asarray(plain), card)[np.newaxis]
 
 
-def _decode_mask(card: PictureCard, file: Path, frames: Rows, image: Path) -> ImageArray:
+def _decode_mask(
+    card: PictureCard, sides: tuple[int, int], file: Path, frames: Rows, image: Path | None = None
+) -> ImageArray:
     """Return the mask in a file, (1, h, w); of an image that was made to fit, as that was."""
-    mask = read_mask(file, read_extent(image, card))
+    mask = read_mask(file, read_extent(image, card) if image else sides)
     return masks_made_to_fit([mask], card, file, "draw one")
 
 

@@ -638,7 +638,10 @@ def test_a_flat_folder_is_listed_in_runs(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_masks_lie_where_the_card_says(tmp_path: Path, masks: str, place: str) -> None:
-    """The mask of an image is found by its name; it is 1 where the file is not black."""
+    """The mask of an image is found by its name; it is 1 where the file is not black.
+
+    Its image, not made to fit, is not opened for it.
+    """
     region = (picture(5) > 99).astype(np.uint8)
     coloured = np.zeros((6, 5, 3), np.uint8)
     coloured[2, 3, 2] = 1
@@ -655,6 +658,10 @@ def test_masks_lie_where_the_card_says(tmp_path: Path, masks: str, place: str) -
     )
     (alone,) = source.masks.only(rows[1:])(np.array([0]), 1)
     np.testing.assert_array_equal(alone[0], coloured.any(axis=-1))
+    before = source.masks.stamp(rows)
+    (tmp_path / "ward/dog/p2-c.png").write_bytes(b"")
+    assert source.masks.stamp(rows) == before
+    assert len(next(source.masks(rows, 9))) == 2
 
 
 def test_masks_are_made_to_fit_as_their_images(tmp_path: Path) -> None:

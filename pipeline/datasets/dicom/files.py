@@ -194,7 +194,12 @@ def _images(
     rules: Rules, files: ClassedFiles, summaries: Sequence[HeaderSummary], faults: Faults
 ) -> tuple[tuple[int, ...], FilesReader, NDArray[np.int64]]:
     """Return every frame that is read as an image: the shape of one, their reader, their files."""
-    good = next(summary for summary in summaries if summary.usable)
+    good = next((summary for summary in summaries if summary.usable), None)
+    if good is None:
+        raise ImageError(
+            f"{rules.card.name}: no image that can be read has a pixel inside its mask; draw one, "
+            "or correct masks in the card"
+        )
     first = ReferenceHeader(Path(files.names[good.file]).name, good.sides, good.photometric)
     card, size = rules.card, rules.card.size
     sides = (size, size) if size else first.sides

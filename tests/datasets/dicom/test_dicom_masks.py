@@ -140,6 +140,15 @@ def test_frames_of_one_file(tmp_path: Path) -> None:
         regions(ward(tmp_path, "frames = [2]\n"))
 
 
+def test_no_image_is_masked(root: Path) -> None:
+    """Where a file that cannot be read is all that is left, one line says so."""
+    for label in ("well", "ill"):
+        (root / f"ward/{label}/IM9").write_bytes(bytes(200))
+        write_segmentation(root / f"ward/masks/{label}/seg", drawn(1) * 0, _of(label)[:1])
+    with pytest.raises(DatasetError, match="no image that can be read has a pixel inside its mask"):
+        ward(root, 'frames = "masked"\n')
+
+
 def test_segments_are_chosen(root: Path) -> None:
     """Of several segments the card says which are inside; without, it is not guessed."""
     first, second = drawn(8, 3), drawn(9, 3)

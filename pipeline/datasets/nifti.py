@@ -448,7 +448,7 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
 def _decode_mask(card: NiftiCard, file: Path, frames: Rows, image: Path) -> ImageArray:
     """Return the masks of some images of a file, (m, *sides), of 0 and 1, made to fit as they."""
     drawn = _masks(card, file, read_volume(image), frames.tolist())
-    way = "draw one" if card.volumes else MASKED_WAY
+    way = "draw one" if card.volumes or card.frames == "masked" else MASKED_WAY
     return masks_made_to_fit(drawn, card, file, way)
 
 

@@ -337,6 +337,13 @@ def test_masks_of_volumes_and_slices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(regions(source)[0], fit)
 
 
+def test_empty_masks_of_slices_that_masks_choose(tmp_path: Path) -> None:
+    """They are refused when they are read, with no way out that the card has taken."""
+    masked(tmp_path, nifti(0 * REGION), "0.nii.gz", nifti(U1))
+    with pytest.raises(DatasetError, match="none of 42; draw one, or leave"):
+        regions(ward(tmp_path, 'axis = 2\nframes = "masked"\n' + MASKS))
+
+
 @pytest.mark.parametrize("more", ["volumes = true\n", "axis = 1\n"])
 def test_a_mask_is_looked_up_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str

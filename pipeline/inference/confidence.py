@@ -166,12 +166,16 @@ class ErrorLaw(NamedTuple):
             return equal
         from scipy.optimize import brentq
 
+        @cache
         def beyond(root: float) -> float:
             reached = min(max(self.cdf(root**3), sys.float_info.min), 1.0 - sys.float_info.epsilon)
             return float(special.ndtri(reached) - special.ndtri(level))
 
         low, high = sorted((equal, self.weight * equal))
         ends = np.cbrt([low * (1.0 - BRACKET_SLACK), high * (1.0 + BRACKET_SLACK)])
+        low_end, high_end = map(beyond, ends)
+        if low_end >= 0.0 or high_end <= 0.0:  # a level so close to 1 is beyond double precision
+            return float(high)
         return float(brentq(beyond, *ends, rtol=1e-12)) ** 3
 
 

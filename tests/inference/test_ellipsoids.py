@@ -131,5 +131,7 @@ def test_the_law_is_that_of_the_sum() -> None:
     near, far = ErrorLaw(5, 1.0 + 1e-12, 7.0, 11.0), ErrorLaw(5, 4.0, 900.0, 1e5)
     assert near.ppf(0.95) == pytest.approx(ncx2.ppf(0.95, 5, 18.0), rel=1e-9)
     assert far.cdf(far.ppf(0.999)) == pytest.approx(0.999, abs=1e-9)
+    sure = ErrorLaw(70, 1.4, 0.5, 0.0).ppf(1.0 - 1e-15)  # all that doubles know of
+    assert ncx2.ppf(1.0 - 1e-15, 70, 0.5) <= sure <= 1.4 * ncx2.ppf(1.0 - 1e-15, 70, 0.5) + 1e-6
     assert ErrorLaw(5).ppf(0.9) == pytest.approx(chi2.ppf(0.9, 5))
     assert law.cdf(0.0) == 0.0

@@ -62,8 +62,9 @@ def principal_geodesics(released: Released) -> PrincipalGeodesics:
     """
     entry = read_released(released)
     moments, space = entry.noisy_moments, entry.space
+    matrix = raw_covariance(moments)  # refuses first: a mean without one may have no logarithm
     turned = chart_jacobian(space, moments.base, space.log(moments.base, entry.place), entry.place)
-    values, vectors = np.linalg.eigh(turned.T @ raw_covariance(moments) @ turned)
+    values, vectors = np.linalg.eigh(turned.T @ matrix @ turned)
     values, directions = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     error = noise_norm(moments, moments.axes @ turned)
     gaps = values[:-1] - values[1:] - error

@@ -690,6 +690,9 @@ def test_geodesics_are_trusted_where_they_stand_out() -> None:
     assert principal_geodesics(entry(loud)).trusted == 0
     with pytest.raises(ConfigError, match="without a second moment"):
         principal_geodesics(entry(observed(moment=None)))
+    noise = entry(observed(moment=None)) | row_at(np.array([60.0, -60.0, *[0.0] * (D - 2)]))
+    with pytest.raises(ConfigError, match="without a second moment"):
+        principal_geodesics(noise | {"manifold": "spd-affine-invariant"})
 
 
 def test_the_norm_of_the_noise_is_seldom_exceeded() -> None:

@@ -402,7 +402,7 @@ class Ledger:
             end = Marker(*last_row(connection) if write else (len(journal.rows), journal.mac))
         if marker != end:
             with suppress(*(() if write else (LedgerError,))):  # who only reads need not write it
-                move_marker(path, end, back=confirm)
+                move_marker(path, end, back=bool(fault))
 
 
 LEDGER_FORMAT = "2"

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from pipeline.ledger import (
     Ledger,
     Reservation,
     StoredRelease,
+    api,
     confirm_restored,
     init_ledger,
     open_ledger,
@@ -132,8 +134,6 @@ def test_killed_between_commit_and_marker(address: str) -> None:
         before = held.read_bytes()
 
         def run(name: str = name) -> None:
-            from pipeline.ledger import api
-
             def killed(*_: object, **__: object) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -173,6 +173,25 @@ def test_killed_while_a_restored_ledger_is_confirmed(tmp_path: Path) -> None:
     assert 5 < step < 39
     pay(ledger)
     assert ledger.show()[0].releases == 1
+
+
+def test_a_confirmation_of_nothing_moves_no_marker_back(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process, which writes a row right after it, moves the marker further."""
+    ledger, move, held = open_ledger(address), api.move_marker, marker(address)
+    before = held.read_bytes()
+    pay(ledger, "monday")
+    held.write_bytes(before)
+
+    def overtaken(*parts: Any, **how: Any) -> None:
+        monkeypatch.setattr(api, "move_marker", move)
+        pay(ledger, "tuesday")
+        move(*parts, **how)
+
+    monkeypatch.setattr(api, "move_marker", overtaken)
+    assert not confirm_restored(address)
+    assert held.read_text().startswith("6 ")
 
 
 def test_a_lost_marker_is_noticed(tmp_path: Path) -> None:

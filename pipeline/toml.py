@@ -116,8 +116,9 @@ def parse(
         raise fault(f"{source}: {unknown_key(place, way[-1], others)}")
     value = first["input"]
     shown = value if isinstance(value, date | time) else repr(value)
-    where, found = (f"key {place!r}: ", f", found {shown}") if place else ("", "")
     rule = _rule(kind, first["msg"], first.get("ctx", {}).get("pattern"))
+    where = f"key {place!r}: " if place else ""
+    found = f", found {shown}" if place and ", found " not in rule else ""
     raise fault(f"{source}: {where}{rule}{found}")
 
 

@@ -43,14 +43,14 @@ from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
 
 
-def _plain(key: str, clean: Callable[[str], str]) -> AfterValidator:
+def _plain(clean: Callable[[str], str]) -> AfterValidator:
     """Take a name as the ledger does, so that it knows it again."""
 
     def cleaned(value: str) -> str:
         try:
             return clean(value)
         except LedgerError as error:
-            raise ConfigError(f"{key}: {error}") from None
+            raise ConfigError(str(error)) from None
 
     return AfterValidator(cleaned)
 
@@ -115,7 +115,7 @@ class ReleaseConfig(Record):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)
     title: str = "Private mean covariance descriptors"
-    population: Annotated[str, _plain("population", partial(clean_name, "population"))]
+    population: Annotated[str, _plain(partial(clean_name, "population"))]
     dataset: str
     data_root: Path | None = Field(None, exclude=True)
     size: Count | None = None
@@ -129,7 +129,7 @@ class ReleaseConfig(Record):
     mechanism: str = "auto"
     shares: tuple[float, ...] | None = None
     noise: Literal["hardened", "float"] = "hardened"
-    run_key: Annotated[str, _plain("run_key", clean_run_key)] | None = None
+    run_key: Annotated[str, _plain(clean_run_key)] | None = None
     stream: StreamConfig | None = None
     images_per_person: Count | None = None
     smallest_class: Count = 2

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card
+from pipeline.datasets.cards import LARGEST_DOWNLOAD
 from pipeline.datasets.listing import require_inside
 from pipeline.errors import DatasetError, ImageError, MissingError
 from pipeline.files import atomic_path, home
@@ -142,8 +142,8 @@ Obtain: TypeAlias = Callable[..., Path]
 """``obtain(url, target, md5, most=…)``: `obtain`, for one way of asking a server."""
 
 
-def find_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
-    """Return where a dataset of the user's own is, which is not downloaded, if it is in `root`.
+def find_own(name: str, target: Path, root: Path) -> Path:
+    """Return `target`, a file or folder of the user's own, if it is there and inside `root`.
 
     Raises
     ------
@@ -152,11 +152,10 @@ def find_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
     DatasetError
         When it is outside.
     """
-    target = card.place(root, size)
-    require_inside(target, root, card.name)
+    require_inside(target, root, name)
     if not present(target):
         raise MissingError(
-            f"{card.name} is your own dataset but {target} does not exist; put it there, correct "
+            f"{name} is your own dataset but {target} does not exist; put it there, correct "
             "path in the card, or name the data root with --data-root or COVDP_DATA"
         )
     return target

@@ -272,11 +272,12 @@ class NpzCard(Card):
 
 def fetch_npz(card: NpzCard, root: Path, size: int | None, obtain: Obtain) -> Path:
     """Return the file of a size, downloaded unless it is the user's own."""
+    target = card.place(root, size)
     for file in card.files:
         if file.size == size:
             most = card.most_bytes(file.size)
-            return obtain(file.url, card.place(root, size), file.md5, most=most)
-    return find_own(card, root, size, obtain)
+            return obtain(file.url, target, file.md5, most=most)
+    return find_own(card.name, target, root)
 
 
 def open_npz(card: NpzCard, path: Path, faults: Faults) -> ImageSource:

@@ -40,6 +40,11 @@ def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSourc
     return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
 
 
+def fetch_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
+    """Return where a dataset of the user's own is, which is not downloaded."""
+    return find_own(card.name, card.place(root, size), root)
+
+
 @dataclass(frozen=True)
 class DatasetKind:
     """One way in which images are stored: all that differs from another is here.
@@ -58,7 +63,7 @@ class DatasetKind:
 
     card: type[Card]
     open: OpenSource
-    fetch: Callable[[Any, Path, int | None, Obtain], Path] = find_own
+    fetch: Callable[[Any, Path, int | None, Obtain], Path] = fetch_own
 
 
 DATASET_KINDS: dict[str, DatasetKind] = {

@@ -100,7 +100,8 @@ def draw_nights(
     book.set_budget("ward", GDP(2.0 * mu))
     opened = open_stream(book, "ward", "nightly", "query", horizon=40, cost=GDP(mu))
     config = load_release(path, opened=True)
-    images = np.load(folder / "ward.npz")["train_images"]
+    with np.load(folder / "ward.npz") as file:
+        images = file["train_images"]
     classes = tuple((label, name, 20) for label, name in enumerate(CLASSES))
     public = PublicFacts(config, domain("oct5", height=28, width=28), classes)
     stream = read_stream(public.settings())

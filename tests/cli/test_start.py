@@ -154,8 +154,9 @@ def test_the_same_day_with_other_images_is_paid_again_only_when_told(
     release = ["release", "--config", "ward-7.toml", "--run-key", "monday"]
     assert main(release) == main(release) == 0
     assert "already released, nothing charged" in capsys.readouterr().out
-    images = np.load("images/ward-card.npz")
-    more = np.concatenate([images["train_images"], 255 - images["train_images"]])
+    with np.load("images/ward-card.npz") as file:
+        images = file["train_images"]
+    more = np.concatenate([images, 255 - images])
     np.savez("images/ward-card.npz", train_images=more, train_labels=np.arange(120) % 2)
     assert main(release) == 2
     assert "nothing was charged now; --again pays" in capsys.readouterr().err

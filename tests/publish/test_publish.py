@@ -142,7 +142,8 @@ def test_what_a_release_cost_is_said(ward: Path, monkeypatch: pytest.MonkeyPatch
     }
     assert charge_line(again, plain) == "already released, nothing charged"
     assert charge_json(again) == charge_json(first) | {"charged": None, "already_released": True}
-    images = np.load(ward / "ward.npz")
+    with np.load(ward / "ward.npz") as file:
+        images = dict(file)
     np.savez(ward / "ward.npz", **{**images, "train_images": 255 - images["train_images"]})
     assert charge_line(cost(told(ward)), plain) == "charged μ = 0.5; left 0.707106"
     with monkeypatch.context() as patch:

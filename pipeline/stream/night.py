@@ -162,8 +162,14 @@ def draw_night(
             waits, opens = draw_count(stream, history, after, waits, noise)
         else:
             opens = plan.opens(n, past.n)
+            if len(after.waiting) != n - past.n:
+                raise _foreign_sums(past, after)
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
+    epoch = 1 if fresh else len(past.segments[-1].nights) + 1
+    found = len(after.survey), len(after.shells), len(after.means)
+    if found != (len(past.nights) + 1, epoch, epoch):
+        raise _foreign_sums(past, after)
     draws = [
         noise(vector, step.sigma, step.sensitivity)
         for vector, step in zip(after.vectors, stream.steps, strict=True)
@@ -188,6 +194,8 @@ def draw_count(
     """
     past = split_epochs(stream, history)
     since = past.openings[-1].night if past.openings else 0
+    if len(after.counts) != night.night - since:
+        raise _foreign_sums(past, after)
     (step,) = stream.count_steps
     result = noise(after.count, step.sigma, step.sensitivity)
     counted = replace(night, count=float(result.vector[0]) * SQRT2, rhos=(result.rho,))
@@ -227,11 +235,15 @@ def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums, ma
         since = past.openings[-1].night if past.openings else 0
         waiting = len(private.counts), many - since if past.holds else epoch
     if (*found, waiting[0]) != (len(past.nights), epoch, epoch, waiting[1]):
-        raise ConfigError(
-            f"the private sums of {len(private.survey)} nights do not belong to a history of "
-            f"{len(past.nights)} nights since its opening, or other records wait; make them again "
-            "from the images"
-        )
+        raise _foreign_sums(past, private)
+
+
+def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
+    return ConfigError(
+        f"the private sums of {len(private.survey)} nights do not belong to a history of "
+        f"{len(past.nights)} nights since its opening, or other records wait; make them again from "
+        "the images"
+    )
 
 
 def draw_openings(

@@ -34,6 +34,7 @@ from pipeline.stream import (
     column_norm,
     covariance_of,
     cumulative_mean,
+    draw_night,
     empty_state,
     join_streams,
     release_night,
@@ -550,6 +551,9 @@ def test_private_sums_of_another_history_are_refused() -> None:
     drawn = len(noise.gave)
     with pytest.raises(ConfigError, match="do not belong"):
         release_night(of, history[:2], private, units(1, 0), noise=noise)
+    for past in (history, []):  # sums that do not have the night, or are of later ones
+        with pytest.raises(ConfigError, match="do not belong"):
+            draw_night(of, past, private, 1, noise=noise)
     assert len(noise.gave) == drawn
 
 

@@ -6,12 +6,16 @@ may draw noise, and a download retries by itself. Prefect keeps what a task rais
 with the user's own images is not shown here: a file may be named after a person. `covdp` shows it.
 """
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while imports last, Ctrl-C has no traceback
 
 from cyclopts import App, Parameter
 from prefect import flow, tags, task

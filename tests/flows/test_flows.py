@@ -146,6 +146,23 @@ def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> N
         assert database.execute("SELECT state_name FROM flow_run").fetchall() == [("Crashed",)]
 
 
+def test_ctrl_c_while_python_m_flows_is_imported_is_no_traceback(tmp_path: Path) -> None:
+    """It ends by the signal."""
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "flows", "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project_root(),
+    ) as process:
+        assert process.stderr
+        while "cyclopts" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(15) == -signal.SIGINT
+        assert "Traceback" not in process.stderr.read()
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
 def test_python_m_flows_says_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

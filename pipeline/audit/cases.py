@@ -190,8 +190,7 @@ PLANNED = (
         space="spd-affine-invariant",
         classes_per_person=2,
     ),
-    # the fault is 1.36 times the claim
-    _stream("stream, first night", FIRST_NIGHTS, place=1, share=0.035, mu=3.0),
+    _stream("stream, first night", FIRST_NIGHTS, place=1, mu=3.0),
     _stream("stream, last night", (FIRST_NIGHT, 2, 2, 2, 2, 2), place=5),
     _stream("stream, opening", (FIRST_NIGHT, 2, 2), place=0, share=0.004),
     _stream(

@@ -65,7 +65,7 @@ def repeatable(function: Function) -> Function:
     def called(*arguments: Any, **keywords: Any) -> Any:
         calls = _CALLS.get()
         if calls is None:
-            return function(*arguments, **keywords)
+            return _fixed(function(*arguments, **keywords))
         return calls.call(function, (*arguments, keywords))
 
     return cast(Function, called)

@@ -39,7 +39,7 @@ from pipeline.errors import ConfigError, ConvergenceError, DomainError
 from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pooled_clipping
+from pipeline.mean.noisy_moments import WeighedParts, pooled_clipping
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.privacy import Budget, budget_from, repeat
 from pipeline.stream import Epoch, OpeningRelease
@@ -297,16 +297,23 @@ class CertaintyPart(BaseModel):
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
 
     @property
+    def weighed(self) -> WeighedParts:
+        """The share of each part in the mean, and what it released."""
+        return [(part.share, part.observed) for part in self.parts]
+
+    @property
     def bias(self) -> FloatArray:
         """What of `sample` is for clipping, a covariance, (d, d)."""
-        return pooled_clipping(
-            [part.observed for part in self.parts], [part.share for part in self.parts]
-        )
+        return pooled_clipping(self.weighed)
 
     @property
     def noise(self) -> FloatArray:
         """What of `sample` is not, (d, d)."""
         return np.asarray(self.sample - self.bias)
+
+    def single(self, n: int) -> FloatArray | None:
+        """Return the covariance of single records, (d, d), of the mean of n; None if not known."""
+        return None if self.population is None else n * (self.population - self.sample)
 
 
 class WindowPart(BaseModel):

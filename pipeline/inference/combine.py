@@ -148,6 +148,5 @@ def _weighed(
         for gain, site in zip(gains, hospitals, strict=True)
         for share, moments in site.parts
     ]
-    clipping = pooled_clipping([moments for _, moments in parts], [share for share, _ in parts])
     first = next(site for site in hospitals if site.single is not None)
-    return mean, error + first.there(clipping)
+    return mean, error + first.there(pooled_clipping(parts))

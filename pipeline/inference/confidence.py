@@ -95,13 +95,12 @@ from pipeline.inference.released import (
     NOISY,
     Released,
     chart_jacobian,
-    clipping_bound,
     covariance,
     is_offered,
     read_released,
 )
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping
+from pipeline.mean.noisy_moments import clipping_bound, pool, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.history import mean_parts, part_moments, split_epochs
@@ -363,7 +362,7 @@ def region(
         jacobian = chart_jacobian(space, moments.base, offset, entry.place)
         shape, law = ellipsoid(moments, scatter, level)
         shape = jacobian.T @ shape @ jacobian
-        offered, clipping = is_offered(moments), clipping_bound(moments)
+        offered, clipping = is_offered(moments), clipping_bound([(1.0, moments)])
     return ConfidenceRegion(manifold, offered, entry.place, shape, level, law, clipping)
 
 
@@ -390,8 +389,9 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     if wide:
         weights = [epoch.n for epoch in wide]
         single = np.average([covariance(epoch) for epoch in wide], axis=0, weights=weights)
-    shares = [float(np.trace(gain)) / len(gain) for gain in gains]
-    sample = pooled_clipping(moments, shares)
+    shares = (float(np.trace(gain)) / len(gain) for gain in gains)
+    weighed = list(zip(shares, moments, strict=True))
+    sample = pooled_clipping(weighed)
     for gain, epoch in zip(gains, moments, strict=True):
         rest = gain - epoch.n / n * np.eye(len(gain))
         sample = sample + gain @ epoch.noise @ gain.T + rest @ single @ rest.T / epoch.n
@@ -400,7 +400,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
     return CertaintyPart.model_construct(
         manifold=stream.manifold.name,
         offered=is_offered(moments[len(opened) - 1]),
-        clipping=math.hypot(*pooled_bounds(moments, shares)),
+        clipping=clipping_bound(weighed),
         sample=sample,
         population=sample + single / n if wide else None,
         parts=[
@@ -409,7 +409,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
                 share=share,
                 observed=replace(observed, survey=None, shells=None, belief=None),
             )
-            for first, share, observed in zip(firsts, shares, moments, strict=True)
+            for first, (share, observed) in zip(firsts, weighed, strict=True)
         ],
     )
 

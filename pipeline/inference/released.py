@@ -15,9 +15,10 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import NoisyMoments, Release
 from pipeline.mean.noisy_moments import (
+    WeighedParts,
+    clipping_bound,
     noise_edge,
     noisy_covariance,
-    pooled_bounds,
 )
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
@@ -88,14 +89,13 @@ class ClassCoordinates(NamedTuple):
     predicted: FloatArray
     single: FloatArray | None
     offered: bool
-    parts: Sequence[tuple[float, NoisyMoments]]
+    parts: WeighedParts
     jacobian: FloatArray
 
     @property
     def clipping(self) -> float:
         """How far clipping may have moved the mean at most, in distance."""
-        shares, moments = zip(*self.parts, strict=True)
-        return math.hypot(*pooled_bounds(moments, shares))
+        return clipping_bound(self.parts)
 
     @property
     def moments(self) -> NoisyMoments:
@@ -207,9 +207,8 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     """
     certainty, place = night.certainty, night.place - base
     assert certainty is not None
-    population = certainty.population
-    parts = [(part.share, part.observed) for part in certainty.parts]
-    noise, first = certainty.noise, parts[0][1]
+    noise, parts = certainty.noise, certainty.weighed
+    first = parts[0][1]
     along = sum(share * part.bias_line for share, part in parts) / first.length
     off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
     return ClassCoordinates(
@@ -220,7 +219,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
         noise=noise,
         bias=certainty.bias,
         predicted=noise + first.as_covariance(along, off),
-        single=None if population is None else night.n * (population - certainty.sample),
+        single=certainty.single(night.n),
         offered=certainty.offered,
         parts=parts,
         jacobian=np.eye(len(place)),
@@ -339,8 +338,3 @@ def certainty_refusal(released: Entry) -> str:
             "too wide to test anything, until the stream opens again with more"
         )
     return next(filter(None, map(region_refusal, parts)), "its document offers no region")
-
-
-def clipping_bound(observed: NoisyMoments) -> float:
-    """Return how far clipping may have moved a mean at most, in distance."""
-    return math.hypot(*pooled_bounds([observed], [1.0]))

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,28 +246,35 @@ class NoisyMoments:
         return np.asarray((self.axes.T * squares) @ self.axes)
 
 
-def pooled_clipping(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> FloatArray:
+WeighedParts: TypeAlias = Sequence[tuple[float, NoisyMoments]]
+"""What a mean of means consists of: the share of each part in it, and what the part released."""
+
+
+def clipping_bound(parts: WeighedParts) -> float:
+    """Return how far clipping moves a mean of means at most, in distance."""
+    return math.hypot(*pooled_bounds(parts))
+
+
+def pooled_clipping(parts: WeighedParts) -> FloatArray:
     """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
-    first = next((part for part in parts if part.moment is not None), parts[0])
-    along, off = pooled_bounds(parts, shares)
+    first = next((part for _, part in parts if part.moment is not None), parts[0][1])
+    along, off = pooled_bounds(parts)
     return first.as_covariance(along / first.length, off / first.unit_length)
 
 
-def pooled_bounds(parts: Sequence[NoisyMoments], shares: Sequence[float]) -> tuple[float, float]:
-    """Return how far clipping moves a mean of means with these shares at most, in distance.
+def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
+    """Return how far clipping moves a mean of means at most, in distance.
 
     That is along the contrast axis and off it. Rare images may be similar in all parts, so lengths
     add up, and their noise as variances do. A part that covers the whole region clips nothing.
     """
-    pairs = [
-        (part, share) for part, share in zip(parts, shares, strict=True) if part.moment is not None
-    ]
-    if not pairs:
+    clipped = [(share, part) for share, part in parts if part.moment is not None]
+    if not clipped:
         return 0.0, 0.0
-    first = pairs[0][0]
+    first = clipped[0][1]
     lengths, noises = np.zeros((2, 1 + 2 * first.lines))
     moved = bent = short_line = short_off = 0.0
-    for part, share in pairs:
+    for share, part in clipped:
         assert part.overshoots is not None
         assert part.reach is not None
         units = share * np.array([part.unit_length, part.length, part.length])[: len(lengths)]

@@ -91,12 +91,12 @@ from pipeline.geometry import (
 )
 from pipeline.mean.axes import (
     Frame,
-    build_frame,
     in_frame,
     line_coordinate,
     to_frame,
     vectors_times,
 )
+from pipeline.mean.clip import prior_frame
 from pipeline.mean.histogram import (
     LineBins,
     ShellBins,
@@ -264,7 +264,7 @@ def _expected(domain: Domain, space: Manifold) -> tuple[FeasibleSet, Prior, Poin
 @lru_cache(maxsize=64)
 def _axes(domain: Domain, space: Manifold) -> tuple[Frame, Bins]:
     region, prior, centre = _expected(domain, space)
-    frame = build_frame(prior.line, prior.shape)
+    frame = prior_frame(prior)
     start = float(line_coordinate(space, frame, centre))
     line = line_bins(prior, start) if frame.lines else None
     return frame, (line, shell_bins(prior, frame, region.diameter))

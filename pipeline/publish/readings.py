@@ -25,8 +25,9 @@ from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference import covariance
 from pipeline.mean import default_prior
-from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.noisy_moments import NoisyMoments
+from pipeline.mean.axes import Frame
+from pipeline.mean.clip import prior_frame
+from pipeline.mean.noisy_moments import NoisyMoments, WeighedParts
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
 BAND_LEVEL = 0.95
@@ -150,15 +151,14 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
         return Mean(None, _predicted(row, axes))
     point = point_at(manifold, row.coordinates)
     if isinstance(row, NightClassPart) and row.certainty is not None:
-        parts = [(part.share, part.observed) for part in row.certainty.parts]
-        return Mean(point, _stated(row.certainty.noise, parts))
+        return Mean(point, _stated(row.certainty.noise, row.certainty.weighed))
     if isinstance(row, NightClassPart) or row.observed is None:
         return Mean(point, _predicted(row, axes))
     stated = _stated(row.observed.noise, [(1.0, row.observed)])
     return Mean(point, stated, row.noisy_moments.base)
 
 
-def _stated(noise: FloatArray, parts: Sequence[tuple[float, NoisyMoments]]) -> FloatArray | None:
+def _stated(noise: FloatArray, parts: WeighedParts) -> FloatArray | None:
     """Return the covariance of noise and of the bias of each part, by its share in the mean.
 
     None where too many records of one are clipped.
@@ -208,8 +208,7 @@ def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
 
 def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
     """Return the axes that the noise of an adaptive mean has, from public settings."""
-    prior = default_prior(settings.domain, manifold)
-    return build_frame(prior.line, prior.shape)
+    return prior_frame(default_prior(settings.domain, manifold))
 
 
 def population_mean(released: ClassEntry) -> Mean:

@@ -5,7 +5,6 @@ They may come from other hospitals, so nothing in them is taken for granted. Nex
 """
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
-from pipeline.mean.noisy_moments import pooled_bounds, pooled_clipping
+from pipeline.mean.noisy_moments import clipping_bound
 from pipeline.privacy import Budget, compose
 from pipeline.publish.document import check_sides, read_foreign
 from pipeline.schema import (
@@ -262,13 +261,11 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
         for epoch, count in zip(epochs, counts, strict=True)
         if count > 0
     ]
-    pooled = [epoch.observed for epoch in parts], [epoch.share for epoch in parts]
-    sample, clipping = part.noise(axes) + pooled_clipping(*pooled), pooled_bounds(*pooled)
-    both: dict[str, Any] = {"sample": sample, "population": None, "parts": parts}
-    both["clipping"] = math.hypot(*clipping)
-    if certainty.population is not None:
-        single = row.n * (certainty.population - certainty.sample)
-        both["population"] = sample + single / part.n
+    single = certainty.single(row.n)
+    certainty = certainty.model_copy(update={"parts": parts})
+    sample, clipping = part.noise(axes) + certainty.bias, clipping_bound(certainty.weighed)
+    population = None if single is None else sample + single / part.n
+    both = {"sample": sample, "population": population, "clipping": clipping}
     own = {name: getattr(part, name) for name in ("n", "n_sd", "point", "coordinates")}
     return row.model_copy(update={**own, "certainty": certainty.model_copy(update=both)})
 

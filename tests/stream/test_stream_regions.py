@@ -26,10 +26,10 @@ from pipeline.inference import (
     two_sample,
 )
 from pipeline.inference.match import _vectors, clip_vectors
-from pipeline.inference.released import clipping_bound, common_coordinates
+from pipeline.inference.released import common_coordinates
 from pipeline.inference.tests import _clipping
 from pipeline.mean import AdaptivePlan, mean
-from pipeline.mean.noisy_moments import pool, pooled_bounds, pooled_clipping
+from pipeline.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.report.readings import regions_of
@@ -134,8 +134,8 @@ def test_on_its_first_night_it_is_that_of_the_opening(
     np.testing.assert_allclose(wide, stated.population, rtol=1e-12)
     assert found.offered
     share = stated.parts[0].share
-    assert found.clipping == math.hypot(*pooled_bounds([seen], [share]))
-    assert found.clipping == pytest.approx(clipping_bound(seen), rel=1e-14)
+    assert found.clipping == math.hypot(*pooled_bounds([(share, seen)]))
+    assert found.clipping == pytest.approx(clipping_bound([(1.0, seen)]), rel=1e-14)
     shown = regions_of([night_class_of(told | {"class_name": "tissue"})], "image")
     radii = found.radius, region(told, of="population").radius, found.clipping
     assert shown is not None
@@ -165,7 +165,7 @@ def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray
     wide = np.average([covariance(one) for one in parts], axis=0, weights=[200, 400])
     gains = pool(*pooled).gains
     shares = [float(np.trace(gain)) / 15.0 for gain in gains]
-    expected = pooled_clipping(parts, shares)
+    expected = pooled_clipping(list(zip(shares, parts, strict=True)))
     for gain, one in zip(gains, parts, strict=True):
         expected = expected + gain @ (one.noise + wide / one.n) @ gain.T
     found = mean_certainty(stream, history)
@@ -173,7 +173,7 @@ def test_what_parts_leave_is_counted(stream: StreamMechanism, tissue: np.ndarray
     assert found.population is not None
     np.testing.assert_allclose(found.population, expected, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.population - found.sample, wide / 600, atol=1e-12)
-    bounds = [clipping_bound(one) for one in parts]
+    bounds = [clipping_bound([(1.0, one)]) for one in parts]
     assert found.clipping < np.dot(shares, bounds) < max(bounds)
 
 

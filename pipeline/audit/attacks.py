@@ -42,7 +42,6 @@ from pipeline.mean import (
     Domain,
     Labels,
     admit,
-    draw,
     draw_each,
     person_records,
     prepare,
@@ -266,10 +265,7 @@ class AdaptiveTranscripts:
         """
         size = len(tape.transcripts)
         for prepared in zip(*sides, strict=True):
-            if len(prepared) == 1:
-                draw(prepared[0], self.class_budget, noise=tape, size=size)
-            else:
-                draw_each(prepared, self.class_budget, noise=tape)
+            draw_each(prepared, self.class_budget, noise=tape, size=size)
         return [()] * size
 
     def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:

@@ -117,7 +117,11 @@ def draw(
 
 
 def draw_each(
-    prepared: Sequence[MeanSetup], budget: Budget, *, noise: Noise | Sequence[Noise]
+    prepared: Sequence[MeanSetup],
+    budget: Budget,
+    *,
+    noise: Noise | Sequence[Noise],
+    size: int | None = None,
 ) -> Release:
     """Draw one adaptive mean of each of several data sets, each of which costs `budget`.
 
@@ -130,6 +134,8 @@ def draw_each(
         the total is the same, and each may have any number.
     noise : Noise, or sequence of Noise
         That of all, or of each its own.
+    size : int, optional
+        Number of means, where there is one data set, or one for each of them.
 
     Raises
     ------
@@ -152,7 +158,7 @@ def draw_each(
         )
     noises = noise if isinstance(noise, Sequence) else [noise]
     classes = [item.records for item in prepared]
-    return draw_rounds(classes, budget, plan, noise=noises, size=len(classes))
+    return draw_rounds(classes, budget, plan, noise=noises, size=size or len(classes))
 
 
 def mean(

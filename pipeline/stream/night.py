@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
-from pipeline.mean import draw, draw_each, prepare
+from pipeline.mean import draw_each, prepare
 from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import clipping, sizes_within
 from pipeline.mean.histogram import SQRT2, shell_counts, survey_counts
@@ -270,11 +270,7 @@ def draw_openings(
         prepare(stream.records(after.waiting, night.n_so_far), stream.opening, rng=None)
         for after in afters
     ]
-    release = (
-        draw(prepared[0], budget, noise=noise, size=size)[0]
-        if len(prepared) == 1
-        else draw_each(prepared, budget, noise=noise)
-    )
+    release = draw_each(prepared, budget, noise=noise, size=size)
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
     each = (float(moments.n) if plan.secret else 1.0 for moments in release.moments)
     return [

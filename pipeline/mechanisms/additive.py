@@ -252,18 +252,27 @@ def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise
     return HardenedDraw(space.exp(space.origin, drawn.vector), sigma, drawn.rho)
 
 
-def wrapped_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ln f(x − v) − ln f(x − v') with x = log_{p0} y, f the density of the noise."""
-    manifold, sigma = mechanism.manifold, mechanism.sigma
-    noise = cast(WrappedMechanism, mechanism).noise
-    base, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
-    v = manifold.log(base, left)
+def _told_apart(
+    mechanism: Any,
+    seen: Callable[[Points], FloatArray],
+    left: Points,
+    right: Points,
+    base: Points | None = None,
+) -> Neighbours:
+    """Score ln f(x − v) − ln f(x − v') of points as vectors, f the density of the noise."""
 
     def score(y: Points) -> FloatArray:
-        x = manifold.log(base, y)
-        return noise.log_density(x - v, sigma) - noise.log_density(x + v, sigma)
+        x = seen(y)
+        logs = (mechanism.noise.log_density(x - seen(v), mechanism.sigma) for v in (left, right))
+        return np.asarray(np.subtract(*logs))
 
     return Neighbours(left, right, base, score)
+
+
+def wrapped_neighbours(mechanism: Mechanism) -> Neighbours:
+    """Score vectors x = log_{p0} y, see `_told_apart`."""
+    base, left, right = opposite(mechanism.manifold, mechanism.sensitivity / 2.0)
+    return _told_apart(mechanism, partial(mechanism.manifold.log, base), left, right, base)
 
 
 def _log_euclidean(manifold: Manifold) -> bool:
@@ -371,30 +380,22 @@ class EmbeddedMechanism(CalibratedMechanism):
         return None if self.projected else self.noise.mean_norm(self.sigma, dim)
 
 
-def _apart(mechanism: Mechanism) -> tuple[Points, Points, Callable[[Points], FloatArray]]:
-    """Return two points Δ apart in the surrounding space, and the map into R^m."""
+def _apart(mechanism: Mechanism) -> tuple[Points, Points]:
+    """Return two points Δ apart in the surrounding space."""
     manifold, gap = mechanism.manifold, mechanism.sensitivity
     space = cast(EmbeddedManifold, manifold)
     if manifold.curvature[1] > 0.0:  # a chord of length Δ of a unit sphere
         _, left, right = opposite(manifold, math.asin(gap / 2.0))
-        return left, right, space.embed
+        return left, right
     middle = (1.0 + gap) * manifold.origin
     step = space.unembed(gap / 2.0 * diagonal(space.embedding_dim))
-    return middle + step, middle - step, space.embed
+    return middle + step, middle - step
 
 
 def embedded_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ln f(x − c) − ln f(x − c') in the surrounding space, f the density of the noise."""
-    left, right, embed = _apart(mechanism)
-    noise, sigma = cast(EmbeddedMechanism, mechanism).noise, mechanism.sigma
-
-    def score(y: Points) -> FloatArray:
-        x = embed(y)
-        return noise.log_density(x - embed(left), sigma) - noise.log_density(
-            x - embed(right), sigma
-        )
-
-    return Neighbours(left, right, None, score)
+    """Score vectors of the surrounding space, see `_told_apart`."""
+    space = cast(EmbeddedManifold, mechanism.manifold)
+    return _told_apart(mechanism, space.embed, *_apart(mechanism))
 
 
 def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
@@ -411,7 +412,7 @@ def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
 
 def projected_neighbours(mechanism: Mechanism) -> Neighbours:
     """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio."""
-    left, right, _ = _apart(mechanism)
+    left, right = _apart(mechanism)
     cosine, log_f = projected_profile(mechanism.manifold.dim, mechanism.sigma)
 
     def score(y: Points) -> FloatArray:

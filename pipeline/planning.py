@@ -38,6 +38,7 @@ from pipeline.descriptors import (
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
+from pipeline.inference.confidence import ErrorLaw
 from pipeline.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
 from pipeline.mean.rounds import default_shares
 from pipeline.mechanisms import MECHANISMS
@@ -98,9 +99,7 @@ class ErrorRange(NamedTuple):
         The upper end times √(q/d), q the quantile of χ² with d degrees of freedom: noise equal in
         all directions has such a ball.
         """
-        from scipy.special import gammaincinv
-
-        return self.high * math.sqrt(2.0 * float(gammaincinv(dim / 2.0, COVERED)) / dim)
+        return self.high * math.sqrt(ErrorLaw(dim).ppf(COVERED) / dim)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import helmert
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
@@ -48,17 +49,10 @@ def preshape(landmarks: NDArray[Any]) -> ComplexArray:
     return np.asarray(centred / size, dtype=np.complex128)
 
 
-def _helmert(landmarks: int) -> FloatArray:
-    """Return H ``(m − 1, m)``, orthonormal rows orthogonal to (1, …, 1): centred z ↦ H z."""
-    rows, columns = np.arange(1, landmarks)[:, None], np.arange(landmarks)
-    entries = np.where(columns < rows, 1.0, np.where(columns == rows, -rows, 0.0))
-    return entries / np.sqrt(rows * (rows + 1.0))
-
-
 def _coordinates(base: ComplexArray, lifts: ComplexArray) -> FloatArray:
     """Return coordinates of the horizontal part of vectors in the frame at `base`, ``(..., d)``."""
-    helmert = _helmert(base.shape[-1]).T
-    moved = _reflect(base @ helmert, lifts @ helmert)[..., 1:]
+    turn = helmert(base.shape[-1]).T  # orthonormal, orthogonal to (1, …, 1): of what is centred
+    moved = _reflect(base @ turn, lifts @ turn)[..., 1:]
     return np.concatenate([moved.real, moved.imag], axis=-1)
 
 
@@ -166,12 +160,12 @@ class Kendall:
 
     def exp(self, base: ComplexArray, u: FloatArray) -> ComplexArray:
         """Return cos‖u‖·base + sin‖u‖·v, v the unit horizontal vector along u, ``(..., m)``."""
-        helmert = _helmert(self.landmarks)
+        turn = helmert(self.landmarks)
         radius, heading = norm(u), direction(u)
         half = self.landmarks - 2
         moved = heading[..., :half] + 1j * heading[..., half:]
         moved = np.concatenate([np.zeros_like(moved[..., :1]), moved], axis=-1)
-        lift = _reflect(base @ helmert.T, moved) @ helmert
+        lift = _reflect(base @ turn.T, moved) @ turn
         return preshape(np.cos(radius) * base + np.sin(radius) * lift)
 
     def frechet_descent(self, points: ComplexArray, weights: FloatArray) -> DescentField:

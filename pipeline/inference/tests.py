@@ -53,11 +53,12 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.special import chdtrc, gammaincinv, ndtri
+from scipy.special import chdtrc, ndtri
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.geometry.covariances import covariances_of
+from pipeline.inference.confidence import ErrorLaw
 from pipeline.inference.released import (
     ClassCoordinates,
     Released,
@@ -138,7 +139,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     offered = all(row.offered for row in both)
     if not offered:
         p, least = 1.0, math.nan
-    quantile = 2.0 * float(gammaincinv(manifold.dim / 2.0, DIFFERENCE_LEVEL))  # of χ²
+    quantile = ErrorLaw(manifold.dim).ppf(DIFFERENCE_LEVEL)
     return Comparison(
         p_value=p,
         statistic=statistic,

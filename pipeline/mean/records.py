@@ -87,6 +87,7 @@ from pipeline.geometry import (
     chart_of,
     frechet_mean,
     frechet_mean_of_parts,
+    from_chart,
     to_chart,
 )
 from pipeline.mean.axes import (
@@ -555,9 +556,7 @@ class Records(PublicModel):
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""
-        if self.space is self.manifold:
-            return points
-        return self.manifold.exp(self.manifold.origin, points)
+        return from_chart(self.manifold, points)
 
     def __repr__(self) -> str:
         """Show no value."""

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -29,8 +29,9 @@ from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
-from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Mechanism
-from pipeline.mechanisms.base import KNG_RECORDS, CalibratedMechanism, Points, small
+from pipeline.mechanisms import MECHANISMS, ChainSettings
+from pipeline.mechanisms.additive import LaplaceNoise
+from pipeline.mechanisms.base import KNG_RECORDS, small
 from pipeline.mechanisms.exponential import gradient_sensitivity
 from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
@@ -349,30 +350,18 @@ def short_chain(case: Case) -> Any:
     return replace(case, chain=ChainSettings(burn_in=10, keep=4)).calibrate()
 
 
-@dataclass(frozen=True)
-class ProductLaplace(CalibratedMechanism):
+class ProductLaplace(LaplaceNoise):
     """Independent Laplace noise of scale σ = Δ/ε in each coordinate, Δ the L2 sensitivity.
 
     Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
     large; the noise is ε√d-DP.
     """
 
-    law: ClassVar[str] = "exp(p0, log(p0, c) + x), independent coordinates ∝ exp(−|x_i|/σ)"
+    law = "independent coordinates of density ∝ exp(−|x_i|/σ)"
 
-    def sample(
-        self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
-    ) -> Draws:
-        """Return exp(p0, log(p0, c) + noise)."""
-        base = self.manifold.origin if base is None else base
-        noise = rng.laplace(0.0, self.sigma, (size, self.manifold.dim))
-        points = self.manifold.exp(base, self.manifold.log(base, center) + noise)
-        return Draws(points, Diagnostics())
-
-
-def product_noise(case: Case) -> Mechanism:
-    """Return `ProductLaplace` with the scale of the spherical mechanism."""
-    honest = case.calibrate()
-    return ProductLaplace(honest.budget, honest.sensitivity, honest.manifold, honest.sigma)
+    def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Return `size` draws, shape (size, m)."""
+        return rng.laplace(0.0, sigma, (size, dim))
 
 
 def after_the_first(nights: int) -> list[int]:
@@ -434,7 +423,7 @@ CONTROLS: tuple[Case, ...] = (
         "spd-log-euclidean",
         "pure",
         "noise per coordinate at the L2 sensitivity",
-        product_noise,
+        partial(broken, noise=ProductLaplace()),
     ),
     _control("ewg", "spd-affine-invariant", "zcdp", "sensitivity too small by 2", half_sensitivity),
     _planned("adaptive", "half the noise", noise=partial(smaller_noise, scale=0.5)),

@@ -140,10 +140,8 @@ TRIANGLE = Limits(sides=NUMBERS.sides, triangle=True)
 """Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
 
 
-@lru_cache(maxsize=8)
-def _upper(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the entries of a d × d matrix on its diagonal and above."""
-    return np.triu_indices(d)
+_upper = lru_cache(maxsize=8)(np.triu_indices)
+"""Rows and columns of the entries of a d × d matrix on its diagonal and above."""
 
 
 def upper(matrix: FloatArray) -> FloatArray:

@@ -6,11 +6,10 @@ space: dist(P, Q) = ‖φ(Q) − φ(P)‖, log(B, P) = φ(P) − φ(B), exp(B, u
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, check_square
 from pipeline.errors import ConfigError, ConvergenceError, DomainError
@@ -336,10 +335,8 @@ class LogCholesky(Spd):
         return np.concatenate([np.log(diagonal), lower[..., rows, columns]], axis=-1)
 
 
-@lru_cache(maxsize=64)
-def _below(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns, row by row, of the entries below the diagonal of k × k."""
-    return np.tril_indices(k, -1)
+_below = lru_cache(maxsize=64)(partial(np.tril_indices, k=-1))
+"""Rows and columns, row by row, of the entries below the diagonal of k × k."""
 
 
 def _check_range(within: bool) -> None:

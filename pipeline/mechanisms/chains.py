@@ -31,7 +31,8 @@ Every chain starts one proposal away from the centre. A trace keeps the distance
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,21 +207,6 @@ def _spd_kernel(
     return True
 
 
-def _run(
-    kernel: Callable[..., bool],
-    knobs: tuple[Any, ...],
-    width: int,
-    sigmas: FloatArray,
-    settings: ChainSettings,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Run one chain per scale; return last states (C, width), accepted share (C,) and trace."""
-    chains, seeds = len(sigmas), _seeds(len(sigmas), rng)
-    out = np.empty((chains, width)), np.empty(chains), np.empty((chains, settings.keep))
-    spread(kernel, chains, *knobs, seeds, sigmas, settings.burn_in, *out, share=1)
-    return out
-
-
 def geodesic_chains(
     log_density: Callable[[Points], FloatArray],
     center: Points,
@@ -265,20 +251,22 @@ def laplace_chains(
     any c.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
-    scales = np.ascontiguousarray(sigmas, dtype=np.float64)
-    if order is not None:
-        last, *rest = _run(_spd_kernel, (), order, scales, settings, rng)
-        return ChainRun(rotate(last, rng), *rest)
     bent = manifold.hadamard and manifold.curvature == (-1.0, -1.0)  # which is H^d and no other
-    if manifold.flat or bent:
-        units = scales if bent else np.ones(len(scales))
-        last, *rest = _run(_radius_kernel, (manifold.dim, bent), 1, units, settings, rng)
-        radius = last if bent else scales[:, None] * last
-        return ChainRun(radius * directions(len(scales), manifold.dim, rng), *rest)
-    origin = manifold.origin
+    if order is None and not (manifold.flat or bent):
+        origin = manifold.origin
 
-    def log_density(points: Points) -> FloatArray:
-        value: FloatArray = -manifold.dist(origin, points) / sigmas
-        return value
+        def log_density(points: Points) -> FloatArray:
+            return np.asarray(-manifold.dist(origin, points) / sigmas)
 
-    return geodesic_chains(log_density, origin, manifold, sigmas, settings=settings, rng=rng)
+        return geodesic_chains(log_density, origin, manifold, sigmas, settings=settings, rng=rng)
+    chains, scales = len(sigmas), np.ascontiguousarray(sigmas, dtype=np.float64)
+    width, kernel = 1, cast(Callable[..., bool], partial(_radius_kernel, manifold.dim, bent))
+    if order is not None:
+        kernel, width = _spd_kernel, order
+    units = np.ones(chains) if manifold.flat else scales
+    last, *rest = np.empty((chains, width)), np.empty(chains), np.empty((chains, settings.keep))
+    spread(kernel, chains, _seeds(chains, rng), units, settings.burn_in, last, *rest, share=1)
+    if order is not None:
+        return ChainRun(rotate(last, rng), *rest)
+    radius = scales[:, None] * last if manifold.flat else last
+    return ChainRun(radius * directions(chains, manifold.dim, rng), *rest)

@@ -90,9 +90,7 @@ class ShellBins:
 
     def steady(self, moved: Numbers) -> NDArray[np.bool_]:
         """Tell for each outer shell whether it holds about the same when its centre has moved."""
-        return np.asarray(
-            self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * np.asarray(moved)[..., None]
-        )
+        return np.asarray(self.edges[self.far - 1 :] >= tuning.STABLE_RATIO * column(moved))
 
 
 def clipped_moments(ends: FloatArray, low: Numbers, high: Numbers) -> tuple[FloatArray, ...]:

@@ -315,6 +315,12 @@ class PublicModel:
         """The bins of both histograms."""
         return _axes(self.domain, self.space)[1]
 
+    def steady(self, points: Point) -> NDArray[np.bool_]:
+        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
+        moved = self.space.log(self.centre, points)
+        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
+        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(PublicModel):
@@ -547,12 +553,6 @@ class Records(PublicModel):
         if usual.all():
             return self.seen.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
         return parts.map(see_part), centres
-
-    def steady(self, points: Point) -> NDArray[np.bool_]:
-        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
-        moved = self.space.log(self.centre, points)
-        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
-        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

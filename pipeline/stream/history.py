@@ -438,8 +438,7 @@ def _histograms(
     """
     shares, noise = _survey(stream, past)
     survey = read_survey(shares, noise, stream.bins, (past.n_sd / past.n) ** 2)
-    moved = np.linalg.norm(stream.in_axes(centre)[stream.frame.lines :])
-    steady, own = stream.bins[1].steady(moved), shells.noise / SQRT2
+    steady, own = stream.steady(centre), shells.noise / SQRT2
     filled = merge(shells.values, survey.far, own, noise / SQRT2, steady, slack)
     return survey, filled, noise
 

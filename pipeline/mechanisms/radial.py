@@ -127,11 +127,6 @@ class RadialLaw:
     end: float = math.inf
 
     @property
-    def dim(self) -> int:
-        """Dimension d of the manifold."""
-        return self.area.dim
-
-    @property
     def closed(self) -> float | None:
         """Curvature 0 or −1 of a space whose law has a closed form; others are drawn by rejection.
 
@@ -142,9 +137,9 @@ class RadialLaw:
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Return `size` independent radii, shape (size,)."""
         if self.closed == 0.0:
-            return self.sigma * rng.standard_gamma(self.dim, size)
+            return self.sigma * rng.standard_gamma(self.area.dim, size)
         if self.closed == -1.0:
-            return _hyperbolic_radius(self.dim, self.sigma, size, rng)
+            return _hyperbolic_radius(self.area.dim, self.sigma, size, rng)
         generator, unit = _generator(self)
         with _GENERATOR_LOCK:
             radii: FloatArray = unit * generator.rvs(size, random_state=rng)
@@ -153,10 +148,10 @@ class RadialLaw:
     def mean(self) -> float:
         """Return E ρ: σd (flat), ½(ψ(b + d) − ψ(b)) (hyperbolic, ψ digamma), else a quadrature."""
         if self.closed == 0.0:
-            return self.sigma * self.dim
+            return self.sigma * self.area.dim
         if self.closed == -1.0:
-            b = _hyperbolic_rate(self.dim, self.sigma)
-            return float(special.digamma(b + self.dim) - special.digamma(b)) / 2.0
+            d, b = self.area.dim, _hyperbolic_rate(self.area.dim, self.sigma)
+            return float(special.digamma(b + d) - special.digamma(b)) / 2.0
         return math.exp(self.log_integral(1) - self.log_integral(0))
 
     def log_density(self, radius: float) -> float:

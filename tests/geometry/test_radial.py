@@ -64,7 +64,7 @@ LAWS = [
 
 def log_area(law: RadialLaw, radius: FloatArray) -> FloatArray:
     """Return ln of the area of the geodesic sphere, written down independently of the code."""
-    d = law.dim
+    d = law.area.dim
     k = (math.isqrt(8 * d + 1) - 1) // 2
     x = radius / math.sqrt(2 * max(k - 1, 1))
     with np.errstate(all="ignore"):
@@ -127,7 +127,7 @@ def test_slope_is_the_derivative(kind: type, dim: int) -> None:
 @pytest.mark.parametrize("law", [law for law in LAWS if law.area.curvature != -1.0], ids=str)
 def test_laws_are_log_concave(law: RadialLaw) -> None:
     """The slope of ln f never rises, as transformed density rejection requires."""
-    end = min(law.support(), 40 * law.sigma * law.dim)
+    end = min(law.support(), 40 * law.sigma * law.area.dim)
     slopes = [law.slope(r) for r in np.linspace(1e-6, 1 - 1e-9, 2000) * end]
     assert np.all(np.diff(slopes) <= 1e-9 * np.abs(slopes[1:]))
 

@@ -62,7 +62,7 @@ from pipeline.inference.released import (
 from pipeline.inference.tests import bonferroni, brightness_direction
 from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
-from pipeline.mean.sums import FACTOR, PER_UNIT, Clipping, clipped_halves, joined
+from pipeline.mean.sums import FACTOR, Clipping, clipped_vectors
 from pipeline.schema import StreamEntry
 
 LEAST_N_MU = 500.0
@@ -241,7 +241,7 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
     if moments.reach is not None:
         reach[: len(moments.reach)] = moments.reach
     to = Clipping(np.zeros(d), np.ones(d), moments.lines, -half, half, 1.0, 0.5, reach)
-    return joined(clipped_halves(free, to)).T / PER_UNIT
+    return clipped_vectors(free, to)
 
 
 def _too_few(moments: NoisyMoments, many: int) -> str:

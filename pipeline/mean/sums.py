@@ -304,18 +304,13 @@ def _write_halves(
             lower[n] = term - upper[n] * 2.0**HALF
 
 
-def clipped_halves(records: FloatArray, to: Clipping) -> FloatArray:
-    """Return the halves of 2⁴⁰ times the vectors of records, (2d, n)."""
+def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:
+    """Return the vectors of records, (n, d): upper halves and lower ones together, exact."""
     own, size = as_repetition(records, sizes(records, to.centre, to.lines))
     halves, beyond = np.empty((2 * len(to.units), len(records))), np.zeros(to.overshoots, np.int64)
     _write_halves(own[0], size[0], 0, len(records), to, beyond, halves)
-    return halves
-
-
-def joined(halves: FloatArray) -> FloatArray:
-    """Return what upper halves, then lower ones, (2d, ...), are together: exact below 2⁵³."""
-    d = len(halves) // 2
-    return halves[:d] * 2.0**HALF + halves[d:]
+    upper, lower = np.split(halves, 2)
+    return np.asarray((upper * 2.0**HALF + lower).T / PER_UNIT)
 
 
 @compiled

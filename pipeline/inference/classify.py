@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, to_chart
-from pipeline.inference.released import Released, common_coordinates, in_coordinates, raw_covariance
+from pipeline.inference.released import Released, common_coordinates, congruent, raw_covariance
 from pipeline.mean.noisy_moments import noise_edge
 
 RIDGE = 0.3
@@ -85,7 +85,7 @@ def lda(released: Sequence[Released], *, ridge: float = RIDGE) -> Discriminants:
     within = np.mean([row.there(row.belief) for row in classes], axis=0)
     for row in wide:
         moments = row.moments
-        even = in_coordinates(np.eye(manifold.dim), moments)
+        even = congruent(np.eye(manifold.dim), moments.axes)
         spread = raw_covariance(moments) + ridge * noise_edge(moments) * even
         within += moments.n / total * row.there(spread)
     return _discriminants(manifold, base, np.stack([row.mean for row in classes]), within)

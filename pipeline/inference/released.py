@@ -6,6 +6,7 @@ their records, estimated from the noised second moment. All of it is post-proces
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -122,7 +123,7 @@ class ClassCoordinates(NamedTuple):
 
     def there(self, covariance: FloatArray) -> FloatArray:
         """Return a covariance of its own coordinates in the common ones."""
-        return np.asarray(self.jacobian.T @ covariance @ self.jacobian)
+        return congruent(covariance, self.jacobian)
 
 
 def chart_jacobian(manifold: Manifold, base: Point, place: FloatArray, target: Point) -> FloatArray:
@@ -180,10 +181,7 @@ def _class_coordinates(
 ) -> ClassCoordinates:
     moments = released.noisy_moments
     own = chart_jacobian(space, moments.base, moments.offset, base)
-
-    def there(own_covariance: FloatArray) -> FloatArray:
-        return np.asarray(own.T @ own_covariance @ own)
-
+    there = partial(congruent, rows=own)
     return ClassCoordinates(
         n=moments.n,
         n_sd=moments.n_sd,
@@ -249,7 +247,7 @@ def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
 
 def raw_covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
-    return in_coordinates(_nearest_semidefinite(noisy_covariance(observed)), observed)
+    return congruent(_nearest_semidefinite(noisy_covariance(observed)), observed.axes)
 
 
 def covariance(observed: NoisyMoments) -> FloatArray:
@@ -265,13 +263,13 @@ def covariance(observed: NoisyMoments) -> FloatArray:
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
     signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
     matrix = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
-    clipped = in_coordinates(matrix, observed)
+    clipped = congruent(matrix, observed.axes)
     return np.asarray(clipped + observed.added * observed.line)
 
 
-def in_coordinates(matrix: FloatArray, observed: NoisyMoments) -> FloatArray:
-    """Return a matrix in units of the vectors in coordinates at the base."""
-    return np.asarray(observed.axes.T @ matrix @ observed.axes)
+def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return a covariance of numbers in the coordinates in which one unit of each is a row."""
+    return np.asarray(rows.T @ covariance @ rows)
 
 
 def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:

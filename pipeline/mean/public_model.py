@@ -283,10 +283,11 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
     shape = _shape(domain.descriptor, manifold.metric)
     if shape is None:
         shape = covariances.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
+    whole = getattr(manifold, "manifold", manifold)  # that of a chart, whose points are coordinates
     squares = shape @ shape  # the root of the expected covariance
     wide = float(np.trace(squares) - line @ squares @ line) / (d - 1)
     return Prior(
-        centre=_coordinates(_typical(domain, logs), manifold),
+        centre=whole.log(whole.origin, _typical(domain, logs)),
         line=line,
         span=(low, high),
         step=tuning.LINE_STEP * share,
@@ -308,12 +309,6 @@ def _typical(domain: DescriptorDomain, logs: FloatArray) -> FloatArray:
         usual += np.outer(mean, mean)
         usual[0] = usual[:, 0] = np.array([1.0, *mean[1:]])
     return usual
-
-
-def _coordinates(matrix: FloatArray, manifold: Manifold) -> FloatArray:
-    """Return the coordinates at the origin of a matrix, (d,); a chart's points are these."""
-    charted: Callable[[FloatArray], FloatArray] | None = getattr(manifold, "coordinates", None)
-    return charted(matrix) if charted else manifold.log(manifold.origin, matrix)
 
 
 def scales_name(descriptor: str, metric: str) -> str:

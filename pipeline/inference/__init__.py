@@ -20,7 +20,6 @@ from pipeline.inference.classify import Discriminants as Discriminants
 from pipeline.inference.classify import discriminants_of_means as discriminants_of_means
 from pipeline.inference.classify import lda as lda
 from pipeline.inference.classify import nearest_mean as nearest_mean
-from pipeline.inference.combine import CombinedMean as CombinedMean
 from pipeline.inference.combine import combine as combine
 from pipeline.inference.confidence import ConfidenceRegion as ConfidenceRegion
 from pipeline.inference.confidence import check_opening as check_opening

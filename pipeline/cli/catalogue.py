@@ -14,9 +14,9 @@ from pipeline.cli.output import new_table, numbers, print_json, print_line, widt
 from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:
-    from pipeline.datasets import ImageSource
     from pipeline.datasets.draft import Draft
     from pipeline.datasets.registry import DatasetRow
+    from pipeline.descriptors import DescriptorDomain
     from pipeline.geometry import AffineMap
     from pipeline.store import PassReport, Place
 
@@ -163,8 +163,9 @@ def describe(
     card = source.card
     require_descriptor_for(descriptor, channels=card.channels, volumes=card.volumes)
     manifold = DESCRIPTORS[descriptor].manifold or "spd-log-euclidean"
-    domain_of(descriptor, source.shape, manifold=manifold)  # refuses sizes that have none
-    plan = make_plan(source, descriptor=descriptor, scale=_scale(source, descriptor, maps, site))
+    masked = source.masks is not None
+    domain = domain_of(descriptor, source.shape, manifold=manifold, masked=masked)
+    plan = make_plan(source, descriptor=descriptor, scale=_scale(domain, maps, site))
     if runner == "threads":  # one stream keeps all cores busy
         report = fill(plan, place)
     else:
@@ -173,10 +174,8 @@ def describe(
     _print_pass(report, place, output)
 
 
-def _scale(
-    source: "ImageSource", descriptor: str, path: Path | None, site: str | None
-) -> "AffineMap | None":
-    """Return the map of a site for images of a source; None where there is no file of maps."""
+def _scale(domain: "DescriptorDomain", path: Path | None, site: str | None) -> "AffineMap | None":
+    """Return the map of a site for images of a domain; None where there is no file of maps."""
     from pipeline.errors import ConfigError
     from pipeline.publish.maps import read_maps
 
@@ -185,14 +184,7 @@ def _scale(
     if path is None or site is None:
         return None
     maps = read_maps(path)
-    sides = source.shape[:3] if source.card.volumes else (0, *source.shape[:2])
-    maps.require_same(
-        path,
-        descriptor=descriptor,
-        eta=1e-6,
-        masked=source.masks is not None,
-        **dict(zip(("image_depth", "image_height", "image_width"), sides, strict=True)),
-    )
+    maps.require_same(path, descriptor=domain.descriptor, eta=domain.eta, **domain.images)
     return maps.map_of(site)
 
 

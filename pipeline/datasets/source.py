@@ -491,6 +491,11 @@ class ImageSource:
             raise DatasetError(f"a chunk must hold at least 1 image, found size {size}")
         return self.read(self.select(split, label).rows, size)
 
+    def with_masks(self, rows: Rows, size: int) -> Iterator[tuple[ImageArray, ImageArray | None]]:
+        """Yield the images of `rows` as `read` does, and beside them their masks if there are."""
+        masks = itertools.repeat(None) if self.masks is None else self.masks(rows, size)
+        return zip(self.read(rows, size), masks, strict=False)
+
     def labels(self, split: Splits = None) -> LabelArray:
         """Return the label of each image of some splits, (n,) int64, in the order of `chunks`.
 

@@ -92,6 +92,16 @@ class DescriptorDomain:
     typical_means: tuple[float, ...] = ()
 
     @property
+    def images(self) -> dict[str, int]:
+        """What documents say of the images: their sides, a depth of 0 if flat, and if masked."""
+        return {
+            "image_height": self.height,
+            "image_width": self.width,
+            "image_depth": self.depth or 0,
+            "masked": self.masked,
+        }
+
+    @property
     def facts(self) -> Facts:
         """What holds of these descriptors whatever is known of their grid."""
         return Facts(self.eta, self.variances, self.trace, means=self.means)

@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
@@ -183,10 +182,9 @@ def placed_images(
     source, config = run.images, run.config
     chosen = source.select(splits, label)
     size = min(AMONG, len(chosen.rows))
-    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, size)
     points = [
         describe(images if change is None else change(images), config.descriptor, config.eta, mask)
-        for images, mask in zip(source.read(chosen.rows, size), masks, strict=False)
+        for images, mask in source.with_masks(chosen.rows, size)
     ]
     persons = chosen.units.astype(np.int64) if source.unit == "person" else None
     data = ClassData(label, "", np.concatenate(points), persons)

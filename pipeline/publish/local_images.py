@@ -9,7 +9,6 @@ import csv
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,15 +242,8 @@ def _read_release(path: Path, window: int | None) -> CommittedDocument:
 
 def _check_same(document: Path, settings: SettingsPart, dataset: str, source: ImageSource) -> None:
     """Raise `ConfigError` unless local images are such as the release was made of."""
-    here = domain_for(settings, source)
-    ours = {
-        "image_height": here.height,
-        "image_width": here.width,
-        "image_depth": here.depth or 0,
-        "masked": here.masked,
-        "unit": source.unit,
-    }
-    for name, value in (ours | pixel_rules(source.card)).items():
+    ours = {**domain_for(settings, source).images, "unit": source.unit, **pixel_rules(source.card)}
+    for name, value in ours.items():
         setting = getattr(settings, name)
         if value != setting is not None:
             raise ConfigError(
@@ -289,10 +281,9 @@ def _described(
     """Return the images of a class as the records that a release makes of them."""
     manifold = MANIFOLDS[settings.manifold](k=DESCRIPTORS[settings.descriptor].k)
     chosen, space = source.select(None, label), chart_of(manifold)  # a night may have no mean yet
-    masks = repeat(None) if source.masks is None else source.masks(chosen.rows, IMAGES_AT_ONCE)
     chunks = [
         to_chart(manifold, describe(images, settings.descriptor, settings.eta, mask))
-        for images, mask in zip(source.read(chosen.rows, IMAGES_AT_ONCE), masks, strict=False)
+        for images, mask in source.with_masks(chosen.rows, IMAGES_AT_ONCE)
     ]
     places = np.concatenate([space.origin[np.newaxis][:0], *chunks])
     units = chosen.units.astype(np.int64)

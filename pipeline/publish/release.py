@@ -121,10 +121,7 @@ class PublicFacts:
                 **self.config.model_dump(mode="json"),
                 "dataset": self.config.card.name,  # no path of this machine
                 "unit": self.config.unit,
-                "image_height": self.domain.height,
-                "image_width": self.domain.width,
-                **({"image_depth": self.domain.depth} if self.domain.depth else {}),
-                **({"masked": True} if self.domain.masked else {}),
+                **{key: value for key, value in self.domain.images.items() if value},
                 **pixel_rules(self.config.card),
                 "classes": self.classes,
                 **({} if self.total is None else {"total": self.total}),

@@ -6,7 +6,6 @@ when, changes no bit of it.
 """
 
 import hashlib
-import itertools
 import math
 import pickle
 import time
@@ -85,12 +84,9 @@ def _shards(part: Plan, k: int, submit: Submit, tick: Tick) -> Iterator[tuple[in
 def _described(part: Plan, submit: Submit) -> Iterator[tuple[FloatArray, NDArray[np.uint8]]]:
     """Yield descriptors and digests chunk by chunk; meanwhile the next chunk is read."""
     size = max(1, READ_BYTES // math.prod(part.source.shape))
-    source, rows = part.source, part.chosen.rows
-    images = source.read(rows, size)
-    masks = itertools.repeat(None) if source.masks is None else source.masks(rows, size)
-    step = max(1, THREAD_BYTES // math.prod(source.shape))
+    step = max(1, THREAD_BYTES // math.prod(part.source.shape))
     before: list[Future[Any]] = []
-    for chunk, mask in zip(images, masks, strict=False):
+    for chunk, mask in part.source.with_masks(part.chosen.rows, size):
         cuts = [slice(start, start + step) for start in range(0, len(chunk), step)]
         now = [submit(_work, part, chunk[cut], None if mask is None else mask[cut]) for cut in cuts]
         yield from (job.result() for job in before)
@@ -102,8 +98,7 @@ def _work(
     part: Plan, images: ImageArray, masks: ImageArray | None
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """Return descriptors and digests of a few images."""
-    regions: dict[str, Any] = {} if masks is None else {"masks": masks}
-    points = describe(images, part.descriptor, part.eta, **regions)
+    points = describe(images, part.descriptor, part.eta, masks)
     if part.scale is not None:
         points = part.scale(points)
     digests = [_digests(array) for array in (images, masks) if array is not None]
@@ -183,7 +178,6 @@ def fill(
     stored = StoredImages(
         place,
         plan.source.classes,
-        plan.source.shape,
         tuple(count_labels(plan.chosen.labels, len(plan.source.classes)).tolist()),
         plan.chosen.count_units(len(plan.source.classes)),
         DESCRIPTORS[plan.descriptor].k,

@@ -160,8 +160,6 @@ class StoredImages:
         Where they are.
     classes : tuple of str
         Class names; a label is an index into them.
-    shape : tuple of int
-        Of an image.
     counts, units : tuple of int
         Images and privacy units, which are images or persons, of each class.
     k : int
@@ -172,7 +170,6 @@ class StoredImages:
 
     place: Place
     classes: tuple[str, ...]
-    shape: tuple[int, ...]
     counts: tuple[int, ...]
     units: tuple[int, ...]
     k: int

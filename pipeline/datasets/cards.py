@@ -363,6 +363,8 @@ class LocalFilesCard(Card):
                 f"key '{min(strange)}' is for images: size, frames and mixed are for slices, not "
                 "for whole volumes"
             )
+        if getattr(self, "frames", None) == "masked" and not self.masked:
+            raise ValueError('frames = "masked" needs masks, found none; name them')
         if self.slices and not self.volumes:
             raise ValueError("slices needs volumes = true")
         if self.slices and not self.slices[0] <= self.slices[1]:

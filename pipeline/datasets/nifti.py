@@ -33,7 +33,7 @@ from pipeline.datasets.source import (
     changed,
     file_state,
 )
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import ImageError
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
@@ -365,8 +365,6 @@ def open_nifti(card: NiftiCard, files: ClassedFiles, path: Path, faults: Faults)
     DatasetError
         When no file can be used, as the first says.
     """
-    if card.frames == "masked" and files.masks is None:
-        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     frames, first = _look_at_all(card, files, faults)
     sides = (card.size, card.size) if card.size else _sides(card, first)
     if card.slices:

@@ -195,21 +195,16 @@ def open_dataset(
 def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSource:
     """Open a dataset where `fetch` stated it is; from here on the files may be at fault.
 
-    Who is whose is held as digests under `key`, a random one when left out.
-
     Raises
     ------
     DatasetError
         What was at fault first.
     """
-    result = collect_faults(card, path)
+    result = collect_faults(card, path, key)
     for fault in result.faults:
         raise fault.raised or fault.error
-    source = result.source
-    assert source is not None
-    if source.people is None:
-        return source
-    return replace(source, people=opaque(source.people, key or secrets.token_bytes(32)))
+    assert result.source is not None
+    return result.source
 
 
 class OpenResult(NamedTuple):
@@ -220,8 +215,10 @@ class OpenResult(NamedTuple):
     error: DatasetError | None
 
 
-def collect_faults(card: Card, path: Path) -> OpenResult:
+def collect_faults(card: Card, path: Path, key: bytes | None = None) -> OpenResult:
     """Open a dataset where `fetch` stated it is, whatever some of its files are.
+
+    Who is whose is held as digests under `key`, a random one when left out.
 
     Raises
     ------
@@ -232,6 +229,9 @@ def collect_faults(card: Card, path: Path) -> OpenResult:
     source, error = None, None
     try:
         source = DATASET_KINDS[card.kind].open(card, path, faults)
+        if source.people is not None:
+            people = opaque(source.people, key or secrets.token_bytes(32))
+            source = replace(source, people=people)
     except DatasetError as caught:
         if not faults:
             raise

@@ -18,7 +18,7 @@ from pydantic import Field
 from pydantic import model_validator as check
 
 from pipeline.datasets import listing
-from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard, may_be_empty
+from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard
 from pipeline.datasets.classed import FileRow, check_once, collect
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
@@ -258,8 +258,8 @@ def open_table(card: TableCard, path: Path, faults: listing.Faults) -> ImageSour
         return open_pictures(card, files, path, faults)
     kind, open_files = LISTED_KINDS[card.other]
     columns = card.model_fields_set & (kind.model_fields.keys() - {"kind", "path", "formats"})
-    same = kind(**{key: getattr(card, key) for key in columns} | {"kind": "", "name": card.name})
-    same = may_be_empty(same) if card.sparse else same
+    same = kind.model_construct(**{key: getattr(card, key) for key in columns})
+    same._sparse = card.sparse
     return replace(open_files(same, files, path, faults), card=card)
 
 

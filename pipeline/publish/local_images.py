@@ -6,9 +6,8 @@ listed, and the other images are matched without it.
 """
 
 import csv
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from pipeline.datasets import (
     may_be_empty,
     pixel_rules,
 )
-from pipeline.datasets.source import SPLITS, FilesReader, StacksReader, opaque
+from pipeline.datasets.source import SPLITS, FilesReader, StacksReader
 from pipeline.descriptors import DESCRIPTORS, describe, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path
@@ -193,8 +192,6 @@ def match_images(
     if opened.source is None:
         raise opened.error or DatasetError(f"{dataset} has no image")
     source, faults = opened.source, listing_faults(opened.faults, folder)
-    if source.people is not None:
-        source = replace(source, people=opaque(source.people, secrets.token_bytes(32)))
     _check_same(document, settings, dataset, source)
     labels = [card.classes.index(name) for name in rows]
     local, broken = _read(source, folder, labels, settings)

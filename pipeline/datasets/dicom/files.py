@@ -38,7 +38,7 @@ from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.pictures import Scaling, made_to_fit, to_uint8
 from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import ImageError
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
@@ -61,8 +61,6 @@ def open_dicom(
     DatasetError
         When a class has no image, or no file can be used, as the first says.
     """
-    if card.frames == "masked" and files.masks is None and not card.objects:
-        raise DatasetError(f'{card.name}: frames = "masked" needs masks, found none; name them')
     named = files.people is None and card.unit == "person"
     placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
     rules = Rules(card, named, placed, others)

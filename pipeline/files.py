@@ -5,6 +5,7 @@ somebody names is opened by `open_regular`.
 """
 
 import errno
+import logging
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import BinaryIO
 
 from pipeline.errors import OutputError
 
+LOGGER = logging.getLogger(__name__)
 _UNFINISHED: set[Path] = set()
 """Temporary files that are being written."""
 _KINDS = {
@@ -199,6 +201,25 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
         with suppress(FileNotFoundError):
             temporary.unlink()
         _UNFINISHED.discard(temporary)
+
+
+@contextmanager
+def locked(file: Path, does: str, **options: int) -> Iterator[None]:
+    """Keep other runs that want the same lock waiting; they are told what this one `does`."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file, **options)
+    try:
+        acquired = lock.acquire(timeout=0.5)
+    except Timeout:
+        LOGGER.warning("waiting for another run that %s", does)
+        acquired = lock.acquire()
+    with acquired:
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                file.unlink()  # whoever waits for it sees that and asks anew
 
 
 def discard_unfinished() -> None:

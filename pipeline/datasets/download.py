@@ -14,8 +14,8 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pipeline.datasets.cards import LARGEST_DOWNLOAD
 from pipeline.datasets.listing import require_inside
 from pipeline.errors import DatasetError, ImageError, MissingError
-from pipeline.files import atomic_path, home
+from pipeline.files import atomic_path, home, locked
 from pipeline.parallel import answer_within
 from pipeline.progress import counted
 
@@ -156,7 +156,7 @@ def find_own(name: str, target: Path, root: Path) -> Path:
     if not present(target):
         raise MissingError(
             f"{name} is your own dataset but {target} does not exist; put it there, correct "
-            "path in the card, or name the data root with --data-root or COVDP_DATA"
+            "the card, or name the data root with --data-root or COVDP_DATA"
         )
     return target
 
@@ -207,7 +207,7 @@ def obtain(
     made = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(target):
+        with locked(target.with_name(f".{target.name}.lock"), f"downloads {target}"):
             if not present(target):
                 for stale in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
                     stale.unlink()  # of a run that was killed: no one else writes under the lock
@@ -263,25 +263,6 @@ def digest(path: Path) -> str:
 def _digest(path: Path, size: int, mtime_ns: int) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "md5").hexdigest()
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Keep other runs that would download the same file waiting."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(target.with_name(f".{target.name}.lock"))
-    try:
-        acquired = lock.acquire(timeout=0.5)
-    except Timeout:
-        LOGGER.warning("waiting for another run that downloads %s", target)
-        acquired = lock.acquire()
-    with acquired:
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                Path(lock.lock_file).unlink()  # whoever waits for it sees that and asks anew
 
 
 def _download(

@@ -25,7 +25,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import Obtain, present, verify
+from pipeline.datasets.download import Obtain, find_own, present, verify
 from pipeline.datasets.listing import Faults, open_regular, require_inside, wrap_errors
 from pipeline.datasets.source import (
     ImageSource,
@@ -193,12 +193,8 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain)
                 if md5 and not card.local:
                     verify(root / name, md5)
             return root
-    if card.local:
-        missing = [name for name in files.unpacked if not present(root / name)]
-        raise MissingError(
-            f"{card.name} is your own dataset but {root / missing[0]} is missing; put it there "
-            "or name the data root with --data-root or COVDP_DATA"
-        )
+    for name in files.unpacked if card.local else ():
+        find_own(card.name, root / name, root)
     for name, md5 in files.archives.items():
         _from_mirrors(obtain, files.mirrors, root / name, md5)
     return root

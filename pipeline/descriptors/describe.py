@@ -12,7 +12,7 @@ from pipeline.descriptors.base import Descriptor, check_eta, check_sides
 from pipeline.descriptors.gauss import GAUSS6
 from pipeline.descriptors.images import GRID9, GRID11, OCT5
 from pipeline.descriptors.volumes import VOL7
-from pipeline.errors import ConfigError, DatasetError, ImageError, MismatchError
+from pipeline.errors import DatasetError, ImageError, MismatchError, require_known
 from pipeline.parallel import side_by_side
 
 DESCRIPTORS: dict[str, Descriptor] = {
@@ -23,8 +23,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
 
 def find_descriptor(name: str) -> Descriptor:
     """Return the descriptor called `name`, or raise `ConfigError` with the names there are."""
-    if name not in DESCRIPTORS:
-        raise ConfigError(f"unknown descriptor {name!r}; choose one of {', '.join(DESCRIPTORS)}")
+    require_known("descriptor", name, DESCRIPTORS, f"choose one of {', '.join(DESCRIPTORS)}")
     return DESCRIPTORS[name]
 
 

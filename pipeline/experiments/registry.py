@@ -249,7 +249,6 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
 
 
 def _check_scale(config: ExperimentConfig) -> None:
-    require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     require_descriptor_for(config.descriptor, channels=1, volumes=False)
     for images in config.scale:
         require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
@@ -265,7 +264,6 @@ def _check_scale(config: ExperimentConfig) -> None:
 def _check_images(config: ExperimentConfig) -> None:
     card = find_card(config.dataset)
     require_public(card)
-    require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
     require_descriptor_for(config.descriptor, channels=card.channels, volumes=card.volumes)
     known = range(len(card.classes))
     labels = known if config.classes is None else config.classes

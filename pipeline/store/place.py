@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pipeline.datasets.download import without_password
 from pipeline.errors import ConfigError, LedgerError, OutputError, require_extra
-from pipeline.files import home, private_folder, write_whole
+from pipeline.files import home, locked, private_folder, write_whole
 from pipeline.parallel import answer_within
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def temporary_store(key: str, store: Place | None) -> Iterator[Place]:
         yield store
         return
     folder = private_stores() / key
-    with _locked(folder.with_suffix(".lock")):
+    with locked(folder.with_suffix(".lock"), "releases the same images", mode=0o600):
         own = find_place(folder)
         try:
             yield own
@@ -216,7 +216,8 @@ LASTS = 6 * RENEWED
 def lease(place: Place) -> Iterator[str]:
     """Hold a lease in the block, and give its name."""
     name = f"{secrets.token_hex(8)}{LEASE}"
-    with _locked(place.folder / name) if place.folder else _renewed(place, name):
+    here = place.folder
+    with locked(here / name, "has its lease", mode=0o600) if here else _renewed(place, name):
         yield name
 
 
@@ -230,18 +231,6 @@ def sweep(place: Place, own: str) -> None:
     active = [name for name in others if _is_held(place, name)]
     for name in left if not active else ():
         place.remove(name)
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    from filelock import FileLock
-
-    with FileLock(file, mode=0o600):
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                file.unlink()  # whoever waits for it sees that and asks anew
 
 
 @contextmanager

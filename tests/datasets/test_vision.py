@@ -248,7 +248,7 @@ def test_own_pickles_run_no_code(tmp_path: Path) -> None:
         ("magic", "is not a readable split of torchvision"),
         ("label", r"labels must be 0..9, .* found 0..10"),
         ("count", "labels must be 30 integers"),
-        ("absent", "is your own dataset but .*t10k-labels-idx1-ubyte is missing"),
+        ("absent", "is your own dataset but .*t10k-labels-idx1-ubyte does not exist"),
     ],
 )
 def test_bad_files_are_one_line(tmp_path: Path, spoil: str, reason: str) -> None:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pipeline.errors import OutputError
 
@@ -204,7 +204,7 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
 
 
 @contextmanager
-def locked(file: Path, does: str, **options: int) -> Iterator[None]:
+def locked(file: Path, does: str, **options: Any) -> Iterator[None]:
     """Keep other runs that want the same lock waiting; they are told what this one `does`."""
     from filelock import FileLock, Timeout
 

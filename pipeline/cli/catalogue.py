@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,11 +167,9 @@ def describe(
     masked = source.masks is not None
     domain = domain_of(descriptor, source.shape, manifold=manifold, masked=masked)
     plan = make_plan(source, descriptor=descriptor, scale=_scale(domain, maps, site))
-    if runner == "threads":  # one stream keeps all cores busy
-        report = fill(plan, place)
-    else:
-        with workers(runner) as unordered:
-            report = fill(plan, place, unordered)
+    # of threads one stream keeps all cores busy
+    with nullcontext() if runner == "threads" else workers(runner) as unordered:
+        report = fill(plan, place, unordered)
     _print_pass(report, place, output)
 
 

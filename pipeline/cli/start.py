@@ -5,7 +5,6 @@ which are missing, so it never waits for an answer that cannot come.
 """
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -73,7 +72,7 @@ def start(
     from pipeline.datasets import fetch, find_card
     from pipeline.ledger import clean_name, init_ledger
     from pipeline.privacy import budget_from
-    from pipeline.publish import ledger_address, load_release
+    from pipeline.publish import ledger_address, load_release, plain_name
 
     settings, address = find_card(card), ledger_address(ledger)
     if data_root is None and settings.path and (card.parent / settings.path).exists():
@@ -85,7 +84,7 @@ def start(
         missing = [key for key in missing if key != "total"]
     answers |= {"data-root": data_root, "nights": nights, "out": out, "ledger": ledger}
     _check_answers(card, answers, missing)
-    plain = _as_file(card.stem.removesuffix("-card"))
+    plain = plain_name(card.stem.removesuffix("-card"))
     name = population or _ask("name of the population whose account pays", plain, str)
     name = clean_name("population", name)
     row = _account(address, name)
@@ -93,7 +92,7 @@ def start(
         total = _ask("μ that may ever be spent on it", TOTAL, float)
     if budget is None:
         budget = _ask("μ that a release costs", BUDGET, float)
-    config = out or Path(f"{_as_file(name)}.toml")
+    config = out or Path(f"{plain_name(name)}.toml")
     root = root_of(data_root).resolve()
     _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)
     try:
@@ -177,11 +176,6 @@ def _account(address: str | Path, population: str) -> "Account | None":
         return next(iter(open_ledger(address).show(population)))
     except LedgerError:  # of a damaged ledger making it says more
         return None
-
-
-def _as_file(name: str) -> str:
-    """Return a name in plain letters, as files have it."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "release"
 
 
 def _check_answers(card: Path, answers: Mapping[str, object], missing: list[str]) -> None:

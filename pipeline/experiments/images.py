@@ -25,7 +25,7 @@ from pipeline.arrays import FloatArray, ImageArray, evenly
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require, verify
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import ClassData, Setting, admitted
 from pipeline.figures import montage
@@ -229,7 +229,10 @@ def verify_bound(run: Run) -> None:
         When a descriptor is outside: nothing may be drawn from a wrong sensitivity.
     """
     domain = public_domain(run)
-    bounds = [run.stored.verify(label, domain) for label in run.labels]
+    bounds = [
+        verify(run.stored.records(label), domain, label, run.images.classes[label])
+        for label in run.labels
+    ]
     write_bound(run.folder / "bound.parquet", bounds)
     require(bounds)
 

@@ -58,6 +58,7 @@ latter.
 from pipeline.publish.config import ReleaseConfig as ReleaseConfig
 from pipeline.publish.config import ledger_address as ledger_address
 from pipeline.publish.config import load_release as load_release
+from pipeline.publish.config import plain_name as plain_name
 from pipeline.publish.document import DOCUMENT_SCHEMA as DOCUMENT_SCHEMA
 from pipeline.publish.document import ClassHistory as ClassHistory
 from pipeline.publish.document import check_folder as check_folder

@@ -365,6 +365,11 @@ NO_KEYS = {
 """Messages on keys that other files have, and that of a release has not."""
 
 
+def plain_name(name: str) -> str:
+    """Return a name in plain letters, as files and releases have it."""
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "release"
+
+
 def load_release(
     path: Path, *, run_key: str | None = None, at: datetime | None = None, opened: bool = False
 ) -> ReleaseConfig:
@@ -385,8 +390,7 @@ def load_release(
         raise ConfigError(f"{path}: {NO_KEYS[key]}")
     if run_key is not None:
         fields["run_key"] = run_key
-    plain = re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-")
-    fields.setdefault("name", plain[:60] or "release")
+    fields.setdefault("name", plain_name(path.stem))
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
     if not opened:

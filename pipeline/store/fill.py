@@ -159,7 +159,7 @@ def fill(
     """
     started = time.perf_counter()
     place.prepare()
-    made: list[ShardReport] = []
+    made = list[ShardReport]()
     with lease(place) as own:
         sweep(place, own)
         names = _intact(plan, place)
@@ -167,9 +167,9 @@ def fill(
             total = sum(plan.span(shard).stop - plan.span(shard).start for shard in missing)
             with counted("describing", total, "images", shown=shown) as tick:
                 if workers is None:
-                    made.append(make(plan.part(missing), place, tick))
+                    made = [make(plan.part(missing), place, tick)]
                 else:
-                    _distribute(plan, place, missing, workers, made, tick)
+                    made = _distribute(plan, place, missing, workers, tick)
                     sweep(place, own)  # what a worker that was killed left half done
             names = _names(plan, place)
     shards = [_stored_shard(plan, shard, names) for shard in range(len(plan.keys))]
@@ -177,7 +177,6 @@ def fill(
     peak = max((part.peak for part in made), default=peak_memory())
     stored = StoredImages(
         place,
-        plan.source.classes,
         tuple(count_labels(plan.chosen.labels, len(plan.source.classes)).tolist()),
         plan.chosen.count_units(len(plan.source.classes)),
         DESCRIPTORS[plan.descriptor].k,
@@ -226,16 +225,11 @@ def _stored_shard(plan: Plan, shard: int, names: dict[str, str]) -> StoredShard:
 
 
 def _distribute(
-    plan: Plan,
-    place: Place,
-    missing: list[int],
-    workers: UnorderedMap,
-    made: list[ShardReport],
-    tick: Tick,
-) -> None:
+    plan: Plan, place: Place, missing: list[int], workers: UnorderedMap, tick: Tick
+) -> list[ShardReport]:
     """Have workers do a task for each shard, or one for all shards that are in one stream."""
     groups = [missing] if plan.source.read.sequential else [[shard] for shard in missing]
-    tasks = list[str]()
+    tasks, made = list[str](), list[ShardReport]()
     try:
         for group in groups:
             content = pickle.dumps(plan.part(group).detached())
@@ -247,6 +241,7 @@ def _distribute(
     finally:
         for name in tasks:
             place.remove(name)
+    return made
 
 
 def _task_name(content: bytes) -> str:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.datasets import Fault, ImageSource
 from pipeline.datasets.source import FilesReader, StacksReader, StreamReader
-from pipeline.descriptors import Bound, DescriptorDomain, verify
 from pipeline.errors import DatasetError, OutputError
 from pipeline.progress import counted
 from pipeline.store.place import Place
@@ -158,8 +157,6 @@ class StoredImages:
     ----------
     place : Place
         Where they are.
-    classes : tuple of str
-        Class names; a label is an index into them.
     counts, units : tuple of int
         Images and privacy units, which are images or persons, of each class.
     k : int
@@ -169,7 +166,6 @@ class StoredImages:
     """
 
     place: Place
-    classes: tuple[str, ...]
     counts: tuple[int, ...]
     units: tuple[int, ...]
     k: int
@@ -212,11 +208,6 @@ class StoredImages:
         digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place
         for start in range(0, len(digests), DIGESTS_AT_ONCE):
             yield digests[start : start + DIGESTS_AT_ONCE].tobytes()
-
-    def verify(self, label: int, domain: DescriptorDomain) -> Bound:
-        """Return the bound on one class; see `pipeline.descriptors.bounds`."""
-        chunks = (chunk.points for chunk in self.chunks(label))
-        return verify(chunks, domain, label, self.classes[label])
 
     @property
     def fingerprint(self) -> str:

@@ -412,8 +412,8 @@ def test_the_bound_is_checked_chunk_by_chunk(ward: Path) -> None:
     stored = fill(planned(ward), find_place(ward / "store")).stored
     for label in range(3):
         points = np.concatenate(list(stored.records(label)))
-        whole = verify([points], known, label, stored.classes[label])
-        assert stored.verify(label, known) == whole
+        whole = verify([points], known, label, "")
+        assert verify(stored.records(label), known, label, "") == whole
 
 
 def test_an_image_that_cannot_be_read_ends_the_pass_and_keeps_what_is_done(tmp_path: Path) -> None:

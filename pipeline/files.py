@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 
 from pipeline.errors import OutputError
 
-LOGGER = logging.getLogger(__name__)
 _UNFINISHED: set[Path] = set()
 """Temporary files that are being written."""
 _KINDS = {
@@ -205,14 +204,14 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
 
 @contextmanager
 def locked(file: Path, does: str, **options: Any) -> Iterator[None]:
-    """Keep other runs that want the same lock waiting; they are told what this one `does`."""
+    """Keep other runs that want the same lock waiting; their logs say what this one `does`."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(file, **options)
     try:
         acquired = lock.acquire(timeout=0.5)
     except Timeout:
-        LOGGER.warning("waiting for another run that %s", does)
+        logging.getLogger(__name__).warning("waiting for another run that %s", does)
         acquired = lock.acquire()
     with acquired:
         try:

@@ -8,19 +8,14 @@ from numpy.typing import NDArray
 
 from pipeline import mean
 from pipeline.experiments.driver import Setting
-from pipeline.geometry import Manifold, Point, chart_of
+from pipeline.geometry import Point, chart_of
 from pipeline.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import Budget
 
 
-def space_of(setting: Setting) -> Manifold:
-    """Return where records are placed: the chart of a flat manifold, else the manifold."""
-    return chart_of(setting.manifold)
-
-
 def place(points: Point, setting: Setting) -> Point:
-    """Return the points of a class as records, in `space_of`."""
+    """Return the points of a class as records, in `chart_of` its manifold."""
     return mean.admit(points, domain=setting.domain, manifold=setting.manifold).placed
 
 
@@ -74,7 +69,8 @@ def population(
 ) -> Population:
     """Return records that are placed already as a population, rare ones after those of a class."""
     points = placed if rare is None else np.concatenate([placed, rare])
-    records = mean.admit(points, domain=setting.domain, manifold=space_of(setting), labels=labels)
+    space = chart_of(setting.manifold)
+    records = mean.admit(points, domain=setting.domain, manifold=space, labels=labels)
     return Population(records, len(placed))
 
 

@@ -24,8 +24,8 @@ from pipeline.experiments.driver import (
     stream_seed,
 )
 from pipeline.experiments.images import Run, image_setting, placed_images
-from pipeline.experiments.populations import Population, batches, population, space_of
-from pipeline.geometry import Manifold, Point
+from pipeline.experiments.populations import Population, batches, population
+from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
 from pipeline.mean import Records, Release
 
@@ -158,7 +158,7 @@ def columns(
     """Return the rows of some cells that judge by the same releases."""
     config, series, value = setting.config, cells[0].series, cells[0].value
     seed, budget = stream_seed(config, f"{first}/{value!r}"), config.budget(value)
-    rng, started, space = np.random.default_rng(seed), perf_counter(), space_of(setting)
+    rng, started, space = np.random.default_rng(seed), perf_counter(), chart_of(setting.manifold)
     rows: list[list[tuple[float, ...]]] = [[] for _ in cells]
     errors, n = list[float](), 0
     times = max(setting.repetitions(cell.series) for cell in cells)

@@ -60,7 +60,7 @@ class PageTexts(HTMLParser):
         """Begin a block, and read out its attributes."""
         given = dict(attrs)
         self.texts += [given[name] or "" for name in ("alt", "aria-label") if name in given]
-        wrong = [value for value in given.values() if value and re.search(r"NaN|Infinity", value)]
+        wrong = [one for one in given.values() if one and ("NaN" in one or "Infinity" in one)]
         self.texts += [f"{NO_NUMBER} {value}" for value in wrong if not value.startswith("data:")]
         name = f"{tag}.{given.get('class')}"
         if name in UNREAD or tag in UNREAD:

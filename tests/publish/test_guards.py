@@ -517,7 +517,7 @@ def test_committed_points_are_as_far_from_the_mean_as_stated(manifold: str) -> N
     """(log point − log mean)/σ of 40 single releases is N(0, 1); false alarm 1e-9 a manifold."""
     points = describe(WARDS["noise"][:20])
     facts, space = domain("oct5", height=28, width=28, manifold=manifold), MANIFOLDS[manifold](k=5)
-    found = []
+    true, found = centre(points, space), []
     for _ in range(40):
         drawn = released(
             points,
@@ -527,7 +527,6 @@ def test_committed_points_are_as_far_from_the_mean_as_stated(manifold: str) -> N
             domain=facts,
             manifold=space,
         )
-        true = centre(points, space)
         found.append((space.log(space.origin, drawn.point) - true) / drawn.steps[0].sigma)
     assert stats.kstest(np.ravel(found), stats.norm.cdf).pvalue > P_VALUE
 

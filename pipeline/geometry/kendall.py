@@ -51,7 +51,7 @@ def preshape(landmarks: NDArray[Any]) -> ComplexArray:
 
 def _coordinates(base: ComplexArray, lifts: ComplexArray) -> FloatArray:
     """Return coordinates of the horizontal part of vectors in the frame at `base`, ``(..., d)``."""
-    turn = helmert(base.shape[-1]).T  # orthonormal, orthogonal to (1, …, 1): of what is centred
+    turn = helmert(base.shape[-1]).T  # columns are orthonormal and orthogonal to (1, …, 1)
     moved = _reflect(base @ turn, lifts @ turn)[..., 1:]
     return np.concatenate([moved.real, moved.imag], axis=-1)
 

@@ -209,18 +209,22 @@ def prefect_server(
     from prefect.server.database.dependencies import temporary_database_interface
     from prefect.settings import (
         PREFECT_API_URL,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         PREFECT_SERVER_DATABASE_CONNECTION_URL,
         temporary_settings,
     )
 
     database = shutil.copy(prefect_database, tmp_path_factory.mktemp("prefect"))
-    address = {PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}"}
+    settings = {
+        PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}",
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # each flow would wait a second for its heart
+    }
     with pytest.MonkeyPatch.context() as patch:
         # every client of a flow or task would read all certificates, for a server without any
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         with (
             temporary_database_interface(),
-            temporary_settings(address),
+            temporary_settings(settings),
             in_a_thread(create_app(ephemeral=True)) as url,
             temporary_settings({PREFECT_API_URL: f"{url}/api"}),
         ):

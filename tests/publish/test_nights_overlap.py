@@ -44,7 +44,7 @@ from tests.tools.postgres import direct, new_address
 
 settling, reserving = "pipeline.publish.night", "pipeline.ledger.streams"
 
-WAITS = 0.3
+WAITS = 0.05
 """Seconds that the other night waits for a lock that the one stopped holds."""
 STEPS = (
     *(

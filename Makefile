@@ -52,15 +52,15 @@ types: $(VENV)/.dev  ## Strict types of pipeline and flows
 contracts: $(VENV)/.dev  ## Who may import whom
 	@$(BIN)/lint-imports --no-logo
 
-# nothing was compiled when it was installed, and a hundred processes of the suite import it; three of
-# them keep the cores busy, with one thread each
+# nothing was compiled when it was installed, and a hundred processes of the suite import it; two of
+# them keep two cores busy, with one thread each: a third would import and collect all once more
 tests: export PYTHONDONTWRITEBYTECODE :=
 tests: export OPENBLAS_NUM_THREADS := 1
 tests: export NUMBA_NUM_THREADS := 1
 tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL first
 	@$(BIN)/python -m tests.tools.components
 	@$(BIN)/python -m tests.tools.once
-	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal  # of two cores: one of three waits
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 oldest:  ## The quick part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \

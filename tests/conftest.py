@@ -9,10 +9,10 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from pipeline.figures import style
-from pipeline.mechanisms import noise
 from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from tests.tools.once import (  # noqa: F401  (hooks)
     pytest_collection,
@@ -61,14 +59,11 @@ def private_markers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-_finest_lattice = noise._measurement
-
-
 class DoubleNoise:
     """Gaussian noise in doubles, with what OpenDP certifies on its finest lattice."""
 
-    def __init__(self, dim: int, sigma: float) -> None:
-        self.sigma, self.map = sigma, _finest_lattice(dim, sigma).map
+    def __init__(self, finest: Callable[[int, float], Any], dim: int, sigma: float) -> None:
+        self.sigma, self.map = sigma, finest(dim, sigma).map
 
     def __call__(self, values: list[float]) -> np.ndarray:
         """Return the values with noise, of new entropy of the system."""
@@ -83,8 +78,11 @@ def noise_in_doubles() -> Iterator[None]:
     release does is to draw integers of a thousand bits. The law is the same but for the last bits.
     What noise is, `test_guards.py` and `test_noise_laws.py` ask of OpenDP's lattice itself.
     """
+    from pipeline.mechanisms import noise  # not on top: who waits for workers imports this file too
+
+    in_doubles = lru_cache(maxsize=64)(partial(DoubleNoise, noise._measurement))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise, "_measurement", lru_cache(maxsize=64)(DoubleNoise))
+        patch.setattr(noise, "_measurement", in_doubles)
         yield
 
 
@@ -98,6 +96,8 @@ def pictures_once(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]
 
     Half of the time of a page is Vega's, and many tests make the page of the same sample.
     """
+    from pipeline.figures import style
+
     convert = style._convert
 
     def recall(spec: Mapping[str, Any], kind: str, **options: Any) -> Any:

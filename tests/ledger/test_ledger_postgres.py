@@ -118,7 +118,7 @@ def test_a_locked_ledger_is_waited_for_and_left(address: str) -> None:
             holder.execute(lock)
             refused(lambda: attempt(ledger), r"locked by another process for 0\.1 s")
             refused(ledger.show, r"locked by another process for 0\.1 s")
-    assert attempt(ledger).result == b"noised"
+    assert attempt(open_ledger(address)).result == b"noised"
 
 
 def test_an_unreachable_server_is_one_line() -> None:

@@ -217,7 +217,7 @@ def prefect_server(
     database = shutil.copy(prefect_database, tmp_path_factory.mktemp("prefect"))
     settings = {
         PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}",
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # each flow would wait a second for its heart
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # at its end a flow waits up to a second for it
     }
     with pytest.MonkeyPatch.context() as patch:
         # every client of a flow or task would read all certificates, for a server without any

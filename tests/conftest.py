@@ -78,7 +78,7 @@ def noise_in_doubles() -> Iterator[None]:
     release does is to draw integers of a thousand bits. The law is the same but for the last bits.
     What noise is, `test_guards.py` and `test_noise_laws.py` ask of OpenDP's lattice itself.
     """
-    from pipeline.mechanisms import noise  # not on top: who waits for workers imports this file too
+    from pipeline.mechanisms import noise  # here: the process that hands out tests needs none of it
 
     in_doubles = lru_cache(maxsize=64)(partial(DoubleNoise, noise._measurement))
     with pytest.MonkeyPatch.context() as patch:
@@ -217,7 +217,7 @@ def prefect_server(
     database = shutil.copy(prefect_database, tmp_path_factory.mktemp("prefect"))
     settings = {
         PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}",
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # at its end a flow waits up to a second for it
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # with heartbeats a flow ends up to a second later
     }
     with pytest.MonkeyPatch.context() as patch:
         # every client of a flow or task would read all certificates, for a server without any

@@ -51,7 +51,7 @@ def serve() -> Iterator[Callable[[Talk], str]]:
     listener = threading.Thread(target=listen, daemon=True)
     yield start
     server.shutdown(socket.SHUT_RDWR)
-    if listener.ident:  # it has ended before the next server can have the same file descriptor
+    if listener.ident:  # the thread ends before another server can get its file descriptor
         listener.join(5)
     server.close()
     for connection in open_ones:

@@ -337,21 +337,21 @@ def locked(file: Path) -> Iterator[None]:
 
 def test_a_locked_file_is_waited_for_and_left(file: Path) -> None:
     """A lock held elsewhere ends every call with one line after the timeout; then all goes on."""
-    ledger = open_ledger(file, timeout=0.1)
+    ledger = open_ledger(file, timeout=0.3)
     with locked(file):
         calls: list[Callable[[], object]] = [
             lambda: attempt(ledger, "tuesday"),
             lambda: ledger.set_budget("chest", GDP(2.0)),
             ledger.show,
             ledger.history,
-            lambda: open_ledger(file, timeout=0.1),
-            lambda: init_ledger(file, timeout=0.1),
+            lambda: open_ledger(file, timeout=0.3),
+            lambda: init_ledger(file, timeout=0.3),
         ]
         for call in calls:
             started = time.monotonic()
-            with pytest.raises(LedgerError, match=r"locked by another process for 0\.1 s"):
+            with pytest.raises(LedgerError, match=r"locked by another process for 0\.3 s"):
                 call()
-            assert 0.05 < time.monotonic() - started < 3
+            assert 0.2 < time.monotonic() - started < 3
     attempt(ledger, "tuesday")
 
 

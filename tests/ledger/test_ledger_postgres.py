@@ -108,7 +108,7 @@ def test_commits_survive_a_crash_of_the_server(address: str) -> None:
 
 def test_a_locked_ledger_is_waited_for_and_left(address: str) -> None:
     """A table locked elsewhere, or another writer that hangs, ends in one line in time."""
-    ledger = open_ledger(address, timeout=0.1)
+    ledger = open_ledger(address, timeout=0.3)
     locks = [
         TAKE,
         b"LOCK TABLE covdp_journal IN ACCESS EXCLUSIVE MODE",
@@ -116,9 +116,9 @@ def test_a_locked_ledger_is_waited_for_and_left(address: str) -> None:
     for lock in locks:
         with direct(f"options=-csearch_path={schema(address)}") as holder, holder.transaction():
             holder.execute(lock)
-            refused(lambda: attempt(ledger), r"locked by another process for 0\.1 s")
-            refused(ledger.show, r"locked by another process for 0\.1 s")
-    assert attempt(open_ledger(address)).result == b"noised"
+            refused(lambda: attempt(ledger), r"locked by another process for 0\.3 s")
+            refused(ledger.show, r"locked by another process for 0\.3 s")
+    assert attempt(ledger).result == b"noised"
 
 
 def test_an_unreachable_server_is_one_line() -> None:

@@ -665,7 +665,7 @@ def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # the last request has no server
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # the server has gone at the last request
         fs.S3FileSystem().mkdir("bucket")
         here, there = find_place(ward / "store"), find_place("s3://bucket/ward")
         fill(planned(ward), here)

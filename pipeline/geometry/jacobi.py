@@ -10,9 +10,10 @@ G Gᵀ differs from B^{−1/2} X B^{−1/2} by the rotation R = B^{−1/2} C.
 Rotations of one small matrix wait for each other's square roots, so one rotation of each of
 `SIMD_WIDTH` matrices, a group, is taken at once, in arrays whose last axis is the matrix: less than
 half the time of one by one. Each number is made by the same operations in the same order whichever
-matrices are beside it, so it is the same to the last bit: a matrix that is done is left as it is,
-and another sweep over it finds so again. Next on the path: ``linalg.py`` and ``spd.py``, which give
-these loops their guarantees.
+matrices are beside it, so it is the same to the last bit: a matrix that is done is rotated by an
+angle of 0, which leaves it as it is, and another sweep over it finds so again. (That makes 0 of −0,
+so no −0 comes in where vectors are returned.) Next on the path: ``linalg.py`` and ``spd.py``,
+which give these loops their guarantees.
 """
 
 import math
@@ -30,8 +31,9 @@ SWEEPS = 30
 """Most Jacobi sweeps; 4 to 11 are needed in practice. Whatever is left after so many is taken."""
 POINTS_SUMMED = 256
 """Points summed one after the other; the sums of blocks are then added in order."""
-SIMD_WIDTH = 16
-"""Matrices side by side: two vectors of the widest kind, which need not wait for each other."""
+SIMD_WIDTH = 64
+"""Matrices side by side: a loop over fewer begins longer than it runs, and of 5 × 5 more would not
+fit into the nearest cache, of 32 KB."""
 Work: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Of each matrix: product of two columns, cosine and sine, and 0, 1 if it turns, 2 if it cannot."""
 
@@ -52,45 +54,55 @@ def rounds(k: int) -> Indices:
 
 
 @compiled
-def _measure(columns: FloatArray, squares: FloatArray) -> None:
-    """Write the squared norms of all columns, of their first k entries."""
-    squares[:] = 0.0
-    for p in range(squares.shape[0]):
-        for t in range(squares.shape[0]):
-            for j in range(squares.shape[1]):
-                squares[p, j] += columns[p, t, j] * columns[p, t, j]
+def _inner_products(first: FloatArray, second: FloatArray, out: FloatArray) -> None:
+    """Write the inner product of two columns of each matrix."""
+    out[:] = 0.0
+    for t in range(len(first)):
+        for j in range(len(out)):
+            out[j] += first[t, j] * second[t, j]
 
 
 @compiled
-def _find_angles(squares: FloatArray, p: int, q: int, tolerance: float, work: Work) -> float:
-    """Find the rotations of columns p and q, and take over what they make of `squares`.
+def _find_angles(first: FloatArray, second: FloatArray, tolerance: float, work: Work) -> float:
+    """Find the rotations of two columns, and take over what they make of their squared norms.
 
     Return 0 if none of the matrices turns, 2 if a square has left the range of floats, else 1.
     """
     product, cosine, sine, turns = work
     most = 0.0
     for j in range(len(product)):
-        limit = tolerance * math.sqrt(squares[p, j]) * math.sqrt(squares[q, j])
-        turns[j] = 1.0 if abs(product[j]) > limit else 0.0
+        limit = tolerance * tolerance * first[j] * second[j]
+        still = product[j] == 0.0 or product[j] * product[j] < limit < math.inf
+        turns[j] = 0.0 if still else 1.0
     for j in range(len(product)):
         most = max(most, turns[j])
     if most == 0.0:
         return most
     for j in range(len(product)):
-        gap = squares[q, j] - squares[p, j]
+        gap = second[j] - first[j]
         root = math.sqrt(gap * gap + 4.0 * product[j] * product[j])
         share = 2.0 / (abs(gap) + root)
-        tangent = (share if gap >= 0.0 else -share) * product[j]
-        cosine[j] = math.sqrt(0.5 + 0.5 * abs(gap) / root)
-        sine[j] = cosine[j] * tangent
-        moved = tangent * product[j]
         turned = turns[j] > 0.0
-        squares[p, j] = squares[p, j] - moved if turned else squares[p, j]
-        squares[q, j] = squares[q, j] + moved if turned else squares[q, j]
+        tangent = (share if gap >= 0.0 else -share) * product[j] if turned else 0.0
+        cosine[j] = math.sqrt(0.5 + 0.5 * abs(gap) / root) if turned else 1.0
+        sine[j] = cosine[j] * tangent
+        first[j] -= tangent * product[j]
+        second[j] += tangent * product[j]
         turns[j] = turns[j] if not turned or 1e-140 < root < math.inf else 2.0
     for j in range(len(product)):
         most = max(most, turns[j])
     return most
+
+
+@compiled
+def _rotate(first: FloatArray, second: FloatArray, work: Work) -> None:
+    """Rotate two columns of each matrix."""
+    _, cosine, sine, _ = work
+    for t in range(len(first)):
+        for j in range(len(cosine)):
+            x, y = first[t, j], second[t, j]
+            first[t, j] = cosine[j] * x - sine[j] * y
+            second[t, j] = sine[j] * x + cosine[j] * y
 
 
 @compiled
@@ -102,31 +114,22 @@ def _jacobi(columns: FloatArray, squares: FloatArray, pairs: Indices, work: Work
     along. Return False where a square leaves the range of floats: never between condition numbers
     up to 1e100.
     """
-    k, length = columns.shape[:2]
-    product, cosine, sine, turns = work
+    k = len(columns)
     tolerance = 4 * k * 2.0**-53  # a product and the rotations after it may leave 3k · 2⁻⁵³
     for _ in range(SWEEPS):
-        _measure(columns, squares)
+        for p in range(k):
+            _inner_products(columns[p, :k], columns[p, :k], squares[p])
         still = True
         for pair in range(pairs.shape[0]):
             p, q = pairs[pair]
-            for j in range(len(product)):
-                product[j] = 0.0
-            for t in range(k):
-                for j in range(len(product)):
-                    product[j] += columns[p, t, j] * columns[q, t, j]
-            most = _find_angles(squares, p, q, tolerance, work)
+            _inner_products(columns[p, :k], columns[q, :k], work[0])
+            most = _find_angles(squares[p], squares[q], tolerance, work)
             if most > 1.0:
                 return False
             if most == 0.0:
                 continue
             still = False
-            for t in range(length):
-                for j in range(len(product)):
-                    x, y = columns[p, t, j], columns[q, t, j]
-                    first, second = cosine[j] * x - sine[j] * y, sine[j] * x + cosine[j] * y
-                    columns[p, t, j] = first if turns[j] > 0.0 else x
-                    columns[q, t, j] = second if turns[j] > 0.0 else y
+            _rotate(columns[p], columns[q], work)
         if still:
             break
     return True  # nearly orthogonal at the least: no record ends a release by taking longer
@@ -141,10 +144,10 @@ def _group(k: int, length: int, lanes: int) -> tuple[FloatArray, FloatArray, Wor
 
 @compiled
 def _turn(matrix: FloatArray, out: FloatArray) -> None:
-    """Write the transpose: entry by entry, as whole arrays take seconds longer to compile."""
+    """Write the transpose, with 0 for −0: whole arrays would take seconds longer to compile."""
     for i in range(len(out)):
         for j in range(out.shape[1]):
-            out[i, j] = matrix[j, i]
+            out[i, j] = matrix[j, i] + 0.0
 
 
 @compiled
@@ -198,16 +201,16 @@ def assemblies(
 
 
 @compiled
-def _seen_from(lower: FloatArray, point: FloatArray, columns: FloatArray) -> None:
-    """Write the columns of C⁻¹ L into the rows of `columns`, (k, k) or (k, 2k)."""
-    k = lower.shape[0]
-    for i in range(k):
+def _see_from(lower: FloatArray, columns: FloatArray) -> None:
+    """Replace L in the first k rows of `columns` by C⁻¹ L, of each matrix; C is in `lower`."""
+    for i in range(len(lower)):
         inverse = 1.0 / lower[i, i]
-        for j in range(k):
-            value = point[i, j]
+        for p in range(len(lower)):
             for t in range(i):
-                value -= lower[i, t] * columns[j, t]
-            columns[j, i] = value * inverse
+                for j in range(len(inverse)):
+                    columns[p, i, j] -= lower[i, t, j] * columns[p, t, j]
+            for j in range(len(inverse)):
+                columns[p, i, j] *= inverse[j]
 
 
 @compiled
@@ -221,23 +224,76 @@ def _log_eig(columns: FloatArray, values: FloatArray) -> None:
 
 
 @compiled
+def _add_rotated(rotations: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Add R·g of all columns g of each matrix to `out`."""
+    for p in range(len(columns)):
+        for i in range(len(columns)):
+            for t in range(len(columns)):
+                for j in range(columns.shape[2]):
+                    out[p, i, j] += rotations[i, t, j] * columns[p, t, j]
+
+
+@compiled
+def _write_logs(
+    columns: FloatArray, squares: FloatArray, rotations: FloatArray, out: FloatArray
+) -> None:
+    """Write vecd(R log(G Gᵀ) Rᵀ) of each matrix; G has orthogonal columns of norms² `squares`."""
+    k, place, entry = len(columns), len(columns), np.empty(columns.shape[2])
+    rotated = np.zeros(columns.shape)
+    _add_rotated(rotations, columns, rotated)
+    for p in range(k):
+        for j in range(len(entry)):
+            squares[p, j] = math.log(squares[p, j]) / squares[p, j]
+        for i in range(k):
+            for j in range(len(entry)):
+                columns[p, i, j] = squares[p, j] * rotated[p, i, j]
+    for row in range(k):
+        for column in range(row, k):
+            entry[:] = 0.0
+            for p in range(k):
+                for j in range(len(entry)):
+                    entry[j] += columns[p, row, j] * rotated[p, column, j]
+            to, factor = (row, 1.0) if column == row else (place, math.sqrt(2.0))
+            for j in range(len(entry)):
+                out[j, to] = factor * entry[j]
+            place += column > row
+
+
+@compiled
 def logs(
-    bases: FloatArray, points: FloatArray, where: Indices, out: FloatArray, start: int, stop: int
+    bases: FloatArray,
+    rotations: FloatArray,
+    points: FloatArray,
+    where: Indices,
+    out: FloatArray,
+    start: int,
+    stop: int,
 ) -> bool:
-    """Write log(C⁻¹ X C⁻ᵀ) for the pairs (base, point) in the rows of `where`, a group a task."""
+    """Write vecd(R log(C⁻¹ X C⁻ᵀ) Rᵀ) for the pairs (base, point) in the rows of `where`.
+
+    C and R of a base are in `bases` and `rotations`. A group a task.
+    """
     k, pairs = bases.shape[1], rounds(bases.shape[1])
+    lower, rotation = np.empty((2, k, k, SIMD_WIDTH))
+    at = np.full(SIMD_WIDTH, -1)  # base whose C and R a lane has
     for first in range(start * SIMD_WIDTH, min(stop * SIMD_WIDTH, len(where)), SIMD_WIDTH):
         lanes = min(SIMD_WIDTH, len(where) - first)
-        columns, values, work = _group(k, k, lanes)
+        columns, squares, work = _group(k, k, lanes)
         for lane in range(lanes):
             base, point = where[first + lane]
-            _seen_from(bases[base], points[point], columns[:, :, lane])
-        if not _jacobi(columns, values, pairs, work):
+            for i in range(k):
+                for j in range(k):
+                    columns[j, i, lane] = points[point, i, j]
+            if base != at[lane]:
+                at[lane] = base
+                for i in range(k):
+                    for j in range(k):
+                        lower[i, j, lane] = bases[base, i, j]
+                        rotation[i, j, lane] = rotations[base, i, j]
+        _see_from(lower[:, :, :lanes], columns)
+        if not _jacobi(columns, squares, pairs, work):
             return False
-        for lane in range(lanes):
-            _log_eig(columns[:, :, lane], values[:, lane])
-            out[first + lane] = 0.0
-            _add(columns[:, :, lane], values[:, lane], 1.0, out[first + lane])
+        _write_logs(columns, squares, rotation[:, :, :lanes], out[first : first + lanes])
     return True
 
 
@@ -268,10 +324,13 @@ def sums(
         for first in range(block * POINTS_SUMMED, last, SIMD_WIDTH):
             lanes = min(SIMD_WIDTH, last - first)
             columns, values, work = _group(k, 2 * k if turn else k, lanes)
+            lower = np.empty((k, k, lanes))
             for lane in range(lanes):
-                _seen_from(bases[base], points[first + lane], columns[:, :k, lane])
+                lower[:, :, lane] = bases[base]
+                _turn(points[first + lane], columns[:, :k, lane])
                 if turn:
                     _turn(points[first + lane], columns[:, k:, lane])
+            _see_from(lower, columns)
             if not _jacobi(columns, values, pairs, work):
                 return False
             for lane in range(lanes):

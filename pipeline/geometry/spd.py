@@ -347,17 +347,22 @@ def _check_range(within: bool) -> None:
         )
 
 
-def _whitened_logs(bases: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return log(C⁻¹ X C⁻ᵀ), ``(..., k, k)``, for factors C of the bases and L of X = L Lᵀ."""
+def _whitened_logs(
+    bases: FloatArray, factors: FloatArray, rotations: FloatArray | None = None
+) -> FloatArray:
+    """Return vecd(R log(C⁻¹ X C⁻ᵀ) Rᵀ), ``(..., d)``, for factors C of the bases and L of X = L Lᵀ.
+
+    Each base has its own R; without `rotations` it is the identity.
+    """
     k = bases.shape[-1]
-    stacks = bases.reshape(-1, k, k), factors.reshape(-1, k, k)
-    batches = bases.shape[:-2], factors.shape[:-2]
-    places = [np.arange(len(s)).reshape(b) for s, b in zip(stacks, batches, strict=True)]
-    rows = np.stack(np.broadcast_arrays(*places), axis=-1)  # which base and which factor
-    logs = np.empty((*rows.shape[:-1], k, k))
-    rows, out = rows.reshape(-1, 2), logs.reshape(-1, k, k)
-    _check_range(jacobi.spread_groups(jacobi.logs, len(rows), *stacks, rows, out))
-    return logs
+    turns = np.broadcast_to(np.eye(k) if rotations is None else rotations, bases.shape)
+    stacks = bases.reshape(-1, k, k), turns.reshape(-1, k, k), factors.reshape(-1, k, k)
+    base, point = (np.arange(len(stack)) for stack in stacks[1:])
+    pairs = np.broadcast_arrays(base.reshape(bases.shape[:-2]), point.reshape(factors.shape[:-2]))
+    where = np.stack(pairs, axis=-1).reshape(-1, 2)  # which base and which factor
+    logs = np.empty((len(where), k * (k + 1) // 2))
+    _check_range(jacobi.spread_groups(jacobi.logs, len(where), *stacks, where, logs))
+    return logs.reshape(*pairs[0].shape, logs.shape[1])
 
 
 def mean_logs(
@@ -420,7 +425,7 @@ class AffineInvariant(Spd):
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
         """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``."""
-        return np.asarray(np.linalg.norm(_whitened_logs(cholesky(p), cholesky(q)), axis=(-2, -1)))
+        return np.asarray(np.linalg.norm(_whitened_logs(cholesky(p), cholesky(q)), axis=-1))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
         """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``."""
@@ -456,7 +461,7 @@ class AffineInvariant(Spd):
 
         Logarithms at C·Cᵀ in another frame than that of `log`; `factor_exp` takes them back.
         """
-        return vecd(_whitened_logs(factor, factors))
+        return _whitened_logs(factor, factors)
 
     def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
         """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``."""
@@ -471,8 +476,7 @@ class AffineInvariant(Spd):
         A factor holds small eigenvalues to the last digits that a matrix of doubles has lost.
         """
         bases = cholesky(base)
-        rotations = polar(bases)
-        return vecd(rotations @ _whitened_logs(bases, factors) @ rotations.swapaxes(-1, -2))
+        return _whitened_logs(bases, factors, polar(bases))
 
     def condition(self, center: FloatArray, radius: float) -> float:
         """Return cond(center)·e^{√2·r}, the largest condition number within r of `center`.

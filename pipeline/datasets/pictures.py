@@ -244,7 +244,7 @@ def made_to_fit(pixels: ImageArray, card: LocalFilesCard, *, smooth: bool = True
     """
     from PIL import Image
 
-    if not card.size or not pixels.size:
+    if not card.size or not pixels.size or pixels.shape[:2] == (card.size, card.size):
         return pixels
     image, size = Image.fromarray(np.ascontiguousarray(pixels)), card.size
     method = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST

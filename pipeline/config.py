@@ -4,12 +4,13 @@ What a paper printed of the results of an experiment, or what is claimed of them
 settings, in one file. `pipeline.report` judges it by the rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from pipeline.errors import ConfigError, require_known
 from pipeline.mean import Plan, SinglePlan, shared_plan
@@ -395,6 +396,31 @@ class ScaleConfig(Record):
     workers: tuple[Count, ...] = Field(min_length=1)
 
 
+def _varied(series: Any) -> Iterator[Any]:
+    """Yield a series once for each choice of a row of every table of its `vary`."""
+    if not isinstance(series, dict) or "vary" not in series:
+        yield series
+        return
+    own = {key: value for key, value in series.items() if key != "vary"}
+    tables = series["vary"] if isinstance(series["vary"], list) else [series["vary"]]
+    for rows in product(*map(_rows, tables)):
+        varied = own | {key: value for _, keys in rows for key, value in keys.items()}
+        if "series" in own:
+            varied["series"] = ", ".join([str(own["series"]), *(label for label, _ in rows)])
+        yield varied
+
+
+def _rows(table: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the labels and keys of a table of `vary`."""
+    rows = list(table.items()) if isinstance(table, dict) else []
+    if not rows or not all(isinstance(keys, dict) for _, keys in rows):
+        raise ConfigError(
+            "in [[mechanisms.vary]] each row must be a label and keys of the series, as "
+            f'"1 %" = {{ rare_share = 0.01 }}, found {table!r}'
+        )
+    return rows
+
+
 class ExperimentConfig(Record):
     """One experiment on one dataset: classes x series x budgets x repetitions.
 
@@ -421,7 +447,9 @@ class ExperimentConfig(Record):
     baseline : str
         Series of the published setting, which others beat.
     mechanisms : tuple of SeriesConfig
-        Not empty, but for kind scale.
+        Not empty, but for kind scale. In a file a series may have tables ``vary``, whose rows have
+        a label and keys: it then stands for a series of every choice of a row of each table, and
+        labels follow its own.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -500,6 +528,13 @@ class ExperimentConfig(Record):
             delta=(series and series.delta) or self.delta,
             alpha=self.alpha,
         )
+
+    @field_validator("mechanisms", mode="before")
+    @classmethod
+    def _vary(cls, mechanisms: Any) -> Any:
+        if not isinstance(mechanisms, list):
+            return mechanisms
+        return [series for each in mechanisms for series in _varied(each)]
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:

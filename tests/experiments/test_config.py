@@ -68,12 +68,42 @@ def test_options_replace_what_the_file_says() -> None:
         ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.5, 0.5]', "each round"),
         ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.2, 0.1, 0.6]', "sum to 1"),
         ('title = "Private mean descriptors per class"', "", "title"),
+        ('footpoint = "adaptive"', "vary = 5", "a label and keys of the series, as"),
+        ('footpoint = "adaptive"', "vary = [{ few = 5 }]", "found {'few': 5}"),
+        ('footpoint = "adaptive"', "vary = [{ few = { m = 5 } }]", ".m' is not known"),
+        ('footpoint = "adaptive"', "vary = [{}]", "found {}"),
     ],
 )
 def test_a_slip_is_refused_with_the_way_out(tmp_path: Path, old: str, new: str, words: str) -> None:
     """A misspelt key, an impossible value or broken TOML is one line that helps."""
     assert old in TEXT
     assert words in refused(tmp_path, TEXT.replace(old, new, 1))
+
+
+def test_a_series_that_varies_stands_for_each_choice_of_rows(tmp_path: Path) -> None:
+    """The first table varies slowest; a row may set several keys, and the last one wins."""
+    vary = """footpoint = "adaptive"
+scale = 3.0
+
+[[mechanisms.vary]]
+low = { scale = 1.0 }
+high = { scale = 2.0, repetitions = 7 }
+
+[[mechanisms.vary]]
+"of all" = {}
+few = { repetitions = 5 }
+"""
+    path = tmp_path / "experiment.toml"
+    path.write_text(TEXT.replace('footpoint = "adaptive"\n', vary), encoding="utf-8")
+    (plain,), (varied,) = load_experiments(MAIN), load_experiments(path)
+    name = plain.mechanisms[-1].series
+    assert varied.mechanisms[:-4] == plain.mechanisms[:-1]
+    assert [(one.series, one.scale, one.repetitions) for one in varied.mechanisms[-4:]] == [
+        (f"{name}, low, of all", 1.0, None),
+        (f"{name}, low, few", 1.0, 5),
+        (f"{name}, high, of all", 2.0, 7),
+        (f"{name}, high, few", 2.0, 5),
+    ]
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -206,7 +206,13 @@ def draw_rounds(
         expected_error=None,
         predicted_error=np.concatenate([own.predicted for own in draws]),
         seconds=(time.perf_counter() - started) / size,
-        moments=tuple(moments for own in draws for moments in own.moments),
+        moments=tuple(
+            replace(moments, survey=survey, shells=shells, belief=belief)
+            for own in draws
+            for moments, survey, shells, belief in zip(
+                own.moments, own.survey, own.shells, own.error_cov, strict=True
+            )
+        ),
         class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
     )
 
@@ -239,13 +245,15 @@ def _draw(source: _Rounds) -> _Rounds:
     shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
     if source.labels.total is not None:
         count = count_survey(shares, spread, bins, source.labels.total)
-    source.survey, source.rhos, source.class_size = shares, (rhos,), count
+    source.rhos, source.class_size = (rhos,), count
     for step in range(1, len(source.steps), 2):
         if step == 1 or count is not None:  # read again the better the count is known
             slack = math.inf if step == 1 and count is not None else source.slack
             size = source.released_size
             posterior = read_survey(shares / column(size), spread / size, bins, slack)
         _round(source, step, posterior)
+    divisor = column(source.released_size)
+    source.survey, source.shells = shares / divisor, source.shells / divisor
     return source
 
 
@@ -265,11 +273,9 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     for part in parts:
         counts += shell_counts(sizes_within(part, interval, frame), bins[1].edges)
     released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
-    source.shells = np.array(released) * SQRT2
+    shells = np.array(released) * SQRT2
     steady = records.steady(source.points)
-    smoothed = merge(
-        source.shells / column(divisor), posterior.far, own, first, steady, source.slack
-    )
+    smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, source.slack)
     clip = choose_clip(
         interval,
         posterior,
@@ -284,12 +290,13 @@ def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
         count_error=error,
     )
     width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
-    moved, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
+    offset, covariance, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
+    moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
     lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
     most = records.feasible_set.diameter / np.maximum(lengths, 1e-300)
     source.points = _end(records, source.points, moved * np.minimum(1.0, most)[:, None])
     source.rhos = (*source.rhos, shell_rhos, mean_rhos)
-    source.radius = clip.radius
+    source.radius, source.shells = clip.radius, shells
     source.predicted = np.minimum(clip.error, records.feasible_set.diameter)
 
 
@@ -317,14 +324,13 @@ def _means(
     width: Spread,
     parts: Parts[Sized],
     centres: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observe the means of clipped records, or of all where nothing is clipped.
 
-    The second moment goes with them where anything reads it. Return how far the private centres
-    move, in coordinates there, and ρ; keep how sure they are then, the axes of the next round or
-    what the last one released, and with secret labels the count so far. These clip all records: the
-    whole region has vectors of norm 1 (``clip.py``), where a move between classes has room for
-    √(3/8).
+    The second moment goes with them where anything reads it. Return what is observed, in
+    coordinates at the private centres, the covariances of its errors, and ρ; keep the axes of the
+    next round, and with secret labels the count so far. These clip all records: the whole region
+    has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
     """
     records, size, points = source.records, source.size, source.each_point
     d, last = records.space.dim, step + 1 == len(source.steps)
@@ -358,20 +364,12 @@ def _means(
             sigma=sigma,
             relative=0.0 if count is None else count.relative,
         )
-        if source.plan.reshape and not last:
+        if last:
+            moments |= zip(rows.tolist(), several.each(), strict=True)
+        elif source.plan.reshape:
             source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
-    moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
-    if last:
-        divisor = column(source.released_size)
-        known = {"survey": source.survey / divisor, "shells": source.shells / divisor}
-        known["belief"] = source.error_cov
-        for r in others:
-            moments[r] = replace(moments[r], **{name: each[r] for name, each in known.items()})
-        if len(rows):
-            joined = replace(several, **{name: each[rows] for name, each in known.items()})
-            moments |= zip(rows.tolist(), joined.each(), strict=True)
-        source.moments = tuple(moments[r] for r in range(size))
-    return moved, rhos
+    source.moments = tuple(moments[r] for r in range(size) if last)
+    return offset, covariance, rhos
 
 
 def _moments(

@@ -72,7 +72,7 @@ def _find_angles(first: FloatArray, second: FloatArray, tolerance: float, work: 
     most = 0.0
     for j in range(len(product)):
         limit = tolerance * tolerance * first[j] * second[j]
-        still = product[j] == 0.0 or product[j] * product[j] < limit < math.inf
+        still = product[j] == 0.0 or product[j] * product[j] < limit
         turns[j] = 0.0 if still else 1.0
     for j in range(len(product)):
         most = max(most, turns[j])

@@ -335,6 +335,14 @@ def test_numbers_beyond_floating_point_raise() -> None:
         sym_log(np.stack([*[np.eye(2)] * (SIMD_WIDTH - 1), matrix]))
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e120, 1e160])
+def test_multiples_have_their_logarithm(size: float) -> None:
+    """log(c X) = log(c) Id + log(X), where products of squared norms overflow too."""
+    matrix = np.array([[1.0, 1e-7], [1e-7, 1.0]])
+    expected = math.log(size) * np.eye(2) + sym_log(matrix)
+    np.testing.assert_allclose(sym_log(size * matrix), expected, rtol=0.0, atol=1e-12)
+
+
 def test_pairs_of_a_sweep_are_complete_and_disjoint_in_rounds() -> None:
     """Every pair p < q comes once a sweep; the pairs of one round share no column."""
     for k in range(1, 13):

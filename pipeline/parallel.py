@@ -141,7 +141,8 @@ def workers(runner: str) -> Iterator[UnorderedMap]:
         finally:
             pool.shutdown(cancel_futures=True)
         return
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
+    # a worker whose heartbeat meets the end of its scheduler would log that as an error
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     import distributed
 
     dask: Any = distributed  # it has no types

@@ -4,6 +4,7 @@ What a paper printed of the results of an experiment, or what is claimed of them
 settings, in one file. `pipeline.report` judges it by the rows.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import product
@@ -396,6 +397,10 @@ class ScaleConfig(Record):
     workers: tuple[Count, ...] = Field(min_length=1)
 
 
+MOST_SERIES = 1000
+"""Series that one may stand for; ours stand for 36. A file has room for tables of billions."""
+
+
 def _varied(series: Any) -> Iterator[Any]:
     """Yield a series once for each choice of a row of every table of its `vary`."""
     if not isinstance(series, dict) or "vary" not in series:
@@ -403,7 +408,13 @@ def _varied(series: Any) -> Iterator[Any]:
         return
     own = {key: value for key, value in series.items() if key != "vary"}
     tables = series["vary"] if isinstance(series["vary"], list) else [series["vary"]]
-    for rows in product(*map(_rows, tables)):
+    axes = [_rows(table) for table in tables]
+    if (many := math.prod(map(len, axes))) > MOST_SERIES:
+        raise ConfigError(
+            f"a series may stand for at most {MOST_SERIES:,}, found [[mechanisms.vary]] with "
+            f"{many:,} choices; leave rows or tables out"
+        )
+    for rows in product(*axes):
         varied = own | {key: value for _, keys in rows for key, value in keys.items()}
         if "series" in own:
             varied["series"] = ", ".join([str(own["series"]), *(label for label, _ in rows)])

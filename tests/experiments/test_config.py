@@ -72,6 +72,11 @@ def test_options_replace_what_the_file_says() -> None:
         ('footpoint = "adaptive"', "vary = [{ few = 5 }]", "found {'few': 5}"),
         ('footpoint = "adaptive"', "vary = [{ few = { m = 5 } }]", ".m' is not known"),
         ('footpoint = "adaptive"', "vary = [{}]", "found {}"),
+        (
+            'footpoint = "adaptive"',
+            f"vary = [{', '.join(['{ a = {}, b = {} }'] * 60)}]",
+            "with 1,152,921,504,606,846,976 choices",
+        ),
     ],
 )
 def test_a_slip_is_refused_with_the_way_out(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -337,7 +337,7 @@ def test_numbers_beyond_floating_point_raise() -> None:
 
 @pytest.mark.parametrize("size", [1e-120, 1e120, 1e160])
 def test_multiples_have_their_logarithm(size: float) -> None:
-    """log(c X) = log(c) Id + log(X), where products of squared norms overflow too."""
+    """log(c X) = log(c) Id + log(X); for 1e160 the product of two squared norms overflows."""
     matrix = np.array([[1.0, 1e-7], [1e-7, 1.0]])
     expected = math.log(size) * np.eye(2) + sym_log(matrix)
     np.testing.assert_allclose(sym_log(size * matrix), expected, rtol=0.0, atol=1e-12)

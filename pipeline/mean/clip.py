@@ -325,15 +325,16 @@ def _mean_hessian(
     along, off = bins
     if curvature <= 0.0:
         return np.ones(len(off.cuts))
-    ends = np.append(off.edges, off.cuts[-1])[:, None]
+    ends = np.append(off.edges, off.cuts[-1])
     along_line = mean_square(interval, survey.shares, along)
-    square = np.minimum(ends, off.cuts) ** 2 - np.asarray(along_line)[..., None, None]
+    square = np.concatenate([ends, off.cuts]) ** 2 - np.asarray(along_line)[..., None]
     bent = stretch(
         math.sqrt(tuning.CURVATURE_FRACTION * curvature)
-        * np.asarray(frame.unit_length)[..., None, None]
+        * np.asarray(frame.unit_length)[..., None]
         * np.sqrt(square.clip(0.0))
     )
-    total = vectors_times(shells, bent)
+    at_ends, at_cuts = bent[..., : len(ends), None], bent[..., None, len(ends) :]
+    total = vectors_times(shells, np.where(ends[:, None] < off.cuts, at_ends, at_cuts))
     return np.asarray(total / np.maximum(shells.sum(axis=-1, keepdims=True), 1e-9))
 
 

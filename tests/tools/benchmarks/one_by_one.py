@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from scipy.optimize import brentq
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Manifold, Point
+from pipeline.geometry.jacobi import SWEEPS, rounds
+from pipeline.geometry.linalg import cholesky, polar, vecd
 from pipeline.mean import AdaptivePlan, NoisyMoments, Prior, Records, Step, tuning
 from pipeline.mean.clip import ROUNDED, sizes_within
 from pipeline.mean.histogram import LineBins, ShellBins, shell_counts
@@ -141,10 +143,84 @@ def scaled(basis: FloatArray, lines: int, shape: FloatArray) -> OldFrame:
 
 def to_frame(space: Manifold, frame: OldFrame, base: Point, points: Point) -> FloatArray:
     """Return points in the axes of the frame at `base`, (n, d), along the line from the origin."""
-    seen = matmul_in_order(np.ascontiguousarray(space.log(base, points)), frame.to_axes)
+    log = factor_logs if hasattr(space, "factor_logs") else space.log
+    seen = matmul_in_order(np.ascontiguousarray(log(base, points)), frame.to_axes)
     if frame.lines:
         seen[:, 0] += line_coordinate(space, frame, base)
     return seen
+
+
+def factor_logs(base: Point, points: Point) -> FloatArray:
+    """Return vecd(log(base^{−1/2} X base^{−1/2})), (n, d), of the points X, one after the other."""
+    factor = cholesky(base)
+    rotation, out = polar(factor), np.zeros(points.shape)
+    if not _whitened_logs(factor, cholesky(points), out):
+        raise ConvergenceError("base and point are too far apart; bring them closer together")
+    return vecd(rotation @ out @ rotation.T)
+
+
+@compiled
+def _whitened_logs(factor: FloatArray, points: FloatArray, out: FloatArray) -> bool:
+    """Write log(C⁻¹ X C⁻ᵀ) for a factor C and factors of points."""
+    k = len(factor)
+    columns, values, pairs = np.empty((k, k)), np.empty(k), rounds(k)
+    for n in range(len(points)):
+        for i in range(k):
+            inverse = 1.0 / factor[i, i]
+            for j in range(k):
+                value = points[n, i, j]
+                for t in range(i):
+                    value -= factor[i, t] * columns[j, t]
+                columns[j, i] = value * inverse
+        if not _jacobi(columns, values, pairs):
+            return False
+        for j in range(k):
+            inverse = 1.0 / math.sqrt(values[j])
+            for i in range(k):
+                columns[j, i] *= inverse
+            values[j] = math.log(values[j])
+        for i in range(k):
+            for j in range(i + 1):
+                for t in range(k):
+                    out[n, i, j] += values[t] * columns[t, i] * columns[t, j]
+                out[n, j, i] = out[n, i, j]
+    return True
+
+
+@compiled
+def _jacobi(columns: FloatArray, squares: FloatArray, pairs: NDArray[Any]) -> bool:
+    """Rotate the columns of a factor until they are orthogonal; write their squared norms."""
+    k = len(columns)
+    tolerance = 4 * k * 2.0**-53
+    for _ in range(SWEEPS):
+        for p in range(k):
+            squares[p] = 0.0
+            for t in range(k):
+                squares[p] += columns[p, t] * columns[p, t]
+        still = True
+        for pair in range(len(pairs)):
+            p, q = pairs[pair]
+            product = 0.0
+            for t in range(k):
+                product += columns[p, t] * columns[q, t]
+            if abs(product) > tolerance * math.sqrt(squares[p]) * math.sqrt(squares[q]):
+                still = False
+                gap = squares[q] - squares[p]
+                root = math.sqrt(gap * gap + 4.0 * product * product)
+                if not 1e-140 < root < math.inf:
+                    return False
+                tangent = math.copysign(2.0 / (abs(gap) + root), gap) * product
+                cosine = math.sqrt(0.5 + 0.5 * abs(gap) / root)
+                sine = cosine * tangent
+                squares[p] -= tangent * product
+                squares[q] += tangent * product
+                for t in range(k):
+                    x, y = columns[p, t], columns[q, t]
+                    columns[p, t] = cosine * x - sine * y
+                    columns[q, t] = sine * x + cosine * y
+        if still:
+            return True
+    return False
 
 
 def line_coordinate(space: Manifold, frame: OldFrame, point: Point) -> float:

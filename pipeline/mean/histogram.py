@@ -177,22 +177,32 @@ def smooth(
     """
     mean, covariance = estimate(counts, noise, chain)
     each = covariance.sum(axis=-1)
+    shares, total = sum_to_one(mean, each, slack)
+    covariance -= each[..., :, None] * each[..., None, :] / total[..., None]
+    return shares, covariance
+
+
+def sum_to_one(mean: FloatArray, each: FloatArray, slack: Numbers) -> tuple[FloatArray, FloatArray]:
+    """Return shares moved by the covariance of `each` with their sum, and that sum's variance."""
     total = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
     most = tuning.SUM_CORRECTION_SD * np.sqrt(total)
     missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
     total = total + column(slack)
-    covariance -= each[..., :, None] * each[..., None, :] / total[..., None]
-    return np.maximum(mean + missing * each / total, 0.0), covariance
+    return np.maximum(mean + missing * each / total, 0.0), total
 
 
 def estimate(
-    counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior
+    counts: FloatArray, noise: FloatArray, chain: tuning.HmmPrior, *, joint: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and covariance of some of the shares: their sum is unknown."""
+    """Return posterior means of some of the shares, whose sum is unknown, and their covariance.
+
+    Unless `joint`, it is that of each with their sum, (..., b), which takes a fraction of the time.
+    """
     shape, bins = counts.shape, counts.shape[-1]
     counts = counts.reshape(-1, bins)
     noise = in_shape(noise, shape).reshape(-1, bins)
-    mean, covariance = np.zeros(counts.shape), np.zeros((len(counts), bins, bins))
+    beside = (bins,) if joint else ()
+    mean, covariance = np.zeros(counts.shape), np.zeros((*counts.shape, *beside))
     parts = [(slice(None), chain.first)]
     if chain.separate_first and bins > 1:
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
@@ -202,16 +212,23 @@ def estimate(
         alike, moves = np.flatnonzero(rungs == many), _moves(many, chain)
         levels = _levels(lowest[alike], many)
         for part, first in parts:
-            result = posterior(counts[alike, part], noise[alike, part], levels, moves, first)
+            own = counts[alike, part], noise[alike, part]
+            result = posterior(*own, levels, moves, first, joint=joint)
             mean[alike, part] = result[0]
-            covariance[alike, part, part] = result[1]
-    return mean.reshape(shape), covariance.reshape(*shape, bins)
+            covariance[(alike, part, part)[: covariance.ndim]] = result[1]
+    return mean.reshape(shape), covariance.reshape(*shape, *beside)
 
 
 def posterior(
-    counts: FloatArray, noise: FloatArray, levels: FloatArray, moves: FloatArray, first: float
+    counts: FloatArray,
+    noise: FloatArray,
+    levels: FloatArray,
+    moves: FloatArray,
+    first: float,
+    *,
+    joint: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return posterior means and covariances of the shares, (r, b), (r, b, b).
+    """Return posterior means of the shares, (r, b), and their covariances, as `estimate`.
 
     `levels` are those of each repetition, see `_levels`, and `moves` those of all.
     """
@@ -224,18 +241,22 @@ def posterior(
     fit = np.exp(np.maximum(fit - fit.max(axis=-1, keepdims=True), -600.0))
     start = np.full(len(moves), first / (len(moves) - 2))
     start[0], start[-1] = 1.0 - first, 0.0
-    weights, ahead = np.empty_like(fit), np.empty_like(fit)
+    behind, ahead = np.empty_like(fit), np.empty_like(fit)
     turned = np.ascontiguousarray(moves.T)
-    forward_backward(fit, moves, turned, start, weights, ahead)
-    weights *= ahead
+    forward_backward(fit, moves, turned, start, behind, ahead)
+    weights = behind * ahead
     weights /= weights.sum(axis=-1, keepdims=True)
     gain = own / both
     share = levels + gain * beyond
     mean = (weights * share).sum(axis=-1)
     away = share - mean[..., None]
+    variances = (weights * (away**2 + gain * spread)).sum(axis=-1)
+    if not joint:
+        add_covariances(weights, away, turned, fit * ahead, -1, variances)
+        add_covariances(weights, away, moves, behind, 1, variances)
+        return mean, variances
     repetitions, bins = counts.shape
     covariance = np.zeros((repetitions, bins, bins))
-    variances = (weights * (away**2 + gain * spread)).sum(axis=-1)
     covariance.reshape(repetitions, -1)[:, :: bins + 1] = variances
     pairwise_covariances(weights, away, turned, fit * ahead, covariance)
     return mean, covariance
@@ -344,6 +365,37 @@ def pairwise_covariances(
                 covariances[r, i, j] = covariances[r, j, i] = total
 
 
+@compiled
+def add_covariances(
+    weights: FloatArray,
+    aways: FloatArray,
+    turned: FloatArray,
+    onwards: FloatArray,
+    step: int,
+    out: FloatArray,
+) -> None:
+    """Add the covariance of each bin with all later ones together, (r, b), see above.
+
+    With `step` 1 it is with all earlier ones: `turned` are then the moves themselves, and `onwards`
+    what is observed up to a bin.
+    """
+    repetitions, bins, states = aways.shape
+    chance, beside, product = np.empty(states), np.empty(states), np.empty(states)
+    for r in range(repetitions):
+        beside[:] = 0.0
+        for i in range(bins - 2, -1, -1) if step < 0 else range(1, bins):
+            onward = onwards[r, i - step]
+            for s in range(states):
+                product[s] = (beside[s] + aways[r, i - step, s]) * onward[s]
+            _times(product, turned, beside)
+            _times(onward, turned, chance)
+            total = 0.0
+            for s in range(states):
+                beside[s] /= max(chance[s], 1e-300)
+                total += weights[r, i, s] * aways[r, i, s] * beside[s]
+            out[r, i] += total
+
+
 class SurveyPosterior(NamedTuple):
     """What the survey says of the records, seen from the prior's centre; repetitions lead.
 
@@ -385,7 +437,7 @@ def read_survey(
     if along is not None:
         line = smooth(shares[..., :many], noise, tuning.LINE_PRIOR, slack)
     chain = tuning.SHELL_PRIOR._replace(first=tuning.SHELL_PRIOR.p_fill)
-    beyond = np.maximum(estimate(far, noise, chain)[0], 0.0)
+    beyond = np.maximum(estimate(far, noise, chain, joint=False)[0], 0.0)
     beyond = beyond / np.maximum(1.0, beyond.sum(axis=-1, keepdims=True))
     return survey_posterior(line, beyond, far, bins)
 
@@ -439,7 +491,8 @@ def merge(
     weight = np.where(steady & ~new, own**2 / (own**2 + survey**2), 0.0)
     merged[outer] = late + weight * (far - late)
     noise[outer] *= np.sqrt(1.0 - weight)
-    return smooth(merged, noise, tuning.SHELL_PRIOR, slack)[0]
+    mean, each = estimate(merged, noise, tuning.SHELL_PRIOR, joint=False)
+    return sum_to_one(mean, each, slack)[0]
 
 
 def survey_counts(rows: FloatArray, line: LineBins | None, shells: ShellBins) -> NDArray[np.int64]:

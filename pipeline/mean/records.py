@@ -244,7 +244,7 @@ def gradient(
     return vector, size, float(hessian) * largest + math.sqrt(bent) * size
 
 
-LOGARITHMS_AT_ONCE = 4096
+LOGARITHMS_AT_ONCE = 2**16
 """Records of several repetitions whose logarithms are taken in one call."""
 MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""

@@ -209,8 +209,9 @@ def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatA
     for r in range(repetitions):
         own, norms = records[r % len(records)], out[r]
         for i in range(lines, records.shape[1]):
+            coordinate, origin = own[i], centres[r, i]
             for n in range(many):
-                norms[n] += (own[i, n] - centres[r, i]) ** 2
+                norms[n] += (coordinate[n] - origin) ** 2
         for n in range(many):
             norms[n] = math.sqrt(norms[n]) if norms[n] >= 0.0 else np.inf
     return out
@@ -295,13 +296,13 @@ def _write_halves(
             scales[n] *= short
     for i in range(d):
         per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
-        own = records[i, start : start + many]
+        own, origin = records[i, start : start + many], centre[i]
         for n in range(many):
-            term = np.rint(scales[n] * (own[n] - centre[i]) * per) if scales[n] > 0.0 else 0.0
+            term = np.rint(scales[n] * (own[n] - origin) * per) if scales[n] > 0.0 else 0.0
             if i < lines:
                 term = np.rint(places[n] * per)
-            upper[n] = np.rint(term * 2.0**-HALF)
-            lower[n] = term - upper[n] * 2.0**HALF
+            high = np.rint(term * 2.0**-HALF)
+            upper[n], lower[n] = high, term - high * 2.0**HALF
 
 
 def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:

@@ -580,7 +580,10 @@ def enumerated(
 
 @pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
 def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
-    """Forward and backward sums give mean and covariance of a sum over all chains of states."""
+    """Forward and backward sums give mean and covariance of a sum over all chains of states.
+
+    So they do where only the covariance of each share with their sum is asked for.
+    """
     rng = np.random.default_rng(1)
     for _ in range(12):
         rungs, bins = int(rng.integers(1, 5)), int(rng.integers(1, 6))
@@ -594,6 +597,9 @@ def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
         expected = enumerated(counts, noise, levels, table, chain.first)
         np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(covariance, expected[1], rtol=1e-6, atol=1e-10)
+        (same,), (sums,) = posterior(counts[None], noise[None], *known, joint=False)
+        np.testing.assert_array_equal(same, mean)
+        np.testing.assert_allclose(sums, expected[1].sum(axis=1), rtol=1e-6, atol=1e-10)
 
 
 def test_the_first_bin_says_nothing_of_the_others() -> None:
@@ -608,6 +614,8 @@ def test_the_first_bin_says_nothing_of_the_others() -> None:
     np.testing.assert_array_equal(covariance[1:, 1:], changed[1][1:, 1:])
     assert mean[0] < changed[0][0]
     assert not covariance[0, 1:].any()
+    sums = estimate(counts, noise, LINE_PRIOR, joint=False)[1]
+    np.testing.assert_allclose(sums, covariance.sum(axis=1), rtol=1e-12)
 
 
 def test_a_tail_that_thins_out_goes_on_and_one_that_ends_at_a_stroke_does_not() -> None:

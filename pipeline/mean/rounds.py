@@ -27,8 +27,8 @@ Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
 
@@ -95,7 +95,8 @@ class _Rounds:
     noise: Sequence[Noise]
     size: int
     rhos: tuple[FloatArray, ...] = ()
-    moments: tuple[NoisyMoments, ...] = ()
+    whole: dict[int, NoisyMoments] = field(default_factory=dict)
+    clipped: tuple[list[int], NoisyMoments] | None = None
     class_size: ReleasedCount | None = None
 
     def __post_init__(self) -> None:
@@ -146,6 +147,20 @@ class _Rounds:
         if len(self.classes) == 1:
             return self.records.around(self.points, self.frame)
         return self.records.around(self.each_point, self.frame, self.classes)
+
+    @property
+    def moments(self) -> Iterator[NoisyMoments]:
+        """Yield what the last round released of each repetition, with what came before."""
+
+        def filled(moments: NoisyMoments, rows: list[int] | int) -> NoisyMoments:
+            survey, shells, belief = self.survey[rows], self.shells[rows], self.error_cov[rows]
+            return replace(moments, survey=survey, shells=shells, belief=belief)
+
+        found = {r: filled(moments, r) for r, moments in self.whole.items()}
+        if self.clipped is not None:
+            rows, several = self.clipped
+            found |= zip(rows, filled(several, rows).each(), strict=True)
+        return map(found.__getitem__, range(self.size))
 
     def release(
         self, step: int, vectors: Iterable[FloatArray]
@@ -206,13 +221,7 @@ def draw_rounds(
         expected_error=None,
         predicted_error=np.concatenate([own.predicted for own in draws]),
         seconds=(time.perf_counter() - started) / size,
-        moments=tuple(
-            replace(moments, survey=survey, shells=shells, belief=belief)
-            for own in draws
-            for moments, survey, shells, belief in zip(
-                own.moments, own.survey, own.shells, own.error_cov, strict=True
-            )
-        ),
+        moments=tuple(moments for own in draws for moments in own.moments),
         class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
     )
 
@@ -349,8 +358,9 @@ def _means(
         released, source.class_size = source.class_size.divided(released, source.steps[step].sigma)
     count, sigma = source.class_size, source.steps[step].sigma / source.released_size
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
-    moments = {r: region_moments(records.n, points[r], released[r], units, sigma) for r in others}
+    source.whole, source.clipped = {}, None
     for r in others:
+        source.whole[r] = region_moments(records.n, points[r], released[r], units, sigma)
         offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
     if len(rows):
         noised = np.stack([released[r] for r in rows])
@@ -364,11 +374,9 @@ def _means(
             sigma=sigma,
             relative=0.0 if count is None else count.relative,
         )
-        if last:
-            moments |= zip(rows.tolist(), several.each(), strict=True)
-        elif source.plan.reshape:
+        source.clipped = rows.tolist(), several
+        if source.plan.reshape and not last:
             source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
-    source.moments = tuple(moments[r] for r in range(size) if last)
     return offset, covariance, rhos
 
 

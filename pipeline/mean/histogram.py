@@ -241,9 +241,9 @@ def posterior(
     fit = np.exp(np.maximum(fit - fit.max(axis=-1, keepdims=True), -600.0))
     start = np.full(len(moves), first / (len(moves) - 2))
     start[0], start[-1] = 1.0 - first, 0.0
-    behind, ahead = np.empty_like(fit), np.empty_like(fit)
+    behind, ahead, before, after = np.empty((4, *fit.shape))
     turned = np.ascontiguousarray(moves.T)
-    forward_backward(fit, moves, turned, start, behind, ahead)
+    forward_backward(fit, moves, turned, start, behind, ahead, before, after)
     weights = behind * ahead
     weights /= weights.sum(axis=-1, keepdims=True)
     gain = own / both
@@ -252,13 +252,13 @@ def posterior(
     away = share - mean[..., None]
     variances = (weights * (away**2 + gain * spread)).sum(axis=-1)
     if not joint:
-        add_covariances(weights, away, turned, fit * ahead, -1, variances)
-        add_covariances(weights, away, moves, behind, 1, variances)
+        add_covariances(weights, away, turned, fit * ahead, after, -1, variances)
+        add_covariances(weights, away, moves, behind, before, 1, variances)
         return mean, variances
     repetitions, bins = counts.shape
     covariance = np.zeros((repetitions, bins, bins))
     covariance.reshape(repetitions, -1)[:, :: bins + 1] = variances
-    pairwise_covariances(weights, away, turned, fit * ahead, covariance)
+    pairwise_covariances(weights, away, turned, fit * ahead, after, covariance)
     return mean, covariance
 
 
@@ -305,10 +305,14 @@ def forward_backward(
     first: FloatArray,
     behinds: FloatArray,
     aheads: FloatArray,
+    befores: FloatArray,
+    afters: FloatArray,
 ) -> None:
     """Write how likely each state is given the bins up to its own, and those after it, (r, b, s).
 
-    `turned` is the transpose of `moves`.
+    Both are scaled. Given the bins before it alone it is as in `befores`; and given a state, what
+    is observed in the bins after it is as likely as in `afters`. `turned` is the transpose of
+    `moves`.
     """
     repetitions, bins, states = fits.shape
     for r in range(repetitions):
@@ -316,20 +320,20 @@ def forward_backward(
         for s in range(states):
             behind[0, s], ahead[bins - 1, s] = first[s] * fit[0, s], 1.0
         for j in range(1, bins):
-            _times(behind[j - 1], moves, behind[j])
+            _times(behind[j - 1], moves, befores[r, j])
             total = 0.0
             for s in range(states):
-                behind[j, s] *= fit[j, s]
+                behind[j, s] = befores[r, j, s] * fit[j, s]
                 total += behind[j, s]
             for s in range(states):
                 behind[j, s] /= total
         for j in range(bins - 1, 0, -1):
-            _times(ahead[j] * fit[j], turned, ahead[j - 1])
+            _times(ahead[j] * fit[j], turned, afters[r, j - 1])
             best = 0.0
             for s in range(states):
-                best = max(best, ahead[j - 1, s])
+                best = max(best, afters[r, j - 1, s])
             for s in range(states):
-                ahead[j - 1, s] /= best
+                ahead[j - 1, s] = afters[r, j - 1, s] / best
 
 
 @compiled
@@ -338,20 +342,19 @@ def pairwise_covariances(
     aways: FloatArray,
     turned: FloatArray,
     onwards: FloatArray,
+    afters: FloatArray,
     covariances: FloatArray,
 ) -> None:
     """Write the covariances of two bins, off the diagonal; `aways` are their states' from the mean.
 
     From a state of one bin the next one's are as likely as the moves, of which `turned` is the
-    transpose, times `onwards`, what is observed from there on: so the mean of a later bin follows,
-    step by step back, given each state.
+    transpose, times `onwards`, what is observed from there on, which add up to `afters`: so the
+    mean of a later bin follows, step by step back, given each state.
     """
     repetitions, bins, states = aways.shape
-    chances, later, product = np.empty((bins, states)), np.empty(states), np.empty(states)
+    later, product = np.empty(states), np.empty(states)
     for r in range(repetitions):
         away, onward = aways[r], onwards[r]
-        for i in range(bins - 1):
-            _times(onward[i + 1], turned, chances[i])
         for j in range(1, bins):
             later[:] = away[j]
             for i in range(j - 1, -1, -1):
@@ -360,7 +363,7 @@ def pairwise_covariances(
                 _times(product, turned, later)
                 total = 0.0
                 for s in range(states):
-                    later[s] /= max(chances[i, s], 1e-300)
+                    later[s] /= max(afters[r, i, s], 1e-300)
                     total += weights[r, i, s] * away[i, s] * later[s]
                 covariances[r, i, j] = covariances[r, j, i] = total
 
@@ -371,16 +374,17 @@ def add_covariances(
     aways: FloatArray,
     turned: FloatArray,
     onwards: FloatArray,
+    sums: FloatArray,
     step: int,
     out: FloatArray,
 ) -> None:
     """Add the covariance of each bin with all later ones together, (r, b), see above.
 
-    With `step` 1 it is with all earlier ones: `turned` are then the moves themselves, and `onwards`
-    what is observed up to a bin.
+    With `step` 1 it is with all earlier ones: `turned` are then the moves themselves, `onwards`
+    what is observed up to a bin, and the `sums` those before it.
     """
     repetitions, bins, states = aways.shape
-    chance, beside, product = np.empty(states), np.empty(states), np.empty(states)
+    beside, product = np.empty(states), np.empty(states)
     for r in range(repetitions):
         beside[:] = 0.0
         for i in range(bins - 2, -1, -1) if step < 0 else range(1, bins):
@@ -388,10 +392,9 @@ def add_covariances(
             for s in range(states):
                 product[s] = (beside[s] + aways[r, i - step, s]) * onward[s]
             _times(product, turned, beside)
-            _times(onward, turned, chance)
             total = 0.0
             for s in range(states):
-                beside[s] /= max(chance[s], 1e-300)
+                beside[s] /= max(sums[r, i, s], 1e-300)
                 total += weights[r, i, s] * aways[r, i, s] * beside[s]
             out[r, i] += total
 

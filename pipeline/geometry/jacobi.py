@@ -239,10 +239,7 @@ def _add_rotated(rotations: FloatArray, columns: FloatArray, out: FloatArray) ->
 def _write_logs(
     columns: FloatArray, squares: FloatArray, rotations: FloatArray, out: FloatArray
 ) -> None:
-    """Write vecd(R log(G Gᵀ) Rᵀ) of each matrix, (d, lanes).
-
-    G has orthogonal columns of norms² `squares`.
-    """
+    """Write vecd(R log(G Gᵀ) Rᵀ) of each matrix; G has orthogonal columns of norms² `squares`."""
     k, place, entry = len(columns), len(columns), np.empty(columns.shape[2])
     rotated = np.zeros(columns.shape)
     _add_rotated(rotations, columns, rotated)
@@ -260,7 +257,7 @@ def _write_logs(
                     entry[j] += columns[p, row, j] * rotated[p, column, j]
             to, factor = (row, 1.0) if column == row else (place, math.sqrt(2.0))
             for j in range(len(entry)):
-                out[to, j] = factor * entry[j]
+                out[j, to] = factor * entry[j]
             place += column > row
 
 
@@ -274,7 +271,7 @@ def logs(
     start: int,
     stop: int,
 ) -> bool:
-    """Write vecd(R log(C⁻¹ X C⁻ᵀ) Rᵀ), (d, n), for the pairs (base, point) in n rows of `where`.
+    """Write vecd(R log(C⁻¹ X C⁻ᵀ) Rᵀ) for the pairs (base, point) in the rows of `where`.
 
     C and R of a base are in `bases` and `rotations`. A group a task.
     """
@@ -298,7 +295,7 @@ def logs(
         _see_from(lower[:, :, :lanes], columns)
         if not _jacobi(columns, squares, pairs, work):
             return False
-        _write_logs(columns, squares, rotation[:, :, :lanes], out[:, first : first + lanes])
+        _write_logs(columns, squares, rotation[:, :, :lanes], out[first : first + lanes])
     return True
 
 

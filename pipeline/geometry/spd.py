@@ -360,9 +360,9 @@ def _whitened_logs(
     base, point = (np.arange(len(stack)) for stack in stacks[1:])
     pairs = np.broadcast_arrays(base.reshape(bases.shape[:-2]), point.reshape(factors.shape[:-2]))
     where = np.stack(pairs, axis=-1).reshape(-1, 2)  # which base and which factor
-    logs = np.empty((k * (k + 1) // 2, len(where)))
+    logs = np.empty((len(where), k * (k + 1) // 2))
     _check_range(jacobi.spread_groups(jacobi.logs, len(where), *stacks, where, logs))
-    return logs.T.reshape(*pairs[0].shape, len(logs))
+    return logs.reshape(*pairs[0].shape, logs.shape[1])
 
 
 def mean_logs(

@@ -183,7 +183,10 @@ def smooth(
 
 
 def sum_to_one(mean: FloatArray, each: FloatArray, slack: Numbers) -> tuple[FloatArray, FloatArray]:
-    """Return shares moved by the covariance of `each` with their sum, and that sum's variance."""
+    """Return shares given that they sum to 1, and the variance of their sum.
+
+    Each is moved by its covariance with the sum, `each`, (..., b).
+    """
     total = np.maximum(each.sum(axis=-1, keepdims=True), 1e-300)
     most = tuning.SUM_CORRECTION_SD * np.sqrt(total)
     missing = np.clip(1.0 - mean.sum(axis=-1, keepdims=True), -most, most)
@@ -378,10 +381,11 @@ def add_covariances(
     step: int,
     out: FloatArray,
 ) -> None:
-    """Add the covariance of each bin with all later ones together, (r, b), see above.
+    """Add to `out`, (r, b), the covariance of each bin with all later ones together.
 
-    With `step` 1 it is with all earlier ones: `turned` are then the moves themselves, `onwards`
-    what is observed up to a bin, and the `sums` those before it.
+    As above, in one way back: what follows given a state is one number. With `step` 1 it is the
+    covariance with all earlier ones: `turned` are then the moves themselves, `onwards` what is
+    observed up to a bin, and `sums` are the `befores`.
     """
     repetitions, bins, states = aways.shape
     beside, product = np.empty(states), np.empty(states)

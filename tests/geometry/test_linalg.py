@@ -382,8 +382,8 @@ def test_logarithms_side_by_side_are_those_one_by_one() -> None:
     lowers = cholesky(wide @ wide.swapaxes(-1, -2) + 1e-8 * np.eye(5))
     where = np.array([[i % 3, i] for i in range(len(lowers))])
     bases, rotations = lowers[:3], polar(lowers[:3])
-    alone, together = np.empty((len(lowers), 15, 1)), np.empty((15, len(lowers)))
+    alone, together = np.empty((2, len(lowers), 15))
     for i in range(len(lowers)):
-        assert jacobi.logs(bases, rotations, lowers, where[i : i + 1], alone[i], 0, 1)
+        assert jacobi.logs(bases, rotations, lowers, where[i : i + 1], alone[i : i + 1], 0, 1)
     assert jacobi.logs(bases, rotations, lowers, where, together, 0, 3)
-    assert np.hstack(alone).tobytes() == together.tobytes()
+    assert alone.tobytes() == together.tobytes()

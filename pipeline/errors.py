@@ -92,11 +92,12 @@ def closest(name: str, names: Iterable[str]) -> str:
 
 
 def require_known(
-    kind: str, name: str, names: Iterable[str], way: str, fault: type[CovdpError] = ConfigError
+    kind: str, name: str, names: Iterable[str], way: str = "", fault: type[CovdpError] = ConfigError
 ) -> None:
-    """Raise `fault` with the nearest name and the `way` out when `name` is not among `names`."""
+    """Raise `fault` when `name` is not among `names`: the nearest, and a `way` out or all."""
     names = list(names)
     if name not in names:
+        way = way or f"known are {', '.join(names)}"
         raise fault(f"unknown {kind} {name!r}; {closest(name, names)}{way}")
 
 

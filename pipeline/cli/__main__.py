@@ -43,6 +43,8 @@ SIGNAL_WORDS = {
     signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
 }
 """Message about a signal."""
+DONE = "files and charges of the command stand, and the same command prints it again"
+"""What is so where a result cannot be printed."""
 atexit.register(gc.freeze)  # at the end Python would look through all that is there, for 0.3 s
 
 
@@ -50,6 +52,9 @@ def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
     # threads of ours use all cores: those of BLAS, for small matrices, make a run a quarter slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name in ("stdout", "stderr"):  # where a service has none, no file may take its place
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
 
@@ -71,12 +76,15 @@ def _run(tokens: list[str] | None) -> int:
 
     from pipeline.cli.commands import app
     from pipeline.cli.options import PLAIN
+    from pipeline.cli.output import Screen
 
+    app.console = Screen()
     try:
         command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
         if "output" in bound.signature.parameters:
             bound.arguments.get("output", PLAIN).begin()
         command(*bound.args, **bound.kwargs)
+        sys.stdout.flush()
     except UnusedCliTokensError as error:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"
@@ -85,15 +93,37 @@ def _run(tokens: list[str] | None) -> int:
     except MissingArgumentError as error:
         name, argument = " ".join(error.command_chain or ()), error.argument
         missing = argument.name if argument else "an argument"
-        print(f"covdp: {name} needs {missing}; covdp {name} --help shows examples", file=sys.stderr)
+        given = missing in (sys.argv if tokens is None else tokens)
+        needs = f"{missing} needs a value" if given else f"{name} needs {missing}"
+        print(f"covdp: {needs}; covdp {name} --help shows examples", file=sys.stderr)
         return 2
     except (CovdpError, CycloptsError) as error:
         print(f"covdp: {one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # who reads, such as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141
+    except OSError as error:
+        if not _output_fails():
+            raise
+        print(f"covdp: cannot write to standard output ({error.strerror}); {DONE}", file=sys.stderr)
+        return 2
     return 0
+
+
+def _output_fails() -> bool:
+    """Return whether standard output takes nothing; it then goes nowhere."""
+    try:
+        print(flush=True)
+    except OSError:
+        _discard_output()
+        return True
+    return False
+
+
+def _discard_output() -> None:
+    """Let standard output go nowhere, or Python would try once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: BaseException, tokens: Sequence[str]) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter, Token
-from rich.console import Console
 from rich.table import Table
 
-from pipeline.cli.output import print_json, print_line, width
+from pipeline.cli.output import Screen, print_json, print_line, width
 from pipeline.errors import ConfigError, printable
 from pipeline.progress import Level, say
 
@@ -99,7 +98,7 @@ class Printing:
                 column.overflow = "fold"
         else:
             item = printable(item)
-        Console(width=width()).print(item, highlight=False)
+        Screen(width=width()).print(item, highlight=False)
 
 
 PLAIN = Printing()

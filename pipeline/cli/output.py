@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich import box
 from rich.console import Console
@@ -20,6 +20,14 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline.errors import printable
+
+
+class Screen(Console):
+    """Standard output of tables and help; who reads, such as `head`, may have had enough."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to the command line, as with what is printed otherwise."""
+        raise BrokenPipeError
 
 
 def print_line(line: object) -> None:

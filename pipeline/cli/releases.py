@@ -431,7 +431,8 @@ def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
         return CronSim(cron, after)
     except CronSimError as error:
         raise ConfigError(
-            f"--cron takes cron's five fields, such as '0 2 * * *', found {cron!r}"
+            "--cron takes cron's five fields, of a time that comes, such as '0 2 * * *', found "
+            f"{cron!r}"
         ) from error
 
 

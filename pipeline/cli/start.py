@@ -114,8 +114,9 @@ def _check_total(charge: "Budget", total: "Budget") -> None:
 
     if not fits(charge, total):
         raise ConfigError(
-            f"a release would cost {equation(charge)}, and the account have {equation(total)} in "
-            "all, so it could never pay; give a larger --total, or a smaller --budget"
+            f"a release would cost {equation(charge)}, and the account would have "
+            f"{equation(total)} in all, so it could never pay; give a larger --total, or a smaller "
+            "--budget"
         )
 
 

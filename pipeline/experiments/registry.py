@@ -101,7 +101,9 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
         path = Path(source).absolute()
         words = ["run"] if path == MAIN else ["reproduce", str(path)]
     else:
-        way = "`covdp reproduce` lists them, and the path of a TOML file is an experiment too"
+        way = (
+            "`covdp reproduce --list` lists them, and the path of a TOML file is an experiment too"
+        )
         require_known("experiment", source, ["all", *EXPERIMENTS], way)
         path, words = EXPERIMENTS[source], ["reproduce", source]
     fields = read_toml(path, ConfigError, "experiment")
@@ -156,7 +158,7 @@ def _on(
         return own
     card = find_card(dataset)
     for config in configs:
-        require_known("descriptor", config.descriptor, DESCRIPTORS, "the README lists them")
+        require_known("descriptor", config.descriptor, DESCRIPTORS)
     names = descriptors_for(channels=card.channels, volumes=card.volumes)
     fit = [config for config in configs if config.descriptor in names]
     if not fit and (fixed or configs[0].paper or len(names) != 1):
@@ -210,15 +212,15 @@ def check(config: ExperimentConfig) -> None:
         _check_series(series, config.kind)
     if config.composition is not None:
         for definition in config.composition.definitions:
-            require_known("definition", definition, DEFINITIONS, "the README lists them")
+            require_known("definition", definition, DEFINITIONS)
         return
     if config.scale:
         _check_scale(config)
         return
     if config.source is not None:
-        require_known("source", config.source.kind, SOURCES, f"known are {', '.join(SOURCES)}")
+        require_known("source", config.source.kind, SOURCES)
     for manifold in config.manifolds:
-        require_known("manifold", manifold, MANIFOLDS, "the README lists them")
+        require_known("manifold", manifold, MANIFOLDS)
     for manifold, dimension, _ in config.simulated:
         build_manifold(manifold, dimension)
     if config.on_images:

@@ -229,9 +229,9 @@ class ReleaseConfig(Record):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        require_known("descriptor", self.descriptor, DESCRIPTORS, "the README lists them")
+        require_known("descriptor", self.descriptor, DESCRIPTORS)
         spd = [name for name, kind in MANIFOLDS.items() if covariances_of(kind)]
-        require_known("manifold", self.manifold, spd, "the README lists them")
+        require_known("manifold", self.manifold, spd)
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
         if self.secret and self.mechanism not in RELEASE_PLANS:

@@ -62,6 +62,49 @@ def test_every_command_prints_as_it_is_told(
     assert f"covdp {' '.join(tokens)}" in text.split("Usage", 1)[1].split("\n", 1)[1]
 
 
+OUTPUTS = [["--help"], ["audit", "--help"], ["datasets"], ["datasets", "--json"], ["schema"]]
+"""Commands that print by each way there is."""
+
+
+@pytest.mark.parametrize("tokens", OUTPUTS)
+def test_a_reader_that_has_had_enough_ends_a_command_with_141(
+    tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of all programs that a closed pipe ends: 1 would be the answer of a gate."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(tokens) == 141
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("tokens", OUTPUTS)
+def test_output_that_cannot_be_written_is_one_line(
+    tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk, or as here a pipe's end for reading; a service that has no output needs none."""
+    read, write = os.pipe()
+    os.close(write)
+    with os.fdopen(read, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(tokens) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("covdp: cannot write to standard output (Bad file descriptor); ")
+    assert error.count("\n") == 1
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(tokens) == 0
+    sys.stdout.close()
+
+
+def test_an_option_without_its_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """And one that is missing altogether is asked for."""
+    assert main(["release", "--config", "ward.toml", "--run-key"]) == 2
+    assert "--run-key needs a value" in capsys.readouterr().err
+    assert main(["release"]) == 2
+    assert "release needs --config" in capsys.readouterr().err
+
+
 def test_the_help_is_grouped_and_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command stands under one heading, once."""
     text = printed(capsys, "--help")

@@ -482,9 +482,10 @@ def _add_size(sketch: Sketch) -> list[str]:
     if len(sides) == 1:
         return [f"# all images have {_by(min(sides))} pixels"]
     shortest = min(map(min, sides))
+    low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), shortest)
     sketch.open.append(
-        f"images have {len(sides)} sizes, from {_by(min(sides))} to {_by(max(sides))}; size = "
+        f"images have {len(sides)} sizes, from {_by(low)} to {_by(high)}; size = "
         f"{size} makes them square by cropping, fit says otherwise"
     )
     return []

@@ -65,12 +65,12 @@ def test_splits_sizes_and_colour(tmp_path: Path) -> None:
     for split in ("train", "test"):
         for name in ("a", "b"):
             save(tmp_path / f"ward/{split}/{name}/x/1.png", (90, 70, 3))
-            save(tmp_path / f"ward/{split}/{name}/2.bmp", (80, 66, 3))
+            save(tmp_path / f"ward/{split}/{name}/2.bmp", (80, 99, 3))
     keys, draft, source = drafted(tmp_path / "ward")
     assert (keys["pattern"], keys["channels"], keys["size"]) == ("{split}/{class}/**/*", 3, 64)
     assert keys["formats"] == ["PNG", "BMP"]
     (doubt,) = draft.open
-    assert "images have 2 sizes, from 80 x 66 to 90 x 70; size = 64" in doubt
+    assert "images have 2 sizes, from 80 x 70 to 90 x 99; size = 64" in doubt
     assert (source.shape, source.counts("test")) == ((64, 64, 3), (2, 2))
     assert len(next(source.chunks())) == 8
 

@@ -110,15 +110,16 @@ def _write_nothing(folder: Path) -> None:
         pass
 
 
-def make_folder(path: Path) -> Path:
-    """Create `path` with its parents and prove that it can be written, or raise `OutputError`."""
+def make_folder(path: Path, way: str = "choose another folder with --out") -> Path:
+    """Create `path` with its parents and prove that it can be written.
+
+    Otherwise raise `OutputError`, which states a `way` out.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         _write_nothing(path)
     except OSError as error:
-        raise OutputError(
-            f"cannot write to {path} ({error.strerror}); choose another folder with --out"
-        ) from error
+        raise OutputError(f"cannot write to {path} ({error.strerror}); {way}") from error
     return path
 
 

@@ -414,4 +414,5 @@ def ledger_address(address: str | None = None) -> str | Path:
     address = address or os.environ.get(VARIABLE)
     if address:
         return address
-    return make_folder(platformdirs.user_data_path("covdp")) / "ledger.sqlite"
+    way = f"name another ledger with --ledger or {VARIABLE}"
+    return make_folder(platformdirs.user_data_path("covdp"), way) / "ledger.sqlite"

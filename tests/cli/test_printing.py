@@ -105,6 +105,19 @@ def test_an_option_without_its_value_is_named(capsys: pytest.CaptureFixture[str]
     assert "release needs --config" in capsys.readouterr().err
 
 
+def test_a_ledger_without_a_place_is_named_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where one's own folder cannot be written, --out would not help."""
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("COVDP_LEDGER", raising=False)
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "file" / name)
+    assert main(["ledger", "show"]) == 2
+    error = capsys.readouterr().err
+    assert "name another ledger with --ledger or COVDP_LEDGER" in error
+    assert "--out" not in error
+
+
 def test_the_help_is_grouped_and_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command stands under one heading, once."""
     text = printed(capsys, "--help")

@@ -9,9 +9,9 @@ killed is finished, and published, first.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pipeline import progress
-from pipeline.errors import BudgetError, CovdpError, one_line
+from pipeline.errors import BudgetError, CovdpError, OutputError, one_line
 from pipeline.figures.style import load_charts
 from pipeline.files import atomic_path, make_folder, owner_only
 from pipeline.ledger import Ledger, open_ledger
@@ -232,10 +232,26 @@ def settle_release(job: ReleaseJob) -> Path:
     check_folder(job.out)
     asked = (job.settings, job.ledger, job.root, job.store)
     if job.settings.stream is None:
-        return write_document(release_once(*asked, again=job.again), job.out)
-    return write_document(release_night(*asked), job.out)
+        content = release_once(*asked, again=job.again)
+    else:
+        content = release_night(*asked)
+    with paid():
+        return write_document(content, job.out)
 
 
+@contextmanager
+def paid() -> Iterator[None]:
+    """Say of a file that cannot be written that its release is paid, and not lost."""
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(
+            f"{error}; the ledger holds the release, which is paid: make room, or choose another "
+            "folder with --out, and ask again with the same run key, which costs nothing"
+        ) from error
+
+
+@paid()
 def publish(document: Path, out: Path) -> Path:
     """Write the table and the page of a committed document; return the path of the table.
 

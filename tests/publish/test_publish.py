@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline import jobs
 from pipeline.cli.ledger import charge_json, charge_line
 from pipeline.cli.options import Printing
 from pipeline.descriptors import describe, domain
@@ -518,6 +519,28 @@ def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     assert ledger(ward).show("ward-7")[0].releases == 0
     path = flow.settle_release.fn(config, ward / "out", ward, None)
     assert path.name == "nightly-2026-03-01.json"
+
+
+@pytest.mark.parametrize("step", ["write_document", "write_parquet"])
+def test_a_disk_that_is_full_after_payment_loses_nothing(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The line says that the release is paid; asked again, it costs nothing."""
+    job = jobs.prepare_release(
+        ward / "release.toml", ledger=str(ward / "ledger.sqlite"), out=ward / "out", root=ward
+    )
+
+    def full(*given: object) -> Path:
+        raise OutputError("cannot write x (No space left on device)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, step, full)
+        with pytest.raises(OutputError, match=r"No space.*is paid.*same run key"):
+            jobs.release(job)
+    (before,) = ledger(ward).show("ward-7")
+    assert before.releases == 1
+    assert jobs.release(job).is_file()
+    assert ledger(ward).show("ward-7")[0].spent == before.spent
 
 
 @pytest.mark.parametrize(

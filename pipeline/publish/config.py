@@ -234,12 +234,6 @@ class ReleaseConfig(Record):
         require_known("manifold", self.manifold, spd)
         way = "`covdp mechanisms` lists them"
         require_known("mechanism", self.mechanism, [*RELEASE_PLANS, *MECHANISMS], way)
-        if self.secret and self.mechanism not in RELEASE_PLANS:
-            raise ConfigError(
-                f"{self.mechanism} draws its noise once around a mean, for which the size of the "
-                f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
-                'say that labels and class sizes are public with labels = "public"'
-            )
         if gaussian_sigma(self.cost, 1.0) > WIDEST_NOISE:
             raise ConfigError(
                 f"budget = {self.budget:g} masks one image with noise a million times as wide as "
@@ -247,6 +241,12 @@ class ReleaseConfig(Record):
             )
         if isinstance(self.plan, SinglePlan):
             self._check_mechanism(self.mechanism)
+        if self.secret and self.mechanism not in RELEASE_PLANS:
+            raise ConfigError(
+                f"{self.mechanism} draws its noise once around a mean, for which the size of the "
+                f'class must be known, and labels = "secret" protects it; leave mechanism out, or '
+                'say that labels and class sizes are public with labels = "public"'
+            )
         if self.stream is not None:
             self._check_stream(self.stream)
         return self
@@ -280,18 +280,17 @@ class ReleaseConfig(Record):
 
     def _check_mechanism(self, name: str) -> None:
         """Refuse a mechanism with no guarantee, no covariances or not the noise asked for."""
-        family = MECHANISMS[name]
+        family, way = MECHANISMS[name], "choose auto" if self.secret else "choose auto or ewg"
         if reason := refusal(name, self.definition, self.manifold):
             raise ConfigError(reason)
         if family.embedded:
             raise ConfigError(
-                f"{name} gives matrices that need not be covariances ({family.note}); "
-                "choose auto or ewg"
+                f"{name} gives matrices that need not be covariances ({family.note}); {way}"
             )
         if self.hardened and not family.release:
             raise ConfigError(
-                f"{name} has no hardened noise ({family.note}); "
-                'choose auto or ewg, or accept unsafe noise in writing with noise = "float"'
+                f"{name} has no hardened noise ({family.note}); {way}, or accept unsafe noise in "
+                'writing with noise = "float"'
             )
 
     def check_sizes(self, counts: Mapping[str, int]) -> None:

@@ -28,8 +28,8 @@ class Overrides:
         A name from `covdp datasets`, or a card of your own (a TOML file), in place of the
         experiment's.
     descriptor
-        The descriptor, in place of the experiment's: oct5 or grid9 for gray images, grid11 for
-        colour.
+        The descriptor, in place of the experiment's: `covdp descriptors` says for which images each
+        is.
     seed
         Seed of all random streams, in place of the experiment's.
     repetitions

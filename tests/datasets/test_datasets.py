@@ -147,7 +147,9 @@ def test_readme_example_runs(kind: str, tmp_path: Path, monkeypatch: pytest.Monk
     sections = re.split(r"^## ", text, flags=re.M)
     (section,) = [part for part in sections if part.startswith("Your own") and kind in part[:50]]
     cards = re.findall(r"```toml\n(.*?)```", section, flags=re.S)
-    for name, card in zip(dict.fromkeys(re.findall(r"`(\w+\.toml)`", section)), cards, strict=True):
+    for name, card in zip(
+        dict.fromkeys(re.findall(r"`([\w-]+\.toml)`", section)), cards, strict=True
+    ):
         Path(name).write_text(card)
     names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", section, flags=re.S):

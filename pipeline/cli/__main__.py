@@ -83,8 +83,10 @@ def _run(tokens: list[str] | None) -> int:
         command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
         if "output" in bound.signature.parameters:
             bound.arguments.get("output", PLAIN).begin()
-        command(*bound.args, **bound.kwargs)
-        sys.stdout.flush()
+        try:
+            command(*bound.args, **bound.kwargs)
+        finally:  # of one that ends with an exit code of its own, too
+            sys.stdout.flush()
     except UnusedCliTokensError as error:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"

@@ -1,5 +1,6 @@
 """What commands print: JSON and nothing else, quiet, verbose, 80 columns, completion, progress."""
 
+import inspect
 import io
 import json
 import math
@@ -77,6 +78,24 @@ def test_a_reader_that_has_had_enough_ends_a_command_with_141(
         monkeypatch.setattr(sys, "stdout", output)
         assert main(tokens) == 141
     assert capsys.readouterr().err == ""
+
+
+def test_an_answer_that_nobody_reads_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate ends with an exit code of its own; with its pipe closed that is 141 as well."""
+
+    def gate() -> None:
+        print("the images differ")
+        raise SystemExit(3)
+
+    asked = gate, inspect.signature(gate).bind(), {}
+    monkeypatch.setattr(type(app), "parse_args", lambda *given, **options: asked)
+    with pytest.raises(SystemExit):
+        main([])
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main([]) == 141
 
 
 @pytest.mark.parametrize("tokens", OUTPUTS)

@@ -43,8 +43,8 @@ SIGNAL_WORDS = {
     signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
 }
 """Message about a signal."""
-DONE = "files and charges of the command stand, and the same command prints it again"
-"""What is so where a result cannot be printed."""
+DONE = "print elsewhere; what the command has written to files or charged stands"
+"""The way out where a result cannot be printed."""
 atexit.register(gc.freeze)  # at the end Python would look through all that is there, for 0.3 s
 
 

@@ -431,7 +431,7 @@ def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
         return CronSim(cron, after)
     except CronSimError as error:
         raise ConfigError(
-            "--cron takes cron's five fields, of a time that comes, such as '0 2 * * *', found "
+            "--cron takes cron's five fields for a time that exists, such as '0 2 * * *', found "
             f"{cron!r}"
         ) from error
 

@@ -485,7 +485,7 @@ def _add_size(sketch: Sketch) -> list[str]:
     low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), shortest)
     sketch.open.append(
-        f"images have {len(sides)} sizes, from {_by(low)} to {_by(high)}; size = "
+        f"images have {len(sides)} sizes, each side from {_by(low)} to {_by(high)}; size = "
         f"{size} makes them square by cropping, fit says otherwise"
     )
     return []

@@ -204,8 +204,8 @@ def estimate(
     shape, bins = counts.shape, counts.shape[-1]
     counts = counts.reshape(-1, bins)
     noise = in_shape(noise, shape).reshape(-1, bins)
-    beside = (bins,) if joint else ()
-    mean, covariance = np.zeros(counts.shape), np.zeros((*counts.shape, *beside))
+    others = (bins,) if joint else ()
+    mean, covariance = np.zeros(counts.shape), np.zeros((*counts.shape, *others))
     parts = [(slice(None), chain.first)]
     if chain.separate_first and bins > 1:
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
@@ -219,7 +219,7 @@ def estimate(
             result = posterior(*own, levels, moves, first, joint=joint)
             mean[alike, part] = result[0]
             covariance[(alike, part, part)[: covariance.ndim]] = result[1]
-    return mean.reshape(shape), covariance.reshape(*shape, *beside)
+    return mean.reshape(shape), covariance.reshape(*shape, *others)
 
 
 def posterior(

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,18 @@ def test_every_command_prints_as_it_is_told(
 
 OUTPUTS = [["--help"], ["audit", "--help"], ["datasets"], ["datasets", "--json"], ["schema"]]
 """Commands that print by each way there is."""
+READING, WRITING = 0, 1
+"""Ends of a pipe."""
+
+
+@contextmanager
+def printing_to(monkeypatch: pytest.MonkeyPatch, end: int) -> Iterator[None]:
+    """Let standard output be one end of a pipe of which the other is closed."""
+    ends = os.pipe()
+    os.close(ends[1 - end])
+    with os.fdopen(ends[end], "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        yield
 
 
 @pytest.mark.parametrize("tokens", OUTPUTS)
@@ -72,10 +84,7 @@ def test_a_reader_that_has_had_enough_ends_a_command_with_141(
     tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As of all programs that a closed pipe ends: 1 would be the answer of a gate."""
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as output:
-        monkeypatch.setattr(sys, "stdout", output)
+    with printing_to(monkeypatch, WRITING):
         assert main(tokens) == 141
     assert capsys.readouterr().err == ""
 
@@ -91,10 +100,7 @@ def test_an_answer_that_nobody_reads_is_none(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(type(app), "parse_args", lambda *given, **options: asked)
     with pytest.raises(SystemExit):
         main([])
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as output:
-        monkeypatch.setattr(sys, "stdout", output)
+    with printing_to(monkeypatch, WRITING):
         assert main([]) == 141
 
 
@@ -103,10 +109,7 @@ def test_output_that_cannot_be_written_is_one_line(
     tokens: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A full disk, or as here a pipe's end for reading; a service that has no output needs none."""
-    read, write = os.pipe()
-    os.close(write)
-    with os.fdopen(read, "w") as output:
-        monkeypatch.setattr(sys, "stdout", output)
+    with printing_to(monkeypatch, READING):
         assert main(tokens) == 2
     error = capsys.readouterr().err
     assert error.startswith("covdp: cannot write to standard output (Bad file descriptor); ")

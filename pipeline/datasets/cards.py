@@ -38,8 +38,9 @@ MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
 LARGEST_DOWNLOAD = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
 
-WIDEST_IMAGE = 8192
-"""Side of square images: described, one takes about 8 bytes of memory a pixel, half a GB."""
+NARROWEST_IMAGE, WIDEST_IMAGE = 3, 8192
+"""Sides of square images: a gradient needs 3 pixels to differ in; described, an image takes about 8
+bytes of memory a pixel, half a GB."""
 
 
 class Images(Record):
@@ -96,7 +97,7 @@ class Card(Record):
         Where the file or folder is, relative to the data root, which it cannot leave; named after
         the dataset when left out.
     size : int, optional
-        Side of the square images in pixels, up to `WIDEST_IMAGE`.
+        Side of the square images in pixels, from `NARROWEST_IMAGE` to `WIDEST_IMAGE`.
     volumes : bool
         Images are volumes, (d, h, w), of one channel; only for kinds that are `volumetric`.
     """
@@ -118,7 +119,7 @@ class Card(Record):
     local: bool = False
     public: bool = Field(False, strict=True)
     path: str | None = None
-    size: Annotated[int, Field(ge=1, le=WIDEST_IMAGE, strict=True)] | None = None
+    size: Annotated[int, Field(ge=NARROWEST_IMAGE, le=WIDEST_IMAGE, strict=True)] | None = None
     volumes: bool = Field(False, strict=True)
 
     @property

@@ -439,13 +439,13 @@ def check_opening(plan: StreamPlan, dim: int) -> None:
     ConfigError
         With the price, and the way out.
     """
-    least = least_opening(plan, dim)
-    largest = plan.again[0] if plan.again else plan.opening
-    if largest < least:
+    least, again = least_opening(plan, dim), bool(plan.again)
+    if (plan.again[0] if again else plan.opening) < least:
+        least = math.ceil(least)
+        too_few = f", and {AGAIN:g} times as many, with which a stream opens again, are too few as well"
         raise ConfigError(
-            f"opening = {plan.opening:g} is too small: a mean of N·μ below {math.ceil(least)} has "
-            "no region and no test, and its images have paid for it. A stream opens again with "
-            f"{AGAIN:g} times as many, and here that is too few as well; once it is open nothing "
-            f"can change it. Leave opening out, which is {OPENING:g}, or set at least "
-            f"{math.ceil(math.ceil(least) / AGAIN)}"
+            f"opening = {plan.opening:g} is too small: a mean of N·μ below {least} has no region "
+            f"and no test, and its images have paid for it{too_few * again}. Once a stream is open "
+            f"nothing can change it. Leave opening out, which is {OPENING:g}, or set at least "
+            f"{math.ceil(least / AGAIN) if again else least}"
         )

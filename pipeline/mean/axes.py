@@ -217,3 +217,19 @@ def matmul_in_order(coordinates: FloatArray, matrix: FloatArray, out: FloatArray
                 sums = out[j, some]
                 for r in range(len(sums)):
                     sums[r] += w[r] * matrix[i, j]
+
+
+@compiled
+def moved_in_order(
+    coordinates: FloatArray,
+    rows: NDArray[np.int64],
+    bases: FloatArray,
+    matrices: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the vectors less each base, times its matrix, of some rows; see `matmul_in_order`."""
+    moved = np.empty(coordinates.shape)
+    for r in rows:
+        for i in range(len(coordinates)):
+            moved[i] = coordinates[i] - bases[r, i]
+        matmul_in_order(moved, matrices[r % len(matrices)], out[r])

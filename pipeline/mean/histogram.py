@@ -210,7 +210,8 @@ def estimate(
     if chain.separate_first and bins > 1:
         parts = [(slice(1), chain.first), (slice(1, None), chain.p_fill)]
     lowest = tuning.LOWEST_LEVEL * noise.min(axis=-1)
-    rungs = np.array([_rungs(value) for value in lowest.tolist()])
+    least, rows = np.unique(lowest, return_inverse=True)
+    rungs = np.array([_rungs(value) for value in least.tolist()])[rows]
     for many in set(rungs.tolist()):  # moves are equal where the number of levels is
         alike, moves = np.flatnonzero(rungs == many), _moves(many, chain)
         levels = _levels(lowest[alike], many)

@@ -94,6 +94,7 @@ from pipeline.mean.axes import (
     Frame,
     in_frame,
     line_coordinate,
+    moved_in_order,
     to_frame,
     vectors_times,
 )
@@ -533,7 +534,11 @@ class Records(PublicModel):
             out = np.empty((many, space.dim, max(ends)))
             for r in np.flatnonzero(usual).tolist():
                 out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
-            others: list[int] = np.flatnonzero(~usual).tolist()
+            others = np.flatnonzero(~usual)
+            if space.flat and len(sets) == 1:
+                moved_in_order(np.ascontiguousarray(sets[0].T), others, points, axes, out)
+                out[others, : frame.lines] += np.asarray(places)[others, None, None]
+                return sized(out)
             arrays = sets if len(sets) == 1 else [sets[r] for r in others]
             for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
                 own = out[r, :, : ends[r % len(ends)]]

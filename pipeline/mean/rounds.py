@@ -169,9 +169,13 @@ class _Rounds:
 
         With secret labels they are sums.
         """
-        taken = self.steps[step]
-        both = zip(vectors, cycle(self.noise), strict=False)
-        drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]
+        taken, rows = self.steps[step], list(vectors)
+        scale, source = (taken.sigma, taken.sensitivity), self.noise[0]
+        if len(self.noise) == 1 and source.rng is not None and len({*map(len, rows)}) == 1:
+            output = source(np.stack(rows), *scale)
+            return list(output.vector), np.full(len(rows), output.rho)
+        both = zip(rows, cycle(self.noise), strict=False)
+        drawn = [noise(vector, *scale) for vector, noise in both]
         return [output.vector for output in drawn], np.array([output.rho for output in drawn])
 
 

@@ -32,7 +32,10 @@ class NoisyVector(NamedTuple):
 
 
 class Noise(Protocol):
-    """A source of Gaussian noise: called, it returns `vector` + N(0, σ²·Id), shape (m,)."""
+    """A source of Gaussian noise: called, it returns `vector` + N(0, σ²·Id), shape (m,).
+
+    One with a generator takes several vectors at once, (r, m), and draws for one after the other.
+    """
 
     @property
     def rng(self) -> np.random.Generator | None:
@@ -50,7 +53,7 @@ class FloatNoise:
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         """Add noise in doubles, which certifies nothing."""
-        return NoisyVector(vector + sigma * self.rng.standard_normal(len(vector)), math.nan)
+        return NoisyVector(vector + sigma * self.rng.standard_normal(vector.shape), math.nan)
 
 
 @dataclass(frozen=True)

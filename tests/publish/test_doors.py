@@ -471,6 +471,7 @@ def test_patterns_that_cannot_be_are_refused(pattern: str, words: str) -> None:
     ("card", "words"),
     [
         (CARD.format("folder") + "size = 8193\n", "less than or equal to 8192"),
+        (CARD.format("folder") + "size = 2\n", "greater than or equal to 3"),
         ('kind = "tiles"\nchannels = 1\nclasses = ["ihc"]\nsize = 8000\n', "shortest side"),
         (CARD.format("dicom") + "frames = [[[1]]]\n", "indices are whole numbers"),
     ],

@@ -177,12 +177,15 @@ def _least(
     """
     out = np.zeros((len(prices), 2), np.int64)
     for r in range(len(prices)):
-        best, below, above = np.inf, belows[r], aboves[r]
+        best, below, above, least = np.inf, belows[r], aboves[r], 1
         out[r, 1] = 1
         for i in range(len(cuts) - 1):
             if below[i] >= best:  # the higher the cut, the more is below it
                 break
-            for j in range(i + 1, len(cuts)):
+            # the lower the cut, the more is above it
+            while least < len(cuts) - 1 and above[least] >= best:
+                least += 1
+            for j in range(max(i + 1, least), len(cuts)):
                 width = (sigmas[r] * (cuts[j] - cuts[i] + prices[r])) ** 2
                 square = below[i] + above[j] + width
                 if below[i] + width >= best:  # the longer the interval, the more noise

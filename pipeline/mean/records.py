@@ -519,12 +519,10 @@ class Records(PublicModel):
         space, many = self.space, len(points)
         axes = frame.to_axes.reshape(-1, space.dim, space.dim)
         same = np.all(axes == self.frame.to_axes, axis=(1, 2)) & space.flat
-        usual, places = np.broadcast_to(same, many), line_coordinate(space, frame, points)
-        centres = np.zeros((many, space.dim))
+        usual, centres = np.broadcast_to(same, many), np.zeros((many, space.dim))
         if usual.any():
             moved = points[usual] - self.centre
             centres[usual] = vectors_times(moved, self.frame.to_axes)
-        log, parts = self.logarithms
 
         def sized(coordinates: FloatArray) -> Sized:
             return coordinates, sizes_around(coordinates, centres, frame.lines)
@@ -534,15 +532,7 @@ class Records(PublicModel):
             out = np.empty((many, space.dim, max(ends)))
             for r in np.flatnonzero(usual).tolist():
                 out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
-            others = np.flatnonzero(~usual)
-            if space.flat and len(sets) == 1:
-                moved_in_order(np.ascontiguousarray(sets[0].T), others, points, axes, out)
-                out[others, : frame.lines] += np.asarray(places)[others, None, None]
-                return sized(out)
-            arrays = sets if len(sets) == 1 else [sets[r] for r in others]
-            for r, logs in zip(others, _logarithms(log, points[others], arrays), strict=True):
-                own = out[r, :, : ends[r % len(ends)]]
-                in_frame(logs, axes[r % len(axes)], places[r], frame.lines, own)
+            self._write_seen(points, frame, np.flatnonzero(~usual), sets, out)
             coordinates, size = sized(out)
             for r, end in enumerate(ends if len(ends) == many else ()):
                 size[r, end:] = np.nan
@@ -557,7 +547,27 @@ class Records(PublicModel):
             return InMemory(self.n, see(sets, [own.seen.whole for own in each])), centres
         if usual.all():
             return self.seen.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
-        return parts.map(see_part), centres
+        return self.logarithms[1].map(see_part), centres
+
+    def _write_seen(
+        self,
+        points: Point,
+        frame: Frame,
+        rows: NDArray[np.int64],
+        sets: Sequence[Any],
+        out: FloatArray,
+    ) -> None:
+        """Write records as some of the repetitions see them: these rows of `out`, (r, d, n)."""
+        space, log = self.space, self.logarithms[0]
+        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
+        places, lines = line_coordinate(space, frame, points), frame.lines
+        if space.flat and len(sets) == 1:
+            moved_in_order(np.ascontiguousarray(sets[0].T), rows, points, axes, out)
+            out[rows, :lines] += np.asarray(places)[rows, None, None]
+            return
+        own = sets if len(sets) == 1 else [sets[r] for r in rows.tolist()]
+        for r, logs in zip(rows.tolist(), _logarithms(log, points[rows], own), strict=True):
+            in_frame(logs, axes[r % len(axes)], places[r], lines, out[r, :, : len(logs)])
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

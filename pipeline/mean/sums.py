@@ -273,27 +273,20 @@ def _write_halves(
 
     The records are `many` from `start` on, of (d, n). The upper halves come first, then the lower
     ones: (2d, many). No number counts as 0. Where overshoots have a place in `beyond`, vectors of
-    records that overshoot are shortened, see `_shortened`, and 2⁴⁰ times their sums are added.
+    records that overshoot are shortened, see `_shorten`, and 2⁴⁰ times their sums are added.
     """
     d, (centre, units, lines, low, high, weight, radius, _) = len(records), to
-    places, scales = np.zeros(many), np.zeros(many)
-    middle = 0.5 * (low + high)
+    places, scales, outside = np.zeros(many), np.empty(many), np.empty(many)
+    line, sizes, middle = records[0, start : start + many], size[start:], 0.5 * (low + high)
+    for n in range(many if lines else 0):
+        place = _clipped(line[n], low, high) - middle
+        places[n] = place if sizes[n] == sizes[n] else 0.0
     for n in range(many):
-        length, x = size[start + n], records[0, start + n]
-        if length != length:
-            continue
-        if lines:
-            places[n] = _clipped(x, low, high) - middle
-        outside = length
-        if length < np.inf:
-            room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
-            outside = length - room
-            scales[n] = 1.0 if outside <= 0.0 else room / length
-        if len(beyond) and (outside > 0.0 or (lines and not low <= x <= high)):
-            along = (places[n] / units[0]) ** 2 if lines else 0.0
-            short = _shortened(records[:, start + n], outside, scales[n], along, to, beyond)
-            places[n] *= short
-            scales[n] *= short
+        room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
+        outside[n] = sizes[n] - room
+        scales[n] = 1.0 if outside[n] <= 0.0 else room / sizes[n]
+    if len(beyond):
+        _shorten(records[:, start : start + many], outside, to, places, scales, beyond)
     for i in range(d):
         per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
         own, origin = records[i, start : start + many], centre[i]
@@ -325,23 +318,51 @@ def _clipped(x: float, low: float, high: float) -> float:
 
 
 @compiled
-def _shortened(
-    record: FloatArray,
-    outside: float,
-    scale: float,
-    square: float,
+def _shorten(
+    records: FloatArray,
+    outside: FloatArray,
     to: Clipping,
+    places: FloatArray,
+    scales: FloatArray,
     beyond: NDArray[np.int64],
-) -> float:
-    """Return what the vector v of a record is multiplied with; add its overshoots to `beyond`.
+) -> None:
+    """Shorten the vectors v of records that overshoot; add their overshoots to `beyond`.
 
-    Off the contrast axis the record is clipped by `scale`; `square` is what that axis adds to ‖v‖².
+    Records are off the ball by `outside`. Their vectors are `places` on the contrast axis, and off
+    it what `scales` leave of them.
 
-    Its overshoots h are √(3/8) times the lengths by which it is outside of the ball, below and
-    above the interval, each over its `reach`, and at most √(3/8) together. v keeps its direction,
-    and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: for h = 0 that is ¼.
+    The overshoots h of a record are √(3/8) times the lengths by which it is outside of the ball,
+    below and above the interval, each over its `reach`, and at most √(3/8) together. v keeps its
+    direction, and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: for h = 0 that is
+    ¼.
     """
-    x, lines = record[0], to.lines
+    lines, line, count = to.lines, records[0], 0
+    which, squares = np.empty(len(outside), np.int64), np.empty(len(outside))
+    for n in range(len(outside)):
+        which[count] = n
+        out = outside[n] > 0.0 or (lines and not to.low <= line[n] <= to.high)
+        count += 1 if out and outside[n] == outside[n] else 0
+    for k in range(count):
+        squares[k] = (places[which[k]] / to.units[0]) ** 2 if lines else 0.0
+    for i in range(lines, len(records)):
+        own, origin, unit = records[i], to.centre[i], to.units[i]
+        for k in range(count):
+            n = which[k]
+            if scales[n] > 0.0:
+                squares[k] += (scales[n] * (own[n] - origin) / unit) ** 2
+    for k in range(count):
+        n = which[k]
+        short = _shortened(line[n], outside[n], squares[k], to, beyond)
+        places[n] *= short
+        scales[n] *= short
+
+
+@compiled
+def _shortened(
+    x: float, outside: float, square: float, to: Clipping, beyond: NDArray[np.int64]
+) -> float:
+    """Return what a vector of this `square` is multiplied with, see above."""
+    lines = to.lines
     radial = min(max(outside, 0.0) / to.reach[0], 1.0)
     below = min((to.low - x) / to.reach[1], 1.0) if lines and x < to.low else 0.0
     above = min((x - to.high) / to.reach[2], 1.0) if lines and x > to.high else 0.0
@@ -353,8 +374,6 @@ def _shortened(
     if lines:
         beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
         beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
-    for i in range(lines, len(record) if scale > 0.0 else 0):
-        square += (scale * (record[i] - to.centre[i]) / to.units[i]) ** 2
     left = max(NORM - NORM * min(total, 1.0), 0.0)
     most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
     return 1.0 if square <= most else math.sqrt(most / square)

@@ -775,6 +775,31 @@ def test_repetitions_are_single_draws_bit_for_bit(name: str, mu: float) -> None:
             assert one is None or np.array_equal(one, other)
 
 
+class OneByOne:
+    """Noise of a generator that takes one vector at a time."""
+
+    rng = None
+
+    def __init__(self, seed: int) -> None:
+        self.noise = FloatNoise(np.random.default_rng(seed))
+
+    def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
+        """Add noise."""
+        assert vector.ndim == 1
+        return self.noise(vector, sigma, sensitivity)
+
+
+@pytest.mark.parametrize("mu", [0.03, 0.1, 4.0])
+def test_noise_of_a_step_is_that_of_one_repetition_after_the_other(mu: float) -> None:
+    """Drawn in one call it has the same bits, whichever of them clip: no false alarms."""
+    manifold, facts, points = setting(BOUNDED[0])
+    ready = adaptive(points, domain=facts, manifold=manifold)
+    together = drawn(ready, GDP(mu), FloatNoise(np.random.default_rng(5)), size=7)
+    one_by_one = drawn(ready, GDP(mu), OneByOne(5), size=7)
+    assert len(np.unique(together.outputs, axis=0)) == 7
+    assert np.array_equal(together.outputs, one_by_one.outputs)
+
+
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("mu", [0.03, 0.5, 4.0])
 def test_means_of_several_data_sets_are_those_of_each_alone(name: str, mu: float) -> None:

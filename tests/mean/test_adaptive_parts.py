@@ -42,6 +42,7 @@ from pipeline.mean.histogram import (
     LineBins,
     SharePosterior,
     ShellBins,
+    SurveyPosterior,
     _reach,
     estimate,
     line_bins,
@@ -919,6 +920,30 @@ def test_the_interval_is_the_best_of_all(sigma: float) -> None:
         assert every[found.low, found.high] == pytest.approx(min(every.values()), rel=1e-12)
     seen = survey_posterior(None, beyond, beyond, (None, shells))
     assert choose_interval(seen, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_no_interval_that_may_be_the_best_is_left_out(share: float) -> None:
+    """Its squared error is the least of all, however steeply lengths beyond the cuts fall."""
+    _, frame, line, shells, _ = bins_of("spd-log-cholesky")
+    assert line is not None
+    line, rng = few_cuts(line), np.random.default_rng(5)
+    cuts, shares, sigma, radius = line.cuts, np.full(len(line.below), 1 / len(line.below)), 0.1, 1.5
+    for _ in range(60):
+        below, above = np.cumsum(rng.pareto(0.4, (2, len(cuts))) * (rng.random(len(cuts)) < 0.5), 1)
+        seen = SurveyPosterior(shares, None, shares, shares, below, above[::-1])
+        low, high = np.meshgrid(cuts, cuts, indexing="ij")
+        price = 2.0 * radius * math.sqrt(frame.others)
+        noise = sigma * (LENGTH_DISCOUNT * (high - low) + price)
+        mean = cuts[0] + above[-1] - below[0]
+        way = mean + below[:, None] - above[::-1] - (low + high) / 2.0
+        squares = below[:, None] ** 2 + above[::-1] ** 2 + noise**2 + (share * way) ** 2
+        best = np.min(squares[high > low])
+        found = choose_interval(
+            seen, (line, shells), frame, sigma=sigma, radius=radius, count_error=share
+        )
+        at = np.flatnonzero(cuts == found.low)[0], np.flatnonzero(cuts == found.high)[0]
+        assert squares[at] == pytest.approx(best, rel=1e-12)
 
 
 def options(

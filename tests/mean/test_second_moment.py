@@ -242,6 +242,20 @@ def test_overshoots_are_the_mean_lengths_outside_of_the_clip(lines: int) -> None
         assert short == pytest.approx(1.0) or whole == pytest.approx(NORM)
 
 
+@pytest.mark.parametrize("lines", [0, 1])
+def test_records_that_are_not_there_add_nothing(lines: int) -> None:
+    """Those whose size is no number, wherever they seem to be: exact sums, no false alarms."""
+    rng, to = np.random.default_rng(4), reaching(4, lines)
+    records = 3.0 * rng.standard_normal((50, 4))
+    size, there = sizes(records, to.centre, lines), rng.random(50) < 0.7
+    parts = (
+        as_repetition(records, np.where(there, size, np.nan)),
+        as_repetition(records[there], size[there]),
+    )
+    every, few = (clipped_means([part], 50, to.as_repetition(), paired=True) for part in parts)
+    assert np.array_equal(every[0], few[0])
+
+
 def test_what_a_round_releases_says_how_much_clipping_cuts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -195,11 +195,12 @@ def _check_answers(card: Path, answers: Mapping[str, object], missing: list[str]
 
 def _ask(what: str, proposed: Value, kind: Callable[[str], Value]) -> Value:
     """Return what somebody at the terminal answers; Enter takes what is proposed."""
-    print(f"{what} [{proposed}]: ", end="", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()
-    if not answer:
-        raise ConfigError(f"{what}: there was no answer; give it with an option")
-    try:
-        return kind(answer.strip()) if answer.strip() else proposed
-    except ValueError:
-        raise ConfigError(f"{what}: must be a number, found {answer.strip()[:60]!r}") from None
+    while True:
+        print(f"{what} [{proposed}]: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise ConfigError(f"{what}: there was no answer; give it with an option")
+        try:
+            return kind(answer.strip()) if answer.strip() else proposed
+        except ValueError:
+            print(f"must be a number, found {answer.strip()[:60]!r}", file=sys.stderr)

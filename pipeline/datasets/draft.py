@@ -249,6 +249,13 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
                 "persons are a guess from the paths; correct `pattern`, or take `unit` and "
                 "{person} out if every image is of another person"
             )
+        deep = [(part[1], label) for part, label in zip(parts, labels, strict=True) if part[2:3]]
+        if persons and 0 < len(deep) < len(parts) and _repeats(*map(list, zip(*deep, strict=True))):
+            doubts.append(
+                f"{len(parts) - len(deep)} images lie above the folders that may be persons, so "
+                "persons are not guessed; move them and draft again, or all images are paid for as "
+                "if each were of another person"
+            )
         return PathLayout("/".join([*before, "{class}", *rest]), labels, doubts, owners)
     for between in "-_" if all(len(part) == 1 for part in parts) else "":
         if labels := _beginnings([name for (name,) in parts], between):

@@ -71,7 +71,7 @@ def test_start_makes_all_that_a_release_needs(
 def test_start_asks_on_a_terminal_and_never_without_one(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One refusal names all missing options and makes nothing; Enter takes a proposal."""
+    """One refusal names all missing options; Enter takes a proposal; a slip is asked anew."""
     assert start("--budget", "0.5") == 2
     said = capsys.readouterr()
     assert "give --population, --total, as in `covdp start" in said.err
@@ -84,9 +84,10 @@ def test_start_asks_on_a_terminal_and_never_without_one(
     assert start() == 0
     assert load_release(Path("ward.toml")).cost == GDP(0.5)
     assert open_ledger("ledger.sqlite").show("ward")[0].budget == GDP(3.0)
-    monkeypatch.setattr("sys.stdin", Terminal("b\nmany\n"))
-    assert start() == 2
+    monkeypatch.setattr("sys.stdin", Terminal("b\nmany\n5\n\n"))
+    assert start() == 0
     assert "must be a number, found 'many'" in capsys.readouterr().err
+    assert open_ledger("ledger.sqlite").show("b")[0].budget == GDP(5.0)
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert start() == 2
 

@@ -75,6 +75,18 @@ def test_splits_sizes_and_colour(tmp_path: Path) -> None:
     assert len(next(source.chunks())) == 8
 
 
+def test_images_above_the_folders_of_persons_are_said(tmp_path: Path) -> None:
+    """One of them hides the persons of all others, on whom the price hangs."""
+    for name, person, number in itertools.product("ab", "xyz", range(2)):
+        save(tmp_path / f"ward/{name}/{person}{name}/{number}.png")
+    keys, draft, _ = drafted(tmp_path / "ward")
+    assert (keys["pattern"], keys["unit"]) == ("{class}/{person}/*", "person")
+    save(tmp_path / "ward/a/stray.png")
+    keys, draft, _ = drafted(tmp_path / "ward")
+    assert (keys["pattern"], "unit" in keys) == ("{class}/**/*", False)
+    assert "1 images lie above the folders that may be persons" in draft.open[0]
+
+
 def test_gray_that_is_stored_in_colour_is_gray(tmp_path: Path) -> None:
     """Three equal channels are one."""
     for name in ("a", "b"):

@@ -249,13 +249,8 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
                 "persons are a guess from the paths; correct `pattern`, or take `unit` and "
                 "{person} out if every image is of another person"
             )
-        deep = [(part[1], label) for part, label in zip(parts, labels, strict=True) if part[2:3]]
-        if persons and 0 < len(deep) < len(parts) and _repeats(*map(list, zip(*deep, strict=True))):
-            doubts.append(
-                f"{len(parts) - len(deep)} images lie above the folders that may be persons, so "
-                "persons are not guessed; move them and draft again, or all images are paid for as "
-                "if each were of another person"
-            )
+        elif persons:
+            doubts += _hidden_persons([part[1:] for part in parts], labels)
         return PathLayout("/".join([*before, "{class}", *rest]), labels, doubts, owners)
     for between in "-_" if all(len(part) == 1 for part in parts) else "":
         if labels := _beginnings([name for (name,) in parts], between):
@@ -270,6 +265,18 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
     )
     deeper = ["**"] if any(len(part) > 1 for part in parts) else []
     return _one_class(folder, [*before, *deeper], len(paths), doubts)
+
+
+def _hidden_persons(parts: list[list[str]], labels: list[str]) -> list[str]:
+    """Return the warning on images that are above folders which would be persons without them."""
+    deep = [(part[0], label) for part, label in zip(parts, labels, strict=True) if len(part) > 1]
+    above = len(parts) - len(deep)
+    if not (deep and above and _repeats(*map(list, zip(*deep, strict=True)))):
+        return []
+    return [
+        f"persons are not guessed, as {above} images are above the folders that may be theirs; "
+        "move these images and draft again, or an image is protected and not a person"
+    ]
 
 
 def _one_class(folder: str, between: Sequence[str], n: int, doubts: list[str]) -> PathLayout:

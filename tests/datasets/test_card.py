@@ -84,7 +84,7 @@ def test_images_above_the_folders_of_persons_are_said(tmp_path: Path) -> None:
     save(tmp_path / "ward/a/stray.png")
     keys, draft, _ = drafted(tmp_path / "ward")
     assert (keys["pattern"], "unit" in keys) == ("{class}/**/*", False)
-    assert "1 images lie above the folders that may be persons" in draft.open[0]
+    assert "as 1 images are above the folders that may be theirs" in draft.open[0]
 
 
 def test_gray_that_is_stored_in_colour_is_gray(tmp_path: Path) -> None:

@@ -277,14 +277,14 @@ def _write_halves(
     """
     d, (centre, units, lines, low, high, weight, radius, _) = len(records), to
     places, scales, outside = np.zeros(many), np.empty(many), np.empty(many)
-    line, sizes, middle = records[0, start : start + many], size[start:], 0.5 * (low + high)
+    line, lengths, middle = records[0, start : start + many], size[start:], 0.5 * (low + high)
     for n in range(many if lines else 0):
         place = _clipped(line[n], low, high) - middle
-        places[n] = place if sizes[n] == sizes[n] else 0.0
+        places[n] = place if lengths[n] == lengths[n] else 0.0
     for n in range(many):
         room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
-        outside[n] = sizes[n] - room
-        scales[n] = 1.0 if outside[n] <= 0.0 else room / sizes[n]
+        outside[n] = lengths[n] - room
+        scales[n] = 1.0 if outside[n] <= 0.0 else room / lengths[n]
     if len(beyond):
         _shorten(records[:, start : start + many], outside, to, places, scales, beyond)
     for i in range(d):

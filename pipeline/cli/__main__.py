@@ -38,11 +38,11 @@ PRIVATE = ("release", "serve")
 """Commands over private images whose output stays in logs: nothing of a failure is shown."""
 FILE_ARGUMENTS = ("file", "path", "config", "folder", "dataset", "document", "first")
 """What functions call the file that they work on."""
-SIGNAL_WORDS = {
-    signal.SIGINT: b"covdp: interrupted; the same command starts it again\n",
-    signal.SIGTERM: b"covdp: told to stop; the same command starts it again\n",
-}
+SIGNAL_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to stop"}
 """Message about a signal."""
+ANEW = "the same command starts it again"
+FREE = f"{ANEW}; a release that was paid costs nothing under its run key"
+"""The way on after it; and that after a command which pays."""
 DONE = "print elsewhere; what the command has written to files or charged stands"
 """The way out where a result cannot be printed."""
 atexit.register(gc.freeze)  # at the end Python would look through all that is there, for 0.3 s
@@ -58,16 +58,18 @@ def main(tokens: list[str] | None = None) -> int:
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
 
+    arguments = sys.argv[1:] if tokens is None else tokens
+
     def run() -> int:
         try:
             return _run(tokens)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of a library in Rust is no Exception
-            _report(error, sys.argv[1:] if tokens is None else tokens)
+            _report(error, arguments)
             return UNFORESEEN
 
-    return run_in_thread(run)
+    return run_in_thread(run, way=FREE if _command(arguments) in PRIVATE else ANEW)
 
 
 def _run(tokens: list[str] | None) -> int:
@@ -128,13 +130,18 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _command(tokens: Sequence[str]) -> str:
+    """Return the command of a command line."""
+    return next((token for token in tokens if not token.startswith("-")), "")
+
+
 def _report(error: BaseException, tokens: Sequence[str]) -> None:
     """Report an unexpected error in one sentence, its file and place; `--verbose` prints all of it.
 
     Of a command over private images nothing is printed, nor a traceback: what failed may
     depend on an image.
     """
-    if next((token for token in tokens if not token.startswith("-")), "") in PRIVATE:
+    if _command(tokens) in PRIVATE:
         reason = (
             "it is withheld, as it may depend on an image; `covdp run` with the same settings on "
             "public images may show it"
@@ -165,10 +172,12 @@ def _place(error: BaseException) -> str:
     return place if file is None else f"{place}, over {file}"
 
 
-def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda: None) -> Result:
+def run_in_thread(
+    work: Callable[[], Result], ended: Callable[[], None] = lambda: None, *, way: str = ANEW
+) -> Result:
     """Do `work` in a thread, and return its result or raise its error; signals are answered.
 
-    After Ctrl-C and SIGTERM `ended` is called.
+    After Ctrl-C and SIGTERM `ended` is called; the message about them ends with `way`.
     Signals belong to the main thread: elsewhere the work is done at once, and they are left alone.
     What the work starts, such as workers of Dask, leaves Ctrl-C to this process.
     """
@@ -188,7 +197,7 @@ def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda
     stderr = None
     with suppress(OSError):  # a service may run without
         stderr = os.dup(2)  # a release silences 2 itself while it reads
-    leave = partial(_leave, stderr, ended)
+    leave = partial(_leave, stderr, ended, way)
     before = {number: signal.signal(number, leave) for number in SIGNAL_WORDS}
     try:
         threading.Thread(target=run, name="command", daemon=True).start()
@@ -203,7 +212,7 @@ def run_in_thread(work: Callable[[], Result], ended: Callable[[], None] = lambda
 
 
 def _leave(
-    stderr: int | None, ended: Callable[[], None], number: int, _: FrameType | None
+    stderr: int | None, ended: Callable[[], None], way: str, number: int, _: FrameType | None
 ) -> NoReturn:
     """Say so and end: 130 after Ctrl-C, by the signal itself after SIGTERM."""
     for each in SIGNAL_WORDS:
@@ -214,7 +223,7 @@ def _leave(
                 os.write(screen, b"\r\x1b[2K\x1b[?25h")  # a spinner goes, the cursor comes back
     with suppress(OSError):
         if stderr is not None:
-            os.write(stderr, SIGNAL_WORDS[signal.Signals(number)])
+            os.write(stderr, f"covdp: {SIGNAL_WORDS[signal.Signals(number)]}; {way}\n".encode())
     ended()
     discard_unfinished()
     if number == signal.SIGTERM:

@@ -24,15 +24,21 @@ class Press:
 
 sys.meta_path.insert(0, Press())
 from pipeline.cli import main
-sys.exit(main(["datasets"]))
+sys.exit(main())
 """
+AGAIN = "covdp: interrupted; the same command starts it again"
 
 
-def test_ctrl_c_is_answered_while_commands_are_imported() -> None:
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("datasets", ""), ("release", "; a release that was paid costs nothing under its run key")],
+)
+def test_ctrl_c_is_answered_while_commands_are_imported(command: str, more: str) -> None:
     """The first second of a command is spent on imports: one line there as well."""
-    found = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, timeout=60)
-    assert (found.returncode, found.stdout) == (130, b"")
-    assert found.stderr.splitlines() == [b"covdp: interrupted; the same command starts it again"]
+    tokens = [sys.executable, "-c", IMPORT, command]
+    found = subprocess.run(tokens, capture_output=True, timeout=60, encoding="utf-8")
+    assert (found.returncode, found.stdout) == (130, "")
+    assert found.stderr.splitlines() == [AGAIN + more]
 
 
 PARENT = """

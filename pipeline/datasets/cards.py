@@ -39,8 +39,8 @@ LARGEST_DOWNLOAD = 1 << 36
 """Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
 
 NARROWEST_IMAGE, WIDEST_IMAGE = 3, 8192
-"""Sides of square images: a gradient needs 3 pixels to differ in; described, an image takes about 8
-bytes of memory a pixel, half a GB."""
+"""Sides of square images: 3 is the least with a pixel that has all its neighbours; described, the
+widest takes about 8 bytes of memory a pixel, half a GB."""
 
 
 class Images(Record):

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.cards import FORMATS, NARROWEST_IMAGE
 from pipeline.datasets.nifti import read_volume
 from pipeline.datasets.pictures import DEEP, opened
 from pipeline.datasets.source import SPLITS
@@ -268,14 +268,15 @@ def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> P
 
 
 def _hidden_persons(parts: list[list[str]], labels: list[str]) -> list[str]:
-    """Return the warning on images that are above folders which would be persons without them."""
-    deep = [(part[0], label) for part, label in zip(parts, labels, strict=True) if len(part) > 1]
-    above = len(parts) - len(deep)
-    if not (deep and above and _repeats(*map(list, zip(*deep, strict=True)))):
+    """Return the warning on a few images that are not in a folder of one person as all others."""
+    places = [place for place, part in enumerate(parts) if len(part) == 2]
+    strays = len(parts) - len(places)
+    people, classes = [parts[place][0] for place in places], [labels[place] for place in places]
+    if not 0 < strays <= len(parts) / 10 or not _repeats(people, classes):
         return []
     return [
-        f"persons are not guessed, as {above} images are above the folders that may be theirs; "
-        "move these images and draft again, or an image is protected and not a person"
+        f"persons are not guessed, as {strays} of the images are not in the folder of one person, "
+        "as all others may be; move them and draft again, or each image is protected by itself"
     ]
 
 
@@ -496,8 +497,9 @@ def _add_size(sketch: Sketch) -> list[str]:
     if len(sides) == 1:
         return [f"# all images have {_by(min(sides))} pixels"]
     shortest = min(map(min, sides))
+    least = max(shortest, NARROWEST_IMAGE)
     low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
-    size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), shortest)
+    size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), least)
     sketch.open.append(
         f"images have {len(sides)} sizes, each side from {_by(low)} to {_by(high)}; size = "
         f"{size} makes them square by cropping, fit says otherwise"

@@ -442,10 +442,12 @@ def check_opening(plan: StreamPlan, dim: int) -> None:
     least, again = least_opening(plan, dim), bool(plan.again)
     if (plan.again[0] if again else plan.opening) < least:
         least = math.ceil(least)
-        too_few = f", and {AGAIN:g} times as many, with which it opens again, are too few as well"
+        too_few = (
+            f"A stream opens again with {AGAIN:g} times as many, and that is too few as well. "
+        )
         raise ConfigError(
             f"opening = {plan.opening:g} is too small: a mean of N·μ below {least} has no region "
-            f"and no test, and its images have paid for it{too_few * again}. Once a stream is open "
+            f"and no test, and its images have paid for it. {too_few * again}Once a stream is open "
             f"nothing can change it. Leave opening out, which is {OPENING:g}, or set at least "
             f"{math.ceil(least / AGAIN) if again else least}"
         )

@@ -563,7 +563,7 @@ class Records(PublicModel):
         places, lines = line_coordinate(space, frame, points), frame.lines
         if space.flat and len(sets) == 1:
             moved_in_order(np.ascontiguousarray(sets[0].T), rows, points, axes, out)
-            out[rows, :lines] += np.asarray(places)[rows, None, None]
+            out[rows, :lines] += places[rows, None, None]
             return
         own = sets if len(sets) == 1 else [sets[r] for r in rows.tolist()]
         for r, logs in zip(rows.tolist(), _logarithms(log, points[rows], own), strict=True):

@@ -72,7 +72,7 @@ from pipeline.mean.records import Records
 from pipeline.mean.release import PUBLIC_LABELS, Labels, Release, ReleasedCount, Step
 from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
-from pipeline.mechanisms.noise import Noise, check_scale
+from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 from pipeline.recall import repeatable
 
@@ -169,13 +169,12 @@ class _Rounds:
 
         With secret labels they are sums.
         """
-        taken, rows = self.steps[step], list(vectors)
-        scale, source = (taken.sigma, taken.sensitivity), self.noise[0]
-        if len(self.noise) == 1 and source.rng is not None and len({*map(len, rows)}) == 1:
-            output = source(np.stack(rows), *scale)
+        rows, taken = list(vectors), self.steps[step]
+        if [*map(type, self.noise)] == [FloatNoise] and len({*map(len, rows)}) == 1:
+            output = self.noise[0](np.stack(rows), taken.sigma, taken.sensitivity)
             return list(output.vector), np.full(len(rows), output.rho)
         both = zip(rows, cycle(self.noise), strict=False)
-        drawn = [noise(vector, *scale) for vector, noise in both]
+        drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]
         return [output.vector for output in drawn], np.array([output.rho for output in drawn])
 
 

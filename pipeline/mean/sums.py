@@ -333,15 +333,15 @@ def _shorten(
 
     The overshoots h of a record are √(3/8) times the lengths by which it is outside of the ball,
     below and above the interval, each over its `reach`, and at most √(3/8) together. v keeps its
-    direction, and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: for h = 0 that is
-    ¼.
+    direction, and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: ¼ for h = 0.
     """
     lines, line, count = to.lines, records[0], 0
     which, squares = np.empty(len(outside), np.int64), np.empty(len(outside))
     for n in range(len(outside)):
-        which[count] = n
-        out = outside[n] > 0.0 or (lines and not to.low <= line[n] <= to.high)
-        count += 1 if out and outside[n] == outside[n] else 0
+        along = lines and outside[n] == outside[n] and not to.low <= line[n] <= to.high
+        if outside[n] > 0.0 or along:
+            which[count] = n
+            count += 1
     for k in range(count):
         squares[k] = (places[which[k]] / to.units[0]) ** 2 if lines else 0.0
     for i in range(lines, len(records)):
@@ -361,7 +361,7 @@ def _shorten(
 def _shortened(
     x: float, outside: float, square: float, to: Clipping, beyond: NDArray[np.int64]
 ) -> float:
-    """Return what a vector of this `square` is multiplied with, see above."""
+    """Return what `_shorten` multiplies a vector v of ‖v‖² = `square` with; add its overshoots."""
     lines = to.lines
     radial = min(max(outside, 0.0) / to.reach[0], 1.0)
     below = min((to.low - x) / to.reach[1], 1.0) if lines and x < to.low else 0.0

@@ -32,10 +32,7 @@ class NoisyVector(NamedTuple):
 
 
 class Noise(Protocol):
-    """A source of Gaussian noise: called, it returns `vector` + N(0, σ²·Id), shape (m,).
-
-    One with a generator takes several vectors at once, (r, m), and draws for one after the other.
-    """
+    """A source of Gaussian noise: called, it returns `vector` + N(0, σ²·Id), shape (m,)."""
 
     @property
     def rng(self) -> np.random.Generator | None:
@@ -52,7 +49,7 @@ class FloatNoise:
     rng: np.random.Generator
 
     def __call__(self, vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
-        """Add noise in doubles, which certifies nothing."""
+        """Add noise in doubles, which certifies nothing; of vectors (r, m) to one after another."""
         return NoisyVector(vector + sigma * self.rng.standard_normal(vector.shape), math.nan)
 
 

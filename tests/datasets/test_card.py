@@ -75,16 +75,25 @@ def test_splits_sizes_and_colour(tmp_path: Path) -> None:
     assert len(next(source.chunks())) == 8
 
 
-def test_images_above_the_folders_of_persons_are_said(tmp_path: Path) -> None:
-    """One of them hides the persons of all others, on whom the price hangs."""
+@pytest.mark.parametrize("stray", ["a/stray.png", "b/yb/deeper/stray.png"])
+def test_an_image_that_hides_all_persons_is_named(tmp_path: Path, stray: str) -> None:
+    """One that is in no person's folder, or below one, decides whom the budget protects."""
     for name, person, number in itertools.product("ab", "xyz", range(2)):
         save(tmp_path / f"ward/{name}/{person}{name}/{number}.png")
     keys, draft, _ = drafted(tmp_path / "ward")
     assert (keys["pattern"], keys["unit"]) == ("{class}/{person}/*", "person")
-    save(tmp_path / "ward/a/stray.png")
+    save(tmp_path / f"ward/{stray}")
     keys, draft, _ = drafted(tmp_path / "ward")
     assert (keys["pattern"], "unit" in keys) == ("{class}/**/*", False)
-    assert "as 1 images are above the folders that may be theirs" in draft.open[0]
+    assert "as 1 of the images are not in the folder of one person" in draft.open[0]
+
+
+def test_a_draft_asks_for_no_size_that_a_card_refuses(tmp_path: Path) -> None:
+    """Images of 2 pixels beside larger ones become as wide as images may be at least."""
+    for number, side in enumerate((2, 60)):
+        save(tmp_path / f"ward/a/{number}.png", (side, side))
+    keys, _, source = drafted(tmp_path / "ward")
+    assert (keys["size"], source.shape) == (3, (3, 3))
 
 
 def test_gray_that_is_stored_in_colour_is_gray(tmp_path: Path) -> None:

@@ -562,7 +562,7 @@ def test_an_opening_without_a_region_is_refused(
     ward.write(config=config, stream=STREAM.replace("80.0", "3.9"))
     path, ledger = ward.folder / "night.toml", init_ledger(ward.folder / f"{definition}.sqlite")
     ledger.set_budget("ward-7", budget_from(definition, budget))
-    price = r"N·μ below 80 has no region .* 20 times as many, with which it opens .* at least 4$"
+    price = r"N·μ below 80 has no region .* opens again with 20 times as many, .* at least 4$"
     with pytest.raises(ConfigError, match=price) as caught:
         load_release(path, run_key="2026-03-01")
     assert "\n" not in str(caught.value)

@@ -227,9 +227,14 @@ def moved_in_order(
     matrices: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the vectors less each base, times its matrix, of some rows; see `matmul_in_order`."""
-    moved = np.empty(coordinates.shape)
-    for r in rows:
+    """Write the vectors less each base, times its matrix, of some rows; see `matmul_in_order`.
+
+    The vectors are (d, r, n), of each of these rows, or of all: then r is 1, as may be the number
+    of bases and of matrices.
+    """
+    moved = np.empty((len(coordinates), coordinates.shape[2]))
+    for place, r in enumerate(rows):
+        own, base = place % coordinates.shape[1], bases[r % len(bases)]
         for i in range(len(coordinates)):
-            moved[i] = coordinates[i] - bases[r, i]
+            moved[i] = coordinates[i, own] - base[i]
         matmul_in_order(moved, matrices[r % len(matrices)], out[r])

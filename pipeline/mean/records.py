@@ -69,7 +69,7 @@ Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -561,13 +561,17 @@ class Records(PublicModel):
         space, log = self.space, self.logarithms[0]
         axes = frame.to_axes.reshape(-1, space.dim, space.dim)
         places, lines = line_coordinate(space, frame, points), frame.lines
-        if space.flat and len(sets) == 1:
-            moved_in_order(np.ascontiguousarray(sets[0].T), rows, points, axes, out)
-            out[rows, :lines] += places[rows, None, None]
+        if len(sets) > 1:
+            for r in rows.tolist():
+                logs = log(points[r], sets[r])
+                in_frame(logs, axes[r % len(axes)], places[r], lines, out[r, :, : len(logs)])
             return
-        own = sets if len(sets) == 1 else [sets[r] for r in rows.tolist()]
-        for r, logs in zip(rows.tolist(), _logarithms(log, points[rows], own), strict=True):
-            in_frame(logs, axes[r % len(axes)], places[r], lines, out[r, :, : len(logs)])
+        step = max(1, len(rows) if space.flat else LOGARITHMS_AT_ONCE // max(1, len(sets[0])))
+        bases = points if space.flat else np.zeros((1, space.dim))
+        for few in np.split(rows, range(step, len(rows), step)):
+            logs = sets[0][None] if space.flat else log(points[few, None], sets[0])
+            moved_in_order(np.ascontiguousarray(np.moveaxis(logs, -1, 0)), few, bases, axes, out)
+        out[rows, :lines] += places[rows, None, None]
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""
@@ -632,21 +636,6 @@ def _checked(points: Point, manifold: Manifold) -> Point:
     if not np.isfinite(points).all():
         raise DomainError("records must be finite, found NaN or infinity; check the images")
     return points
-
-
-def _logarithms(
-    log: Callable[[Point, Point], FloatArray], points: Point, sets: Sequence[Point]
-) -> Iterator[FloatArray]:
-    """Yield log(point, ·) of the records of each point, (n, d); of several points in one call.
-
-    `sets` has the records of each point, or those of all.
-    """
-    step = max(1, LOGARITHMS_AT_ONCE // max(1, len(sets[0]))) if len(sets) == 1 else 1
-    for start in range(0, len(points), step):
-        if step == 1:
-            yield log(points[start], sets[start % len(sets)])
-        else:
-            yield from log(points[start : start + step, np.newaxis], sets[0])
 
 
 def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:

@@ -203,4 +203,4 @@ def _ask(what: str, proposed: Value, kind: Callable[[str], Value]) -> Value:
         try:
             return kind(answer.strip()) if answer.strip() else proposed
         except ValueError:
-            print(f"must be a number, found {answer.strip()[:60]!r}", file=sys.stderr)
+            print(f"{what} must be a number, found {answer.strip()[:60]!r}", file=sys.stderr)

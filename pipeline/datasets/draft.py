@@ -275,8 +275,8 @@ def _hidden_persons(parts: list[list[str]], labels: list[str]) -> list[str]:
     if not 0 < strays <= len(parts) / 10 or not _repeats(people, classes):
         return []
     return [
-        f"persons are not guessed, as {strays} of the images are not in the folder of one person, "
-        "as all others may be; move them and draft again, or each image is protected by itself"
+        f"{strays} image(s) are not in a folder of one person, as all others may be, so persons "
+        "are not guessed; move them and draft again, or each image is protected by itself"
     ]
 
 

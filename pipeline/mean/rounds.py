@@ -170,8 +170,9 @@ class _Rounds:
         With secret labels they are sums.
         """
         rows, taken = list(vectors), self.steps[step]
-        if [*map(type, self.noise)] == [FloatNoise] and len({*map(len, rows)}) == 1:
-            output = self.noise[0](np.stack(rows), taken.sigma, taken.sensitivity)
+        source, alike = self.noise[0], len(self.noise) == 1 and len({*map(len, rows)}) == 1
+        if alike and type(source) is FloatNoise:  # others may take one vector at a time
+            output = source(np.stack(rows), taken.sigma, taken.sensitivity)
             return list(output.vector), np.full(len(rows), output.rho)
         both = zip(rows, cycle(self.noise), strict=False)
         drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]

@@ -85,7 +85,7 @@ def test_an_image_that_hides_all_persons_is_named(tmp_path: Path, stray: str) ->
     save(tmp_path / f"ward/{stray}")
     keys, draft, _ = drafted(tmp_path / "ward")
     assert (keys["pattern"], "unit" in keys) == ("{class}/**/*", False)
-    assert "as 1 of the images are not in the folder of one person" in draft.open[0]
+    assert "1 image(s) are not in a folder of one person" in draft.open[0]
 
 
 def test_a_draft_asks_for_no_size_that_a_card_refuses(tmp_path: Path) -> None:

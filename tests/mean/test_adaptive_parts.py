@@ -603,6 +603,19 @@ def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
         np.testing.assert_allclose(sums, expected[1].sum(axis=1), rtol=1e-6, atol=1e-10)
 
 
+def test_shares_of_unlike_noise_are_estimated_each_by_its_own() -> None:
+    """Together and alone they are the same bits, whatever number of levels each has."""
+    rng = np.random.default_rng(6)
+    noise = np.repeat([[1e-3], [0.3], [0.05], [0.3]], 9, axis=1)
+    counts = rng.dirichlet(np.ones(9), 4) + noise * rng.standard_normal((4, 9))
+    together = estimate(counts, noise, LINE_PRIOR)
+    for row in range(4):
+        alone = estimate(counts[row], noise[row], LINE_PRIOR)
+        assert all(
+            np.array_equal(every[row], one) for every, one in zip(together, alone, strict=True)
+        )
+
+
 def test_the_first_bin_says_nothing_of_the_others() -> None:
     """Featureless images are no end of a tail; nor does a class lie nearer to them for some."""
     rng, noise = np.random.default_rng(5), np.full(9, 0.01)

@@ -74,8 +74,18 @@ def run(
         An experiment in TOML, anywhere; the built-in main job when left out.
     """
     runs, page = _start([config], overrides, needs_data=True)
+    if not (output.json or output.quiet):
+        print_bound(page.parent)
     results = runs[0].table if len(runs) == 1 else page.parent / "results"
     output.paths({"results": results, "report": page})
+
+
+def print_bound(folder: Path) -> None:
+    """Print the proven bound of the runs in a folder, and how far each class fills it."""
+    from pipeline.report import bound_in_words, load_runs
+
+    for words in dict.fromkeys(filter(None, map(bound_in_words, load_runs(folder)))):
+        print_line(f"{'bound':8} {words}")
 
 
 def reproduce(

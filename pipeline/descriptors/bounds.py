@@ -70,6 +70,8 @@ class DescriptorDomain:
         What is usual of the descriptor, see `Descriptor`: expected, not proven. Means are scaled.
     means : tuple of float
         Largest scaled mean of each feature after the constant, of a Gaussian embedding; else empty.
+    formulas : (str, str)
+        What `radius` and `diameter` are computed by, as text.
     """
 
     descriptor: str
@@ -90,6 +92,7 @@ class DescriptorDomain:
     masked: bool = False
     means: tuple[float, ...] = ()
     typical_means: tuple[float, ...] = ()
+    formulas: tuple[str, str] = ("", "")
 
     @property
     def images(self) -> dict[str, int]:
@@ -100,6 +103,14 @@ class DescriptorDomain:
             "image_depth": self.depth or 0,
             "masked": self.masked,
         }
+
+    @property
+    def in_words(self) -> str:
+        """Radius and diameter with their formulas, and what stands in these, as text."""
+        radius, diameter = self.formulas
+        eta = f"{self.eta:g}".replace("e-0", "e-")
+        given = f"η = {eta}, T = {self.trace:,.8g} the largest trace"
+        return f"r = {radius} = {self.radius:.2f}, D = {diameter} = {self.diameter:.2f}; {given}"
 
     @property
     def facts(self) -> Facts:
@@ -196,6 +207,7 @@ def domain(
         depth=depth,
         masked=masked,
         means=means,
+        formulas=covariances.formulas(facts),
         typical_means=tuple(spec.means * mean for mean in spec.typical_means[1:]),
     )
 
@@ -277,6 +289,8 @@ class Bound(NamedTuple):
     largest_trace: float
     ok: bool
     """largest_norm ≤ r, least eigenvalue ≥ η and trace ≤ T + kη, up to the domain's rounding."""
+    farthest: int = 0
+    """Place in the class of the first descriptor at `largest_norm`, 0 if the class is empty."""
 
 
 def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, name: str) -> Bound:
@@ -304,13 +318,14 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
     DomainError
         When the descriptors are not finite (m, k, k) matrices.
     """
-    n, largest, least, trace = 0, 0.0, math.inf, 0.0
+    n, largest, farthest, least, trace = 0, 0.0, 0, math.inf, 0.0
     for chunk in chunks:
         matrices = check_square(chunk, k=domain.k)
         eigenvalues = np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)
         distances = _distances(matrices, eigenvalues, domain)
+        if np.max(distances, initial=-math.inf) > largest:
+            farthest, largest = n + int(np.argmax(distances)), float(np.max(distances))
         n += len(matrices)
-        largest = float(np.max(distances, initial=largest))
         least = float(np.min(eigenvalues, initial=least))
         trace = float(np.max(np.trace(matrices, axis1=-2, axis2=-1), initial=trace))
     ok = (
@@ -318,8 +333,19 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
         and least >= domain.facts.least / (1 + domain.rounding)
         and trace <= domain.trace + domain.k * domain.eta * (1 + domain.rounding)
     )
-    ratio = largest / domain.radius
-    return Bound(label, name, n, largest, domain.radius, ratio, domain.diameter, least, trace, ok)
+    return Bound(
+        label=label,
+        class_name=name,
+        n=n,
+        largest_norm=largest,
+        farthest=farthest,
+        radius=domain.radius,
+        ratio=largest / domain.radius,
+        diameter=domain.diameter,
+        least_eigenvalue=least,
+        largest_trace=trace,
+        ok=ok,
+    )
 
 
 def _distances(

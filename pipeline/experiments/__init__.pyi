@@ -5,5 +5,4 @@ from .registry import EXPERIMENTS as EXPERIMENTS
 from .registry import MAIN as MAIN
 from .registry import load_experiments as load_experiments
 from .steps import ExperimentStep as ExperimentStep
-from .steps import calls_by_mechanism as calls_by_mechanism
 from .steps import run_experiment as run_experiment

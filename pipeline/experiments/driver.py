@@ -26,12 +26,19 @@ from pipeline.config import ExperimentConfig, SeriesConfig
 from pipeline.errors import DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mean import MeanSetup, Records, Release, SinglePlan
+from pipeline.mean import MeanSetup, PrivateFootpoints, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
 from pipeline.parallel import side_by_side
-from pipeline.privacy import Budget, for_one_of_group, second_parameter
+from pipeline.privacy import (
+    Budget,
+    compose,
+    for_one_of_group,
+    main_parameter,
+    second_parameter,
+    share_of,
+)
 
 
 class ClassData(NamedTuple):
@@ -164,6 +171,8 @@ class ExperimentKind:
         Whether it must have images: simulated records will not do.
     together : bool
         Whether a cell is of all classes, under the label of the first.
+    footpoints : callable, optional
+        Draws the private footpoints of pending cells before, and `cells` then takes them.
     useful : bool
         Whether it is asked what its private means are good for.
     table : (str, callable), optional
@@ -172,10 +181,11 @@ class ExperimentKind:
     """
 
     in_words: str
-    cells: Callable[[Any, Setting, Sequence[Cell]], CellRows] | None = None
+    cells: Callable[..., CellRows] | None = None
     parallel: bool = True
     read: Callable[[Any, int], tuple[Any, Setting]] | None = None
     keys: tuple[str, ...] = ()
+    footpoints: "Callable[[ClassData, Setting, Sequence[Cell]], Footpoints] | None" = None
     on_images: bool = False
     together: bool = False
     useful: bool = False
@@ -226,34 +236,103 @@ def finished(
     return setup | {"status": "ok", "acceptance": 1.0, "seconds": each, **values}
 
 
-def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:
+class CellFootpoints(NamedTuple):
+    """The private footpoints of a cell, and the stream of the cell, which its means go on with."""
+
+    points: PrivateFootpoints
+    rng: np.random.Generator
+
+
+Footpoints: TypeAlias = Mapping[str, CellFootpoints]
+"""Private footpoints by the key of their cell; a cell without a law of its footpoint has none."""
+
+
+def prepared_series(
+    data: ClassData, setting: Setting, pending: Sequence[Cell], known: Footpoints
+) -> Iterator[tuple[MeanSetup, list[Cell]]]:
+    """Yield what the pending cells of each series share, and these cells.
+
+    What footpoints are drawn around is left out where all of them are `known`.
+    """
+    records = cache(partial(admitted, data, setting))
+    for series, group in groupby(pending, key=attrgetter("series")):
+        own, plan = list(group), series.plan
+        if all(cell.key in known for cell in own):
+            yield MeanSetup(records(series.records), plan, None), own
+            continue
+        seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
+        rng, size = np.random.default_rng(seed), setting.repetitions(series)
+        yield mean.prepare(records(series.records), plan, size=size, rng=rng), own
+
+
+def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Footpoints:
+    """Draw the private footpoints of the `pending` cells of a class that pay for them."""
+    drawn = dict[str, CellFootpoints]()
+    for prepared, own in prepared_series(data, setting, pending, drawn):
+        for cell in own:
+            rng = np.random.default_rng(stream_seed(setting.config, cell.key))
+            size, budget = setting.repetitions(cell.series), record_budget(data, cell, setting)
+            try:
+                points = mean.select_footpoints(prepared, budget, noise=FloatNoise(rng), size=size)
+            except UndefinedError:
+                continue  # `columns` says so
+            if points is not None:
+                drawn[cell.key] = CellFootpoints(points, rng)
+    return drawn
+
+
+def run_cells(
+    data: ClassData, setting: Setting, pending: Sequence[Cell], footpoints: Footpoints | None = None
+) -> CellRows:
     """Compute the `pending` cells of one class and yield each one's columns.
 
     What depends on the records alone is computed once, and what depends on a series once for all
     its budgets, which are drawn side by side: one class may have most of the records.
+    `footpoints` are those of `draw_footpoints`; without them each cell draws its own, the same.
     """
-    records = cache(partial(admitted, data, setting))
-    for series, own in groupby(pending, key=attrgetter("series")):
-        seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
-        rng, size = np.random.default_rng(seed), setting.repetitions(series)
-        prepared = mean.prepare(records(series.records), series.plan, size=size, rng=rng)
+    known = footpoints or {}
+    for prepared, own in prepared_series(data, setting, pending, known):
         with side_by_side() as submit:
-            jobs = [(cell, submit(columns, data, prepared, cell, setting)) for cell in own]
+            jobs = [
+                (cell, submit(columns, data, prepared, cell, setting, known.get(cell.key)))
+                for cell in own
+            ]
             for cell, job in jobs:
                 yield cell, job.result()
 
 
-def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) -> dict[str, Any]:
+def record_budget(data: ClassData, cell: Cell, setting: Setting) -> Budget:
+    """Return what one record of a cell may cost."""
+    budget = setting.config.budget(cell.value, cell.series)
+    return budget_of(budget, data.most, cell.series.records)
+
+
+def columns(
+    data: ClassData,
+    prepared: MeanSetup,
+    cell: Cell,
+    setting: Setting,
+    footpoints: CellFootpoints | None = None,
+) -> dict[str, Any]:
     """Draw one cell and return its rows.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
     manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
     """
     setup = describe_cell(data.name, prepared.records.n, cell, setting)
+    budget = record_budget(data, cell, setting)
+    if isinstance(prepared.plan, SinglePlan):
+        setup |= split_columns(prepared.plan, budget, ())
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # found by the checks of the geometry
-            rng = np.random.default_rng(setup["seed"])
-            release, known_distance = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
+            points, rng = footpoints or (None, np.random.default_rng(setup["seed"]))
+            release, known_distance = mean.draw(
+                prepared,
+                budget,
+                noise=FloatNoise(rng),
+                size=setting.repetitions(cell.series),
+                footpoint=points,
+            )
             distance = measure(prepared.records, release, known_distance, cell.series)
     except UndefinedError:
         return setup | {"status": "undefined"}
@@ -265,21 +344,13 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
     return setup | {
         "status": "ok",
+        **split_columns(prepared.plan, budget, release.steps),
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
         "expected_error": (release.expected_error if exact else None) or np.nan,
         "seconds": release.seconds,
         **release.diagnostics._asdict(),
     }
-
-
-def draw_cell(
-    prepared: MeanSetup, cell: Cell, setting: Setting, *, rng: np.random.Generator, most: int = 1
-) -> tuple[Release, FloatArray | None]:
-    """Draw every repetition of one cell in one call; `most` records are of one person."""
-    budget = budget_of(setting.config.budget(cell.value, cell.series), most, cell.series.records)
-    size = setting.repetitions(cell.series)
-    return mean.draw(prepared, budget, noise=FloatNoise(rng), size=size)
 
 
 def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> dict[str, Any]:
@@ -308,8 +379,48 @@ def cell_columns(
         "sampler": series.sampler,
         "definition": series.definition or config.definition,
         "budget": cell.value,
-        "footpoint": series.footpoint,
+        **footpoint_columns(series.plan),
         "distance": distance_name(series, manifold),
+    }
+
+
+def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
+    """Return the columns that say where the footpoint of a plan comes from, and its share.
+
+    The rounds of an adaptive plan have their shares in `split_columns`.
+    """
+    if not isinstance(plan, SinglePlan):
+        return {"footpoint": "adaptive", "footpoint_mechanism": "ewg", "footpoint_share": np.nan}
+    if not mean.pays_footpoint(plan):
+        return {"footpoint": "origin", "footpoint_mechanism": "none", "footpoint_share": 0.0}
+    return {
+        "footpoint": plan.footpoint,
+        "footpoint_mechanism": plan.footpoint_mechanism,
+        "footpoint_share": plan.footpoint_share,
+    }
+
+
+def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -> dict[str, Any]:
+    """Return the columns that say how a budget is split between footpoint and mean.
+
+    Of an adaptive plan all steps that look for centre and radii, which are histograms, count as the
+    footpoint, and the clipped means of all rounds as the mean. What was not drawn has no `steps`.
+    """
+    if isinstance(plan, SinglePlan):
+        share, rest = mean.split_budget(budget, plan)
+        sigma = steps[0].sigma if share is not None and steps else np.nan
+        paid = np.nan if share is None else main_parameter(share)
+        split = {"footpoint_budget": paid, "footpoint_sigma": sigma}
+        return split | {"mean_budget": main_parameter(rest)}
+    looks, means = (
+        [step.budget for step in steps if step.name.startswith("mean") == is_mean]
+        for is_mean in (False, True)
+    )
+    found, rest = compose(looks), compose(means)
+    return {
+        "footpoint_share": share_of(found, budget),
+        "footpoint_budget": main_parameter(found),
+        "mean_budget": main_parameter(rest),
     }
 
 
@@ -321,6 +432,8 @@ def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, 
     return cell_columns(config, cell, name, manifold) | {
         "n": n,
         **second_parameter(config.budget(cell.value, series)),
+        "radius_bound": setting.domain.radius,
+        "diameter_bound": setting.domain.diameter,
         "sensitivity": frechet_sensitivity(setting.domain, max(1, n), plan, family, manifold),
         "repetition": np.arange(setting.repetitions(series)),
     }

@@ -11,12 +11,15 @@ those of a class, are patterns of a broken device, empty ones, and crops of a ph
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +28,21 @@ from pipeline.arrays import FloatArray, ImageArray, evenly
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import Card, ImageSource, find_card, open_dataset
 from pipeline.datasets.source import Splits
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe, domain_of, require, verify
+from pipeline.descriptors import (
+    DESCRIPTORS,
+    Bound,
+    DescriptorDomain,
+    describe,
+    domain_of,
+    require,
+    verify,
+)
 from pipeline.errors import ConfigError
 from pipeline.experiments.driver import ClassData, Setting, admitted
 from pipeline.figures import montage
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Point
-from pipeline.results import write_bound
+from pipeline.results import read_bound, write_bound
 from pipeline.store import Place, StoredImages, fill, find_place, make_plan, private_stores
 
 
@@ -50,11 +61,32 @@ class Run:
         The data root; ``COVDP_DATA``, else ``data/cache``, when None.
     out : Path
         Folder of the results.
+    started : datetime
+        When the run was set up.
+    clock : mapping of str to (float, float)
+        When each step began, and when it ended so far, in seconds of one clock.
     """
 
     config: ExperimentConfig
     root: Path | None
     out: Path
+    started: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+    clock: dict[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Time a step; parts of it that are done side by side count once."""
+        now = time.perf_counter()
+        begun = self.clock.setdefault(step, (now, now))[0]
+        try:
+            yield
+        finally:
+            self.clock[step] = begun, time.perf_counter()
+
+    @property
+    def steps(self) -> tuple[tuple[str, float], ...]:
+        """Each step with its wall-clock time in seconds, in order."""
+        return tuple((name, end - begun) for name, (begun, end) in self.clock.items())
 
     @property
     def name(self) -> str:
@@ -128,8 +160,8 @@ FETCHING = Lock()
 """Of one run at a time: the next may want the same files."""
 
 
-def fetch_images(run: Run) -> None:
-    """Have the images on disk with the right digest.
+def fetch_images(run: Run) -> ImageSource:
+    """Have the images on disk with the right digest, and open them.
 
     Raises
     ------
@@ -138,9 +170,10 @@ def fetch_images(run: Run) -> None:
     DatasetError
         When some are at fault, or a class has none in the chosen splits.
     """
-    with FETCHING:
+    with FETCHING, run.timed("images"):
         for label in run.labels:
             run.images.chunks(run.config.splits, label)
+    return run.images
 
 
 def public_domain(run: Run) -> DescriptorDomain:
@@ -191,16 +224,18 @@ def placed_images(
     return admitted(data, image_setting(run)).placed
 
 
-def describe_classes(run: Run) -> None:
+def describe_classes(run: Run, images: ImageSource) -> StoredImages:
     """Describe all images once, into the store of the run, and show some of each class.
 
     Montages go to ``samples/<label>.png`` in the folder of the run. A volume is shown by the
     slice in the middle of its depth.
     """
-    _ = run.stored  # all shards are made
-    samples = make_folder(run.folder / "samples")
-    for label, images in _samples(run.images, run).items():
-        write_whole(samples / f"{label}.png", montage(images, columns=8))
+    with run.timed("descriptors"):
+        stored = run.stored  # all shards are made
+        samples = make_folder(run.folder / "samples")
+        for label, some in _samples(images, run).items():
+            write_whole(samples / f"{label}.png", montage(some, columns=8))
+    return stored
 
 
 def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
@@ -211,30 +246,76 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
         wanted |= dict.fromkeys(evenly(rows, SAMPLES).tolist(), label)
     samples = dict[int, list[ImageArray]]()
     order = sorted(wanted)
-    for row, image in zip(order, source.read(np.array(order), 1), strict=False):
-        if source.card.volumes:
-            image = image[:, image.shape[1] // 2]
-            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
-            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
+    for row, image in zip(order, middle_slices(source, np.array(order)), strict=False):
         samples.setdefault(wanted[row], []).append(image)
     return {label: np.concatenate(images) for label, images in samples.items()}
 
 
-def verify_bound(run: Run) -> None:
-    """Compare every descriptor with the proven radius and write ``bound.parquet``.
+def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
+    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth."""
+    for image in source.read(rows, 1):
+        if source.card.volumes:
+            image = image[:, image.shape[1] // 2]
+            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
+            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
+        yield image
+
+
+class VerifiedBound(NamedTuple):
+    """The proven bound of the descriptors of a run, and how far each class fills it: not private.
+
+    Attributes
+    ----------
+    domain : DescriptorDomain
+    classes : tuple of Bound
+    """
+
+    domain: DescriptorDomain
+    classes: tuple[Bound, ...]
+
+
+def verify_bound(run: Run, stored: StoredImages) -> VerifiedBound:
+    """Compare every descriptor with the proven radius; write ``bound.parquet``, farthest images.
+
+    Pictures of the farthest image of each class go to ``farthest/<label>.png`` in the folder of the
+    run.
 
     Raises
     ------
     DomainError
         When a descriptor is outside: nothing may be drawn from a wrong sensitivity.
     """
-    domain = public_domain(run)
-    bounds = [
-        verify(run.stored.records(label), domain, label, run.images.classes[label])
-        for label in run.labels
-    ]
-    write_bound(run.folder / "bound.parquet", bounds)
-    require(bounds)
+    domain, source = public_domain(run), run.images
+    with run.timed("bound"):
+        bounds = [
+            verify(stored.records(label), domain, label, source.classes[label])
+            for label in run.labels
+        ]
+        write_bound(run.folder / "bound.parquet", bounds, domain.in_words)
+        _draw_farthest(run, bounds)
+        require(bounds)
+    return VerifiedBound(domain, tuple(bounds))
+
+
+def _draw_farthest(run: Run, bounds: Sequence[Bound]) -> None:
+    """Write the farthest image of each class, of volumes the slice in the middle."""
+    folder, splits = make_folder(run.folder / "farthest"), run.config.splits
+    row_of = {x.label: int(run.images.select(splits, x.label).rows[x.farthest]) for x in bounds}
+    ordered = sorted(row_of, key=row_of.__getitem__)
+    rows = np.array([row_of[label] for label in ordered])
+    for label, image in zip(ordered, middle_slices(run.images, rows), strict=True):
+        write_whole(folder / f"{label}.png", montage(image, columns=1))
+
+
+def farthest_of(run: Run, label: int) -> float:
+    """Return the largest distance of a descriptor of a class from the identity.
+
+    It is that which `verify_bound` has written; NaN where records are simulated.
+    """
+    if not run.config.on_images:
+        return np.nan
+    bound = read_bound(run.folder / "bound.parquet")
+    return float(bound["largest_norm"][bound["label"] == label][0])
 
 
 def gain(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:

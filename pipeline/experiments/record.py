@@ -150,28 +150,23 @@ def _with_equivalent(budget: Budget, n: int) -> str:
     return str(budget) if implied == budget else f"{budget}, which implies {implied}"
 
 
-Steps = Sequence[tuple[str, float]]
-"""Each step with its wall-clock seconds."""
-
-
-def write_log(run: Run, started: datetime, seconds: Steps, notes: Sequence[str]) -> Path:
+def write_log(run: Run, notes: Sequence[str]) -> Path:
     """Write the record of a run that has its rows, with `notes` of its own."""
     config = run.config
     if not config.on_images:
         note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
         sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
         counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
-        return _write(run, started, notes, dataset=note, classes=counts, steps=tuple(seconds))
+        return _write(run, notes, dataset=note, classes=counts)
     source = run.images
     n = source.units(config.splits)
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
     facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
-    fields: dict[str, Any] = {"dataset": note, "classes": counts, "steps": tuple(seconds)}
-    return _write(run, started, facts, **fields, image_shape=source.shape)
+    return _write(run, facts, dataset=note, classes=counts, image_shape=source.shape)
 
 
-def write_missing(run: Run, started: datetime, reason: MissingError) -> Path:
+def write_missing(run: Run, reason: MissingError) -> Path:
     """Write rows with status `data not available`, and a record that says how to get the data.
 
     Raises
@@ -190,13 +185,11 @@ def write_missing(run: Run, started: datetime, reason: MissingError) -> Path:
     columns |= {"seed": np.array([row["seed"] for row in rows], dtype=np.uint64)}
     columns |= {"n": 0, "sensitivity": np.inf, "repetition": 0, "status": "data not available"}
     write_rows(run.table, columns, metadata={})
-    _write(run, started, dataset=_note(card, ""), reason=str(reason), status="data not available")
+    _write(run, dataset=_note(card, ""), reason=str(reason), status="data not available")
     return run.table
 
 
-def _write(
-    run: Run, started: datetime, facts: Sequence[str] = (), *, reason: str = "", **fields: Any
-) -> Path:
+def _write(run: Run, facts: Sequence[str] = (), *, reason: str = "", **fields: Any) -> Path:
     """Write the record with some `fields`, and those that follow from the config."""
     config, sizes = run.config, {item.name: item.n for item in fields.get("classes", ())}
     paper = config.paper and f"Reproduces {config.paper}."
@@ -213,7 +206,8 @@ def _write(
         guarantees=guarantees(config, sizes) if sizes else {},
         unit=_unit(config),
         notes=tuple(filter(None, (reason, paper, *facts, *config.open))),
-        started=started.isoformat(timespec="milliseconds"),
+        steps=run.steps,
+        started=run.started.isoformat(timespec="milliseconds"),
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
         **fields,
     )

@@ -21,6 +21,7 @@ from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
+from pipeline.mean import SinglePlan, pays_footpoint
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.privacy import DEFINITIONS
 from pipeline.toml import parse, read_toml
@@ -289,7 +290,7 @@ def _check_images(config: ExperimentConfig) -> None:
 def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
     for series in config.mechanisms:
         names = [(series.mechanism, series.sampler)]
-        if series.footpoint != "origin":
+        if isinstance(series.plan, SinglePlan) and pays_footpoint(series.plan):
             names.append((series.footpoint_mechanism, "exact"))
         for name, sampler in names:
             reason = refusal(name, series.definition or config.definition, manifold, sampler)

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SourceConfig
 from pipeline.errors import ConfigError
-from pipeline.experiments.driver import Cell, ClassData, Setting, draw_cell, stream_seed
+from pipeline.experiments.driver import ClassData, Setting, stream_seed
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Manifold, preshape
-from pipeline.mean import Ball, Domain, admit, prepare
+from pipeline.mean import Ball, Domain, admit, draw, prepare
 from pipeline.mean.public_model import center_of
+from pipeline.mechanisms.noise import FloatNoise
 from pipeline.mechanisms.radial import directions
 
 SPREAD = 0.035
@@ -255,12 +256,11 @@ def draw_outlines(data: ClassData, setting: Setting, folder: Path) -> Path:
     span = config.source.smoothing if config.source else None
     shapes = {"Records": _turned(data.points[:10], mean), "True mean": mean[None]}
     for series in [item for item in config.mechanisms if item.sampler == "exact"]:
-        few = series.model_copy(update={"repetitions": OUTLINES})
         seed = stream_seed(config, f"{series.series}/pictures")
         rng = np.random.default_rng(seed)
-        inputs = prepare(records, few.plan, size=OUTLINES, rng=rng)
-        cell = Cell(data.label, few, config.budgets[0])
-        drawn = draw_cell(inputs, cell, setting, rng=rng)[0].points
+        inputs = prepare(records, series.plan, size=OUTLINES, rng=rng)
+        budget = config.budget(config.budgets[0], series)
+        drawn = draw(inputs, budget, noise=FloatNoise(rng), size=OUTLINES)[0].points
         shapes[series.series] = _turned(drawn, mean)
         if span is not None and series.aligned:
             shapes[f"{series.series}, smoothed"] = smooth(shapes[series.series], span)

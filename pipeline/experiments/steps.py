@@ -1,42 +1,213 @@
-"""One run from its config to its table: the list of its steps, here and under Prefect.
+"""One run from its config to its table: its steps, plain functions, here and under Prefect.
 
-    images       images ─► descriptors ─► bound ─► mechanisms (─► usefulness) ─► results
-    simulated    mechanisms (─► pictures) ─► results
-    composition  table
-    scale        passes
+    images       fetch ─► describe ─► verify ─► select footpoints ─► release ─► write results
+    simulated    select footpoints ─► release ─► write results
+    tables       tabulate
 
 A run that was interrupted goes on where it stopped; one that is complete draws nothing.
 """
 
 import hashlib
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import __version__
+from pipeline.config import SeriesConfig
 from pipeline.errors import MissingError
-from pipeline.experiments.driver import ClassData, Setting, all_cells
+from pipeline.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
 from pipeline.experiments.images import (
     Run,
     class_images,
     describe_classes,
+    farthest_of,
     fetch_images,
     image_setting,
     verify_bound,
 )
 from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.record import write_log, write_missing
-from pipeline.experiments.simulated import SOURCES, simulate
+from pipeline.experiments.simulated import SOURCES, class_title, simulate
 from pipeline.experiments.usefulness import judged, measure_usefulness
+from pipeline.mean import SinglePlan, pays_footpoint
 from pipeline.progress import counted
 from pipeline.results import RowWriter
 
 
+@dataclass(frozen=True)
+class ClassSeries:
+    """What is drawn in one go: a series of an experiment, on one class.
+
+    Attributes
+    ----------
+    label : int
+        The class that its cells are of.
+    name : str
+        Name of the class.
+    series : SeriesConfig
+    """
+
+    label: int
+    name: str
+    series: SeriesConfig
+
+    def __str__(self) -> str:
+        """Return its name in sight of a user: "normal · EWG"."""
+        return f"{self.name} · {self.series.series}"
+
+
+class SelectedFootpoints(NamedTuple):
+    """The private footpoints of a series on a class, by the key of their cell."""
+
+    what: ClassSeries
+    cells: Footpoints
+
+
+class DrawnCells(NamedTuple):
+    """How many cells of a series on a class were drawn now; they are on disk."""
+
+    what: ClassSeries
+    cells: int
+
+
+def class_series(run: Run) -> list[ClassSeries]:
+    """Return every class and series of a run."""
+    names = partial(_class_name, run)
+    return [
+        ClassSeries(label, names(label), series)
+        for label in drawn_labels(run)
+        for series in run.config.mechanisms
+    ]
+
+
+def with_footpoint(run: Run) -> list[ClassSeries]:
+    """Return every class and series of which private footpoints are drawn before the means."""
+    if EXPERIMENT_KINDS[run.config.kind].footpoints is None:
+        return []
+    plans = {item.series: item.plan for item in run.config.mechanisms}
+    paid = {x for x, plan in plans.items() if isinstance(plan, SinglePlan) and pays_footpoint(plan)}
+    return [what for what in class_series(run) if what.series.series in paid]
+
+
+def beside(
+    cells: Sequence[ClassSeries], selected: Sequence[SelectedFootpoints]
+) -> list[Footpoints | None]:
+    """Return the footpoints of each class and series, None where there are none."""
+    found = {str(item.what): item.cells for item in selected}
+    return [found.get(str(what)) for what in cells]
+
+
+def _class_name(run: Run, label: int) -> str:
+    if EXPERIMENT_KINDS[run.config.kind].together:
+        return "all classes"
+    if run.config.on_images:
+        return run.images.classes[label]
+    return class_title(run.config, label)
+
+
+def select_footpoint(run: Run, what: ClassSeries) -> SelectedFootpoints:
+    """Draw the private footpoints of a series on a class, at every budget that is not on disk."""
+    draw, pending = EXPERIMENT_KINDS[run.config.kind].footpoints, _pending(run, what)
+    with run.timed("footpoints"):
+        if draw is None or not pending:
+            return SelectedFootpoints(what, {})
+        return SelectedFootpoints(what, draw(*read_class(run, what.label), pending))
+
+
+def release(run: Run, what: ClassSeries, footpoints: Footpoints | None = None) -> DrawnCells:
+    """Draw a series on a class, at every budget that is not on disk yet."""
+    pending = _pending(run, what)
+    with run.timed("mechanisms"):
+        _draw(run, what.label, pending, footpoints)
+    return DrawnCells(what, len(pending))
+
+
+def draw_class(run: Run, label: int) -> None:
+    """Draw all series on one class, at every budget that is not on disk yet."""
+    todo = set(row_writer(run).pending())
+    _draw(run, label, [cell for cell in all_cells(run.config, [label]) if cell.key in todo])
+
+
+def _pending(run: Run, what: ClassSeries) -> list[Cell]:
+    todo, name = set(row_writer(run).pending()), what.series.series
+    cells = all_cells(run.config, [what.label])
+    return [cell for cell in cells if cell.key in todo and cell.series.series == name]
+
+
+def _draw(
+    run: Run, label: int, pending: Sequence[Cell], footpoints: Footpoints | None = None
+) -> None:
+    kind, writer = EXPERIMENT_KINDS[run.config.kind], row_writer(run)
+    if kind.cells is None or not pending:
+        return
+    data, setting = (kind.read or read_class)(run, label)
+    work = partial(kind.cells, footpoints=footpoints) if footpoints else kind.cells
+    farthest = farthest_of(run, label)
+    with counted(data.name, len(pending), "cells") as tick:
+        for cell, rows in work(data, setting, pending):
+            writer.write(cell.key, rows | {"farthest": farthest})
+            tick(1)
+
+
+def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
+    """Return the records of one class, and what is public of it."""
+    config = run.config
+    if config.on_images:
+        return class_images(run, label), image_setting(run)
+    return simulate(config, label)
+
+
+def write_results(run: Run, drawn: int | None = None) -> Path:
+    """Join the rows of all classes into one table, and write the record of the run.
+
+    Pictures are drawn, and it is measured what the private means are good for, where the kind of
+    experiment asks for it. What is stored of images is dropped. Where the table was complete, the
+    record of the start that drew it stays.
+
+    Parameters
+    ----------
+    drawn : int, optional
+        How many cells were drawn now; all of them when left out.
+    """
+    config = run.config
+    with run.timed("results"):
+        if config.source is not None and (draw := SOURCES[config.source.kind].pictures) is not None:
+            draw(*read_class(run, run.labels[0]), run.folder)
+        if judged(config):
+            measure_usefulness(run, row_writer(run).fingerprint)
+        row_writer(run).finish()
+        if config.on_images:
+            run.store.clear()
+    if not run.log.is_file() or run.log.stat().st_mtime_ns < run.table.stat().st_mtime_ns:
+        total = len(all_cells(config, drawn_labels(run)))
+        there = 0 if drawn is None else total - drawn
+        note = f"{there} of {total} cells were there from an earlier start, whose time is not "
+        write_log(run, [f"{note}counted."] if there else [])
+    return run.table
+
+
+def tabulate(run: Run) -> Path:
+    """Compute every cell of a table that is not on disk yet, one at a time, and join them."""
+    kind = EXPERIMENT_KINDS[run.config.kind]
+    name, table = kind.table or ("", lambda config: {})
+    with run.timed(name):
+        cells = table(run.config)
+        writer = row_writer(run, cells)
+        pending = writer.pending()
+        with counted(run.config.name, len(pending), "cells") as tick:
+            for key in pending:
+                writer.write(key, cells[key]())
+                tick(1)
+        writer.finish()
+    if not run.log.is_file() or run.log.stat().st_mtime_ns < run.table.stat().st_mtime_ns:
+        write_log(run, [])
+    return run.table
+
+
 class ExperimentStep(NamedTuple):
-    """One step of a run, shown and timed under its name.
+    """One step of a run, shown under its name.
 
     Attributes
     ----------
@@ -58,32 +229,20 @@ class ExperimentStep(NamedTuple):
         return [(run,)] if self.over is None else [(run, label) for label in self.over]
 
 
-def calls_by_mechanism(run: Run, step: ExperimentStep) -> list[tuple[Any, ...]]:
-    """Return the calls of a step, those that draw split into one for each series."""
-    if step.work is not draw_class:
-        return step.calls(run)
-    series = [item.series for item in run.config.mechanisms]
-    return [(*call, name) for call in step.calls(run) for name in series]
-
-
 def steps_of(run: Run) -> tuple[ExperimentStep, ...]:
     """Return the steps of a run, in order."""
     config, kind = run.config, EXPERIMENT_KINDS[run.config.kind]
     if kind.table is not None:
-        return (ExperimentStep(kind.table[0], fill_table),)
+        return (ExperimentStep(kind.table[0], tabulate),)
     steps = list[ExperimentStep]()
     if config.on_images:
         steps = [
             ExperimentStep("images", fetch_images),
-            ExperimentStep("descriptors", describe_classes),
-            ExperimentStep("bound", verify_bound),
+            ExperimentStep("descriptors", lambda run: describe_classes(run, run.images)),
+            ExperimentStep("bound", lambda run: verify_bound(run, run.stored)),
         ]
     steps.append(ExperimentStep("mechanisms", draw_class, drawn_labels(run), kind.parallel))
-    if config.source is not None and SOURCES[config.source.kind].pictures is not None:
-        steps.append(ExperimentStep("pictures", draw_pictures))
-    if judged(config):
-        steps.append(ExperimentStep("usefulness", judge))
-    return (*steps, ExperimentStep("results", collect))
+    return (*steps, ExperimentStep("results", write_results))
 
 
 def perform(run: Run, step: ExperimentStep) -> None:
@@ -98,83 +257,24 @@ def run_experiment(
     """Do all steps of a run, each by `perform`, and return its table.
 
     Images that cannot be had give rows with status `data not available`, or, with `needs_data`,
-    raise their error. Where the table was complete, the record of the start that drew it stays.
+    raise their error.
     """
-    started, seconds, notes = datetime.now(UTC), list[tuple[str, float]](), list[str]()
-    run = replace(run)  # what an earlier one opened and stored is no longer there
+    run = Run(run.config, run.root, run.out)  # what an earlier one opened is no longer there
     for step in steps_of(run):
-        before = time.perf_counter()
-        if step.work is draw_class:
-            writer = row_writer(run)
-            if there := len(writer.cells) - len(writer.pending()):
-                notes = [
-                    f"{there} of {len(writer.cells)} cells were there from an earlier start, whose "
-                    "time is not counted."
-                ]
         try:
-            perform(run, step)
+            if step.work is draw_class:
+                pending = len(row_writer(run).pending())
+                with run.timed(step.name):
+                    perform(run, step)
+            elif step.work is write_results:
+                perform(run, step._replace(work=partial(write_results, drawn=pending)))
+            else:
+                perform(run, step)
         except MissingError as error:
             if needs_data or step.work is not fetch_images:
                 raise
-            return write_missing(run, started, error)
-        seconds.append((step.name, time.perf_counter() - before))
-    if not run.log.is_file() or run.log.stat().st_mtime_ns < run.table.stat().st_mtime_ns:
-        write_log(run, started, seconds, notes)
+            return write_missing(run, error)
     return run.table
-
-
-def fill_table(run: Run) -> None:
-    """Compute every cell that is not on disk yet, one at a time, and join them."""
-    kind = EXPERIMENT_KINDS[run.config.kind]
-    cells = kind.table[1](run.config) if kind.table else {}
-    writer = row_writer(run, cells)
-    pending = writer.pending()
-    with counted(run.config.name, len(pending), "cells") as tick:
-        for key in pending:
-            writer.write(key, cells[key]())
-            tick(1)
-    writer.finish()
-
-
-def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
-    """Return the records of one class, and what is public of it."""
-    config = run.config
-    if config.on_images:
-        return class_images(run, label), image_setting(run)
-    return simulate(config, label)
-
-
-def draw_class(run: Run, label: int, series: str | None = None) -> None:
-    """Run every budget of one class, of one series or of all, that is not on disk yet."""
-    kind = EXPERIMENT_KINDS[run.config.kind]
-    data, setting = (kind.read or read_class)(run, label)
-    writer = row_writer(run)
-    todo = set(writer.pending())
-    cells = [cell for cell in all_cells(run.config, [label]) if cell.key in todo]
-    pending = [cell for cell in cells if series in (None, cell.series.series)]
-    with counted(data.name, len(pending), "cells") as tick:
-        for cell, rows in kind.cells(data, setting, pending) if kind.cells else ():
-            writer.write(cell.key, rows)
-            tick(1)
-
-
-def draw_pictures(run: Run) -> None:
-    """Draw the pictures of the first class."""
-    source = run.config.source
-    if source is not None and (draw := SOURCES[source.kind].pictures) is not None:
-        draw(*read_class(run, run.labels[0]), run.folder)
-
-
-def judge(run: Run) -> None:
-    """Measure what the private means of a run are good for."""
-    measure_usefulness(run, row_writer(run).fingerprint)
-
-
-def collect(run: Run) -> None:
-    """Join the rows of all classes into one table; drop what is stored of images."""
-    row_writer(run).finish()
-    if run.config.on_images:
-        run.store.clear()
 
 
 def row_writer(run: Run, cells: Iterable[str] | None = None) -> RowWriter:

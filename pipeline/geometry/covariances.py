@@ -134,6 +134,9 @@ class Covariances(Protocol):
     def bounds(self, facts: Facts) -> tuple[float, float]:
         """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
 
+    def formulas(self, facts: Facts) -> tuple[str, str]:
+        """Return what `bounds` computes, as text: right-hand sides for r and D."""
+
     def floor(self, facts: Facts) -> float:
         """Return what errors of matrices are to be compared with: η, less where there are means.
 
@@ -205,6 +208,21 @@ class SpectralMetric:
         split = most(k // 2) + most(k - k // 2)
         return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
 
+    def formulas(self, facts: Facts) -> tuple[str, str]:
+        """Return the formulas with k, B and the split of the eigenvalues put in."""
+        k, low = len(facts.variances), "ℓ" if facts.means else "η"
+        trace = "(T + kη − kℓ)" if facts.means else "T"
+        most = f"ln({_in_levels(facts.norm_bound)} + η)"
+        radius = f"√{k}·max(|ln {low}|, {most if facts.norm_bound >= 1.0 else f'|{most}|'})"
+        if facts.trace < TANGENT * (k - k // 2) * facts.least:  # g is not f, see the top
+            return (
+                radius,
+                f"√(max over p of p·g({trace}/(p{low})) + (k − p)·g({trace}/((k − p){low})))",
+            )
+        parts = [m for m in (k // 2, k - k // 2) if m]
+        terms = " + ".join(f"{m}·ln²(1 + {trace}/({m}{low}))" for m in parts)
+        return radius, f"√({terms})"
+
     def floor(self, facts: Facts) -> float:
         """Return the least eigenvalue."""
         return facts.least
@@ -243,6 +261,12 @@ class SpectralMetric:
         shape = others * np.eye(k * (k + 1) // 2)
         shape[:k, :k] = diagonal
         return shape
+
+
+def _in_levels(bound: float) -> str:
+    """Return a bound on ‖φ‖² as text, as so many times 255² where it is of gray levels."""
+    times, rest = divmod(bound, 255.0**2)
+    return f"{bound:g}" if rest or not times else f"{times:g}·255²"
 
 
 SPECTRAL = SpectralMetric()

@@ -18,6 +18,7 @@ from pipeline.mean.engine import draw_each as draw_each
 from pipeline.mean.engine import mean as mean
 from pipeline.mean.engine import prepare as prepare
 from pipeline.mean.engine import private_mean as private_mean
+from pipeline.mean.engine import select_footpoints as select_footpoints
 from pipeline.mean.noisy_moments import NoisyMoments as NoisyMoments
 from pipeline.mean.plan import AdaptivePlan as AdaptivePlan
 from pipeline.mean.plan import Plan as Plan
@@ -37,6 +38,9 @@ from pipeline.mean.release import PUBLIC_LABELS as PUBLIC_LABELS
 from pipeline.mean.release import Labels as Labels
 from pipeline.mean.release import Release as Release
 from pipeline.mean.release import Step as Step
+from pipeline.mean.single import PrivateFootpoints as PrivateFootpoints
 from pipeline.mean.single import calibrate as calibrate
+from pipeline.mean.single import pays_footpoint as pays_footpoint
+from pipeline.mean.single import split_budget as split_budget
 from pipeline.mean.sums import Batches as Batches
 from pipeline.mean.sums import in_memory_if_few as in_memory_if_few

@@ -22,7 +22,14 @@ from pipeline.mean.public_model import Domain
 from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
 from pipeline.mean.rounds import draw_rounds
-from pipeline.mean.single import Footpoints, draw_single, footpoints
+from pipeline.mean.single import (
+    Footpoints,
+    PrivateFootpoints,
+    draw_footpoints,
+    draw_single,
+    footpoints,
+    pays_footpoint,
+)
 from pipeline.mean.sums import Batches, parts_of
 from pipeline.mechanisms.base import check_size
 from pipeline.mechanisms.noise import FloatNoise, Noise
@@ -71,14 +78,45 @@ def prepare(
             'labels = "secret"; take the adaptive mean, mechanism = "auto", or say that labels and '
             'class sizes are public with labels = "public"'
         )
-    if plan.footpoint != "origin" and rng is None:
+    if pays_footpoint(plan) and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
     private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
     return MeanSetup(records, plan, private)
 
 
-def draw(
+def select_footpoints(
     prepared: MeanSetup, budget: Budget, *, noise: Noise, size: int = 1
+) -> PrivateFootpoints | None:
+    """Draw the private footpoints of `size` means, for their share of `budget`.
+
+    `draw` does it by itself. Drawn before, from the same source of noise, they are the same.
+
+    Returns
+    -------
+    PrivateFootpoints or None
+        None where the plan pays for none.
+
+    Raises
+    ------
+    ConfigError, PrivacyError
+        As `draw`.
+    """
+    check_size(size)
+    records, plan = prepared.records, prepared.plan
+    if not isinstance(plan, SinglePlan):
+        return None
+    return draw_footpoints(
+        records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
+    )
+
+
+def draw(
+    prepared: MeanSetup,
+    budget: Budget,
+    *,
+    noise: Noise,
+    size: int = 1,
+    footpoint: PrivateFootpoints | None = None,
 ) -> tuple[Release, FloatArray | None]:
     """Draw `size` private means, each of which alone costs `budget`.
 
@@ -92,6 +130,8 @@ def draw(
         `FloatNoise` of a generator for experiments, `LATTICE` for releases.
     size : int
         Number of independent draws.
+    footpoint : PrivateFootpoints, optional
+        What `select_footpoints` drew for them, from the same budget; drawn first when left out.
 
     Returns
     -------
@@ -110,9 +150,9 @@ def draw(
     check_size(size)
     records, plan = prepared.records, prepared.plan
     if isinstance(plan, SinglePlan):
-        return draw_single(
-            records, budget, plan, noise=noise, size=size, footpoints=prepared.footpoints
-        )
+        if footpoint is None:
+            footpoint = select_footpoints(prepared, budget, noise=noise, size=size)
+        return draw_single(records, budget, plan, noise=noise, size=size, footpoint=footpoint)
     return draw_rounds([records], budget, plan, noise=[noise], size=size), None
 
 

@@ -44,6 +44,20 @@ class Footpoints(NamedTuple):
         return f"Footpoints(n={self.n}, …)"
 
 
+class PrivateFootpoints(NamedTuple):
+    """Private footpoints, one of each draw: free to leave.
+
+    Attributes
+    ----------
+    points : array, shape (size, *point_shape)
+    step : Step
+        What they cost.
+    """
+
+    points: Point
+    step: Step
+
+
 class CentredLaw(NamedTuple):
     """A mechanism that is ready to be drawn from, and what it is drawn around (not private)."""
 
@@ -57,11 +71,27 @@ class CentredLaw(NamedTuple):
         return f"Calibrated({self.mechanism!r}, …)"
 
 
+def pays_footpoint(plan: SinglePlan) -> bool:
+    """Return whether a draw pays for a footpoint: a private one, which its mechanism reads."""
+    return plan.footpoint != "origin" and MECHANISMS[plan.mechanism].wrapped
+
+
+def split_budget(budget: Budget, plan: SinglePlan) -> tuple[Budget | None, Budget]:
+    """Return what the footpoint may spend, None where none is paid, and what the mean may.
+
+    A mechanism that reads no footpoint spends all on the mean.
+    """
+    if not pays_footpoint(plan):
+        return None, budget
+    share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
+    return share, rest
+
+
 def footpoints(
     records: Records, plan: SinglePlan, *, size: int, rng: np.random.Generator
 ) -> Footpoints | None:
-    """Return the means behind the private footpoints of `size` draws, None for a public one."""
-    if plan.footpoint == "origin":
+    """Return the means behind the private footpoints of `size` draws, None where none is paid."""
+    if not pays_footpoint(plan):
         return None
     if plan.footpoint == "all":
         return Footpoints(records.frechet.point, records.n)
@@ -100,9 +130,9 @@ def draw_single(
     *,
     noise: Noise,
     size: int,
-    footpoints: Footpoints | None,
+    footpoint: PrivateFootpoints | None,
 ) -> tuple[Release, FloatArray | None]:
-    """Draw `size` private means, each of which alone costs `budget`; returns are as of `draw`.
+    """Draw `size` private means, each of which costs `budget` with its `footpoint`, as of `draw`.
 
     **Privacy.** Replace-one adjacency, n public. A private footpoint and the mean are two releases
     about the same records; their shares compose to `budget`. With NumPy's noise numerics are
@@ -114,20 +144,16 @@ def draw_single(
         As `calibrate`; and when hardened noise is asked for and the mechanism has none.
     """
     started = time.perf_counter()
-    rest, base, steps = budget, None, list[Step]()
-    if footpoints is not None:
-        share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
-        base, step = _draw_footpoint(records, share, plan, footpoints, noise, size)
-        steps.append(step)
-    mechanism, space, statistic, pole = calibrate(records, rest, plan)
-    family, base = MECHANISMS[plan.mechanism], pole if base is None else base
+    steps = [] if footpoint is None else [footpoint.step]
+    mechanism, space, statistic, pole = calibrate(records, split_budget(budget, plan)[1], plan)
+    family, base = MECHANISMS[plan.mechanism], pole if footpoint is None else footpoint.points
     if noise.rng is not None:
         drawn = mechanism.sample(statistic, base=base, size=size, rng=noise.rng)
         sigma, rhos = mechanism.sigma, np.full((size, len(steps) + 1), np.nan)
     else:
         drawn, sigma, rhos = _draw_hardened(mechanism, family, statistic, noise, size)
     # the scale of a baseline is not part of what a record can move
-    steps.append(Step("mean", rest, mechanism.sensitivity / plan.scale, sigma))
+    steps.append(Step("mean", mechanism.budget, mechanism.sensitivity / plan.scale, sigma))
     outputs, most = drawn.points, math.inf
     if plan.projected:
         region = feasible_set(records.domain, space)
@@ -180,15 +206,25 @@ def _chart(records: Records, plan: SinglePlan, family: Family) -> Manifold:
     return cast(Manifold, chart())
 
 
-def _draw_footpoint(
+def draw_footpoints(
     records: Records,
-    share: Budget,
+    budget: Budget,
     plan: SinglePlan,
-    footpoints: Footpoints,
+    *,
     noise: Noise,
     size: int,
-) -> tuple[Point, Step]:
-    """Return private footpoints and what they cost."""
+    footpoints: Footpoints | None,
+) -> PrivateFootpoints | None:
+    """Draw the footpoints of `size` draws for their share of `budget`; None where none is paid.
+
+    Raises
+    ------
+    PrivacyError
+        When hardened noise is asked for, or the mechanism has no density at its share.
+    """
+    share = split_budget(budget, plan)[0]
+    if footpoints is None or share is None:
+        return None
     if noise.rng is None:
         raise PrivacyError("a hardened release has a public footpoint; set footpoint = 'origin'")
     family = MECHANISMS[plan.footpoint_mechanism]
@@ -196,7 +232,7 @@ def _draw_footpoint(
     bound = frechet_sensitivity(records.domain, footpoints.n, rule, family, records.manifold)
     mechanism = family.calibrate(share, sensitivity=bound, manifold=records.space)
     drawn = mechanism.sample(footpoints.means, size=size, rng=noise.rng)
-    return drawn.points, Step("footpoint", share, bound, mechanism.sigma)
+    return PrivateFootpoints(drawn.points, Step("footpoint", share, bound, mechanism.sigma))
 
 
 def _draw_hardened(

@@ -16,6 +16,7 @@ from pipeline.privacy.composition import for_one_of_group as for_one_of_group
 from pipeline.privacy.composition import pld_compose as pld_compose
 from pipeline.privacy.composition import repeat as repeat
 from pipeline.privacy.composition import repeat_as_written as repeat_as_written
+from pipeline.privacy.composition import share_of as share_of
 from pipeline.privacy.composition import split as split
 from pipeline.privacy.conversion import amplify as amplify
 from pipeline.privacy.conversion import convert as convert

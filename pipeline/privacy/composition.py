@@ -157,6 +157,13 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
     return tuple(scaled(budget, part / total, round_down) for part in parts)
 
 
+def share_of(part: Budget, budget: Budget) -> float:
+    """Return the share of `budget` that a part of it is, in what adds up: of μ it is (μ'/μ)²."""
+    values = zip(budget.powers, vars(part).values(), vars(budget).values(), strict=True)
+    power, own, whole = next(row for row in values if row[0])
+    return float((own / whole) ** power)
+
+
 def fits(spent: Budget, budget: Budget) -> bool:
     """Return whether every parameter of `spent` is at most that of `budget`, in one definition.
 

@@ -22,6 +22,7 @@ from pipeline.report.history_page import build_history as build_history
 from pipeline.report.page import table_of as table_of
 from pipeline.report.release_page import build_release_report as build_release_report
 from pipeline.report.release_page import verdict as verdict
+from pipeline.report.run_page import bound_in_words as bound_in_words
 from pipeline.report.runs import FinishedRun as FinishedRun
 from pipeline.report.runs import load_run as load_run
 from pipeline.report.runs import load_runs as load_runs
@@ -30,3 +31,4 @@ from pipeline.report.several_page import build_match as build_match
 from pipeline.report.several_page import match_verdict as match_verdict
 from pipeline.report.several_page import write_together as write_together
 from pipeline.report.site import build_report as build_report
+from pipeline.report.site import headline_of as headline_of

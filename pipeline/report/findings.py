@@ -527,7 +527,7 @@ def _is_tight(most: float, cell: Table) -> CellVerdict | None:
     offered = cell["offered"] > 0
     if not offered.any():
         return None
-    ratio = float(np.median(cell["radius"][offered]) / np.median(cell["error"][offered]))
+    ratio = float(np.median(cell["region_radius"][offered]) / np.median(cell["error"][offered]))
     return CellVerdict(ratio <= most, f"{number(ratio)} times", ratio)
 
 

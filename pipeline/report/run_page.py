@@ -36,7 +36,7 @@ from pipeline.results import RunRecord, Table, cells_of, summarise, unique
 
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
-MEDIANS = ("radius", "error")
+MEDIANS = ("region_radius", "error")
 """Of these the medians over regions are shown."""
 CLASSIFIER_COLUMNS = ("auc", "auc_plain", "balanced", "balanced_plain")
 MEASURED_WORDS = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
@@ -194,10 +194,45 @@ def samples(run: FinishedRun) -> list[dict[str, Any]]:
         {
             "name": classes[label].name if label in classes else f"class {label}",
             "n": classes[label].n if label in classes else None,
-            "uri": "data:image/png;base64," + base64.b64encode(png).decode(),
+            "uri": _png(png),
         }
         for label, png in run.samples.items()
     ]
+
+
+def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
+    """Return the formula of the bound, and of each class the image that fills most of it."""
+    if run.bound is None or not run.bound_formula:
+        return None
+    columns = ("label", "class_name", "n", "largest_norm", "ratio")
+    rows = zip(*(run.bound[name] for name in columns), strict=True)
+    return {
+        "formula": run.bound_formula,
+        "manifold": str(run.record.config.get("manifold", "")),
+        "classes": [
+            {
+                "name": name,
+                "n": int(n),
+                "distance": f"{distance:.2f}",
+                "share": f"{100 * ratio:.1f} %",
+                "uri": _png(run.farthest[label]) if label in run.farthest else "",
+            }
+            for label, name, n, distance, ratio in rows
+        ],
+    }
+
+
+def bound_in_words(run: FinishedRun) -> str:
+    """Return the bound and the farthest image of each class as one line; "" of a run without."""
+    found = verified_bound(run)
+    if found is None:
+        return ""
+    classes = [f"{x['name']} {x['distance']} ({x['share']} of r)" for x in found["classes"]]
+    return f"{found['formula']}; farthest image: {', '.join(classes)}"
+
+
+def _png(content: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(content).decode()
 
 
 def bound(run: FinishedRun) -> Figure | None:

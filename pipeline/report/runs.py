@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import OutputError
-from pipeline.results import RunRecord, Table, read_bound, read_record, read_rows
+from pipeline.results import RunRecord, Table, read_bound, read_metadata, read_record, read_rows
 
 
 class ExperimentDisplay(NamedTuple):
@@ -57,6 +57,10 @@ class FinishedRun:
         PNG of sample tiles by label.
     outlines : mapping of str to nested lists, shape (count, landmarks, 2)
         Outlines by series, where the run drew any.
+    bound_formula : str
+        The proven radius and diameter with their formulas; "" where the run wrote none.
+    farthest : mapping of int to bytes
+        PNG of the image whose descriptor is farthest from the identity, by label.
     use : mapping
         What its private means are good for; empty where the run did not ask.
     faults : tuple of str
@@ -69,6 +73,8 @@ class FinishedRun:
     bound: Table | None
     samples: Mapping[int, bytes]
     outlines: Mapping[str, Any] = field(default_factory=dict)
+    bound_formula: str = ""
+    farthest: Mapping[int, bytes] = field(default_factory=dict)
     use: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
@@ -116,26 +122,33 @@ def load_run(folder: Path, results: Path) -> FinishedRun:
     """Return the run recorded in `folder`, with its rows in the file `results`."""
     faults: list[str] = []
     tables: list[Table | None] = []
-    for reader, path in ((read_rows, results), (read_bound, folder / "bound.parquet")):
+    bound = folder / "bound.parquet"
+    for reader, path in ((read_rows, results), (read_bound, bound)):
         try:
             tables.append(reader(path) if path.is_file() else None)
         except OutputError as error:
             tables.append(None)
             faults.append(str(error))
-    pictures = sorted((folder / "samples").glob("*.png"))
-    samples = {
-        int(path.stem): path.read_bytes()
-        for path in pictures
-        if path.stem.isdigit() and path.is_file()
-    }
     drawn, use = folder / "outlines.json", folder / "use.json"
     return FinishedRun(
         id=folder.name,
         record=read_record(folder / "run.json"),
         rows=tables[0],
         bound=tables[1],
-        samples=dict(sorted(samples.items())),
+        samples=_pictures(folder / "samples"),
+        bound_formula="" if tables[1] is None else read_metadata(bound).get("bound", ""),
+        farthest=_pictures(folder / "farthest"),
         outlines=json.loads(drawn.read_text(encoding="utf-8")) if drawn.is_file() else {},
         use=json.loads(use.read_text(encoding="utf-8")) if use.is_file() else {},
         faults=tuple(faults),
     )
+
+
+def _pictures(folder: Path) -> Mapping[int, bytes]:
+    """Return the pictures of classes in a folder, PNG by label."""
+    pictures = {
+        int(path.stem): path.read_bytes()
+        for path in folder.glob("*.png")
+        if path.stem.isdigit() and path.is_file()
+    }
+    return dict(sorted(pictures.items()))

@@ -20,8 +20,8 @@ from pipeline.report.findings import (
 )
 from pipeline.report.methods import Methods, methods
 from pipeline.report.page import load_pages, write_page
-from pipeline.report.run_page import methods_of_runs, promises_of_runs, version_of
-from pipeline.report.runs import FinishedRun, load_runs
+from pipeline.report.run_page import headline, methods_of_runs, promises_of_runs, version_of
+from pipeline.report.runs import FinishedRun, load_run, load_runs
 
 Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
@@ -34,8 +34,8 @@ class Index(NamedTuple):
     runs: Sequence[FinishedRun]
 
 
-def build_report(out: Path, *, target: Path | None = None) -> Path:
-    """Write the report of all experiments under `out` and return its path.
+def build_report(out: Path, *, target: Path | None = None, experiment: str | None = None) -> Path:
+    """Write the report of all experiments under `out`, or of one of them, and return its path.
 
     One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
     beside it; pages that are there of experiments that are not under `out` stay.
@@ -47,6 +47,8 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         it, and ``results/*.parquet``. Nothing else is read.
     target : Path, optional
         The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
+    experiment : str, optional
+        The one experiment whose page is written.
 
     Raises
     ------
@@ -56,6 +58,7 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         When ``reports/report.toml`` names a function that does not exist.
     """
     runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
+    runs = [run for run in runs if experiment in (None, run.record.experiment)]
     path = target or out / "report.html"
     experiments = grouped((run.record.experiment, run) for run in runs)
     closed = out.stat().st_mode & 0o077 == 0
@@ -63,6 +66,11 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
         if len(experiments) == 1:
             return write_page(path, "run", runs)
         return _write_site(path, experiments)
+
+
+def headline_of(folder: Path, results: Path) -> str:
+    """Return what a reader should know first of a run: its folder, and the file of its rows."""
+    return headline(load_run(folder, results)).text
 
 
 def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:

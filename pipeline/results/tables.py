@@ -282,8 +282,10 @@ def read_metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in stored.items()}
 
 
-def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
+def write_bound(path: Path, bounds: Sequence[Any], words: str = "") -> Path:
     """Write what `pipeline.descriptors.bounds` returns, one row a class, columns `BOUND_SCHEMA`.
+
+    `words` say how the bound is computed; they stand in the file's metadata as ``bound``.
 
     Raises
     ------
@@ -291,7 +293,7 @@ def write_bound(path: Path, bounds: Sequence[Any]) -> Path:
         When the file cannot be written.
     """
     columns = {name: [getattr(bound, name) for bound in bounds] for name in BOUND_SCHEMA}
-    return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {})
+    return write_arrow(path, to_arrow(columns, BOUND_SCHEMA), {"bound": words})
 
 
 def read_bound(path: Path) -> Table:

@@ -23,11 +23,18 @@ def refused(tmp_path: Path, text: str) -> str:
 
 
 def test_main_job_is_the_published_setting_and_ours() -> None:
-    """The built-in job: two mechanisms, as published and with D/n, and the adaptive mean."""
+    """The built-in job: five mechanisms as published, two with D/n, and the adaptive mean.
+
+    All are of one budget, and only what reads a footpoint pays for one.
+    """
     (config,) = load_experiments(MAIN)
     pairs = {(series.mechanism, series.sensitivity) for series in config.mechanisms[:-1]}
     assert config.mechanisms[-1].footpoint == "adaptive"
-    assert pairs == {(name, rule) for name in ("ewg", "rl") for rule in ("radius", "diameter")}
+    published = {(name, "radius") for name in ("ewl", "ewg", "rl", "kng", "tangent-gaussian")}
+    assert pairs == published | {("ewg", "diameter"), ("rl", "diameter")}
+    assert {series.definition for series in config.mechanisms} == {None}
+    paid = {x.mechanism for x in config.mechanisms if x.footpoint in ("all", "subsample")}
+    assert paid == {"ewl", "ewg"}
     assert config.repetitions == 30
     assert config.baseline in {series.series for series in config.mechanisms}
 

@@ -13,15 +13,14 @@ from pipeline.config import ExperimentConfig
 from pipeline.experiments import Run, all_cells, load_experiments, run_experiment
 from pipeline.experiments.driver import (
     distance_name,
-    draw_cell,
     run_cells,
 )
 from pipeline.experiments.simulated import build_manifold, class_title, simulate
 from pipeline.geometry import MANIFOLDS, unvecd
 from pipeline.geometry.charts import NormalChart
-from pipeline.mean import SinglePlan, admit, prepare
+from pipeline.mean import SinglePlan, admit, draw, prepare
 from pipeline.mean.sensitivity import frechet_sensitivity
-from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms import MECHANISMS, FloatNoise
 from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
 from pipeline.results import RowWriter, Table, read_record, read_rows
 
@@ -190,7 +189,9 @@ def test_k_norm_gradient_draws_on_every_space_of_its_paper() -> None:
         prepared = prepare(
             records, cell.series.plan, size=setting.repetitions(cell.series), rng=rng
         )
-        drawn = draw_cell(prepared, cell, setting, rng=rng)[0]
+        budget = config.budget(cell.value, cell.series)
+        size = setting.repetitions(cell.series)
+        drawn = draw(prepared, budget, noise=FloatNoise(rng), size=size)[0]
         assert 0 < drawn.diagnostics.acceptance <= 1
         if setting.manifold.curvature[1] > 0:
             reach = setting.manifold.dist(setting.domain.center, drawn.points)

@@ -91,7 +91,7 @@ def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     from pipeline.experiments.steps import read_class
 
     run = Run(small("tiles"), None, tiles_run / "again")
-    images.describe_classes(run)
+    images.verify_bound(run, images.describe_classes(run, run.images))
     data, setting = read_class(run, 2)
     rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
     for cell in all_cells(run.config, [2]):

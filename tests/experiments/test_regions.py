@@ -49,7 +49,7 @@ def test_the_experiment_says_how_often_regions_are_right(tmp_path: Path) -> None
     for series in set(rows["series"]):
         mine = (rows["series"] == series) & ~few & (rows["offered"] > 0)
         assert np.sum(rows["reach"][mine] <= 0.95) >= 12
-        ratio = np.median(rows["radius"][mine]) / np.median(rows["error"][mine])
+        ratio = np.median(rows["region_radius"][mine]) / np.median(rows["error"][mine])
         assert 1.0 < ratio < 6.0
     (run,) = load_runs(tmp_path / "out")
     found = {verdict.says: verdict.word for verdict in verdicts(run)}
@@ -93,7 +93,14 @@ def test_secret_labels_are_measured_beside_public_ones(tmp_path: Path) -> None:
 def rows_of(reach: Any, **columns: Any) -> Table:
     """Return the rows of one cell at n·μ = 500."""
     size = len(reach)
-    known = {"n": 1000, "budget": 0.5, "label": 0, "offered": 1.0, "error": 0.1, "radius": 0.2}
+    known = {
+        "n": 1000,
+        "budget": 0.5,
+        "label": 0,
+        "offered": 1.0,
+        "error": 0.1,
+        "region_radius": 0.2,
+    }
     text = {"series": "Sample", "class_name": "well", "definition": "gdp"}
     return {
         "reach": np.asarray(reach),
@@ -157,7 +164,7 @@ def test_the_table_counts_regions_that_are_offered() -> None:
     """Shares are of what is offered, with how many that is; radius and error are medians of it."""
     reach = [0.5] * 6 + [0.92] * 2 + [0.99] * 2 + [0.5] * 10
     rows = rows_of(reach) | {"offered": np.repeat([1.0, 0.0], 10)}
-    rows["radius"] = np.where(rows["offered"] > 0, 0.2, 9.0)
+    rows["region_radius"] = np.where(rows["offered"] > 0, 0.2, 9.0)
     (line,) = coverage_of(rows)
     assert line[:5] == ["well", "Sample", "0.5", "500", "50 % (10 of 20)"]
     assert line[5:] == ["80 % (8 of 10)", "60 % (6 of 10)", "0.2", "0.1", "2"]

@@ -10,7 +10,7 @@ from pipeline import open_dataset
 from pipeline.config import ExperimentConfig
 from pipeline.descriptors import describe
 from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
-from pipeline.experiments.steps import judge
+from pipeline.experiments.steps import write_results
 from pipeline.experiments.usefulness import judged
 from pipeline.figures import digits
 from pipeline.geometry import MANIFOLDS, frechet_mean
@@ -110,10 +110,10 @@ def test_it_is_drawn_once(run: Run) -> None:
     before = path.read_bytes()
     changed = json.loads(before) | {"fingerprint": "another"}
     path.write_text(json.dumps(changed))
-    judge(run)
+    write_results(run)
     assert path.read_bytes() == before
     stamp = path.stat().st_mtime_ns
-    judge(run)
+    write_results(run)
     assert path.stat().st_mtime_ns == stamp
 
 

@@ -1,6 +1,6 @@
 """The kinds of experiments: what is done in each. A new kind is a file and a row here."""
 
-from pipeline.experiments.driver import ExperimentKind, run_cells
+from pipeline.experiments.driver import ExperimentKind, draw_footpoints, run_cells
 from pipeline.experiments.images import Run
 from pipeline.experiments.kinds.classifiers import CLASSIFYING
 from pipeline.experiments.kinds.comparisons import COMPARING, MATCHING
@@ -19,6 +19,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
             "distance from the mean without noise was measured"
         ),
         cells=run_cells,
+        footpoints=draw_footpoints,
         keys=("definition", "delta", "measure", "records"),
         useful=True,
     ),

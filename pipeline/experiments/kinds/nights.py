@@ -161,7 +161,7 @@ def release_nights(
             numbers = (np.nan,) * 4 if mean is None else measured(mean, units.mean(axis=0))
             status = "held back" if mean is None else "ok"
             rows.append((repetition, night, len(units), status, *numbers))
-    names = ("repetition", "night", "n", "status", "error", "radius", "reach", "offered")
+    names = ("repetition", "night", "n", "status", "error", "region_radius", "reach", "offered")
     return {"seed": seed, **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
 
 

@@ -52,7 +52,7 @@ def cover(
             error = float(np.linalg.norm(space.log(where.centre, true)))
             reach = float(where.reach(true))
             rows.append((error, where.radius, reach, where.offered, _of_count(release, n)))
-    names = ("error", "radius", "reach", "offered", "p_value")
+    names = ("error", "region_radius", "reach", "offered", "p_value")
     return {"n": n, **dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))}
 
 

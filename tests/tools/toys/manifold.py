@@ -28,6 +28,11 @@ class DecibelCovariances:
         radius, diameter = SPECTRAL.bounds(facts)
         return DB * radius, DB * diameter
 
+    def formulas(self, facts: Facts) -> tuple[str, str]:
+        """Return the log-Euclidean formulas, times `DB`."""
+        radius, diameter = SPECTRAL.formulas(facts)
+        return f"(10/ln 10)·{radius}", f"(10/ln 10)·{diameter}"
+
     def rounding(self, relative: float, largest: float) -> float:
         """Return DB times what logarithms err by."""
         return DB * SPECTRAL.rounding(relative, largest)

@@ -1,0 +1,392 @@
+"""The flow of an experiment on images, step by step, and the flows of experiments without images.
+
+    download ─► describe ─► verify_bound ─► select_footpoint ─► release
+                                                                   └─► write_results ─► write_report
+
+Each step is a task, which takes what the one before it returned. The functions are those that
+`covdp run` calls (`pipeline.experiments.steps`). A task that draws noise is never done again by
+itself; what is downloaded and what is written may be. Nothing that a task returns is stored.
+
+Prefect keeps what a task raises, so what is wrong with the user's own images is not shown here: a
+file may be named after a person. `covdp` shows it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from prefect import flow, task, unmapped
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from pipeline.config import ExperimentConfig
+from pipeline.datasets import ImageSource, find_card
+from pipeline.errors import ConfigError, CovdpError, DatasetError, MismatchError, MissingError
+from pipeline.experiments import EXPERIMENTS, MAIN, Run, images, load_experiments, steps
+from pipeline.experiments.driver import Footpoints
+from pipeline.experiments.images import VerifiedBound
+from pipeline.experiments.kinds import EXPERIMENT_KINDS
+from pipeline.experiments.record import outcome, write_missing
+from pipeline.experiments.steps import (
+    ClassSeries,
+    DrawnCells,
+    SelectedFootpoints,
+    beside,
+    class_series,
+    with_footpoint,
+)
+from pipeline.jobs import default_out
+from pipeline.parallel import cores
+from pipeline.report import build_report, headline_of
+from pipeline.store import StoredImages
+
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
+BEGUN: list[Any] = []
+"""The flow runs of this process."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def withheld(work: Callable[P, T]) -> Callable[P, T]:
+    """Return `work` with the words taken from its errors about the user's own images.
+
+    Its first argument is the run. What is public keeps its words.
+    """
+
+    @wraps(work)
+    def done(*arguments: P.args, **named: P.kwargs) -> T:
+        run = cast(Run, named.get("run", arguments[:1] and arguments[0]))
+        if not is_own(run.config):
+            return work(*arguments, **named)
+        try:
+            return work(*arguments, **named)
+        except (MismatchError, MissingError):
+            raise
+        except DatasetError:
+            pass  # what follows is raised outside, so that no traceback holds the cause
+        raise DatasetError(
+            "the images are not all as their card says; which one and why is withheld, as Prefect "
+            "keeps these words; `covdp describe --dataset CARD --store DIR --check` says it"
+        )
+
+    return done
+
+
+def is_own(config: ExperimentConfig) -> bool:
+    """Return whether an experiment is on the user's own images."""
+    return config.on_images and find_card(config.dataset).own
+
+
+@task(
+    name="download",
+    task_run_name="download",
+    retries=3,
+    retry_delay_seconds=[2, 10, 30],
+    persist_result=False,
+)
+@withheld
+def download(run: Run) -> ImageSource:
+    """Have the images on disk with the right digest."""
+    return images.fetch_images(run)
+
+
+@task(name="describe", task_run_name="describe", persist_result=False)
+@withheld
+def describe(run: Run, source: ImageSource) -> StoredImages:
+    """Turn each image into its covariance descriptor."""
+    return images.describe_classes(run, source)
+
+
+@task(name="verify_bound", task_run_name="verify_bound", persist_result=False)
+@withheld
+def verify_bound(run: Run, descriptors: StoredImages) -> VerifiedBound:
+    """Hold every descriptor against the proven radius; leave a table of what was found."""
+    verified = images.verify_bound(run, descriptors)
+    create_table_artifact(
+        [
+            {
+                "class": row.class_name,
+                "images": row.n,
+                "farthest image": f"{row.largest_norm:.2f}",
+                "share of r": f"{100 * row.ratio:.1f} %",
+                "r": f"{row.radius:.2f}",
+                "D": f"{row.diameter:.2f}",
+            }
+            for row in verified.classes
+        ],
+        key=artifact_key("bound", run),
+        description=f"The bound holds on every image: {verified.domain.in_words}",
+    )
+    return verified
+
+
+@task(
+    name="select_footpoint",
+    task_run_name="{what}, footpoint",
+    retries=0,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+@withheld
+def select_footpoint(
+    run: Run, what: ClassSeries, bound: VerifiedBound | None = None
+) -> SelectedFootpoints:
+    """Draw the private footpoints of a series on a class, for their share of the budget."""
+    return steps.select_footpoint(run, what)
+
+
+@task(
+    name="release",
+    task_run_name="{what}",
+    retries=0,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+@withheld
+def release(
+    run: Run,
+    what: ClassSeries,
+    footpoints: Footpoints | None,
+    bound: VerifiedBound | None = None,
+) -> DrawnCells:
+    """Draw the private means of a series on a class, at every budget."""
+    return steps.release(run, what, footpoints)
+
+
+@task(
+    name="write_results",
+    task_run_name="write_results",
+    retries=0,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+@withheld
+def write_results(run: Run, drawn: Sequence[DrawnCells]) -> Path:
+    """Write the rows of all classes to one Parquet file."""
+    return steps.write_results(run, sum(item.cells for item in drawn))
+
+
+@task(
+    name="tabulate",
+    task_run_name="tabulate",
+    retries=0,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def tabulate(run: Run) -> Path:
+    """Compute the table of an experiment that draws nothing of a class."""
+    return steps.tabulate(run)
+
+
+@task(
+    name="write_report",
+    task_run_name="write_report",
+    retries=2,
+    retry_delay_seconds=[2, 10],
+    persist_result=False,
+)
+@withheld
+def write_report(run: Run, table: Path) -> Path:
+    """Write the page of an experiment, and leave its headline and a link."""
+    page = build_report(run.out, experiment=run.config.name)
+    create_markdown_artifact(
+        f"{headline_of(run.folder, table)}\n\n[Report]({page.as_uri()}) · "
+        f"[results]({table.as_uri()})\n",
+        key=artifact_key("report", run),
+        description=run.config.title,
+    )
+    return page
+
+
+@task(
+    name="write_index",
+    task_run_name="write_index",
+    retries=2,
+    retry_delay_seconds=[2, 10],
+    persist_result=False,
+)
+def write_index(out: Path) -> Path:
+    """Write the report of all experiments of a folder: an index, and a page each."""
+    return build_report(out)
+
+
+def artifact_key(kind: str, run: Run) -> str:
+    """Return a key of the letters that Prefect takes."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in run.name.lower())
+    return f"{kind}-{name}".encode("ascii", "ignore").decode()
+
+
+@flow(name="experiment", persist_result=False, task_runner=RUNNER)
+def experiment(
+    name: str | None = None,
+    dataset: str | None = None,
+    descriptor: str | None = None,
+    repetitions: int | None = None,
+    quick: bool = False,
+    data_root: Path | None = None,
+    out: Path | None = None,
+) -> Path:
+    """Run an experiment on one dataset, and return the path of its report.
+
+    Parameters
+    ----------
+    name : str, optional
+        An experiment, or its TOML file; the main job when left out.
+    dataset, descriptor : str, optional
+        In place of the experiment's: a name of `covdp datasets` or a card, one of
+        `covdp descriptors`.
+    repetitions : int, optional
+        In place of the experiment's.
+    quick : bool
+        At most 10 repetitions.
+    data_root, out : Path, optional
+        Where images are, and where results go.
+    """
+    run = open_run(name, dataset, descriptor, repetitions, quick, data_root, out)
+    source = download(run)
+    descriptors = describe(run, source)
+    bound = verify_bound(run, descriptors)
+    cells, of_footpoint = class_series(run), with_footpoint(run)
+    selected = select_footpoint.map(unmapped(run), of_footpoint, unmapped(bound)).result()
+    drawn = release.map(unmapped(run), cells, beside(cells, selected), unmapped(bound)).result()
+    table = write_results(run, drawn)
+    return write_report(run, table)
+
+
+@flow(name="simulation", persist_result=False, task_runner=RUNNER)
+def simulation(
+    name: str,
+    dataset: str | None = None,
+    repetitions: int | None = None,
+    quick: bool = False,
+    out: Path | None = None,
+) -> Path:
+    """Run an experiment on records that it makes itself; parameters are those of `experiment`."""
+    run = open_run(name, dataset, None, repetitions, quick, None, out)
+    cells, of_footpoint = class_series(run), with_footpoint(run)
+    selected = select_footpoint.map(unmapped(run), of_footpoint).result()
+    drawn = release.map(unmapped(run), cells, beside(cells, selected)).result()
+    table = write_results(run, drawn)
+    return write_report(run, table)
+
+
+@flow(name="tabulation", persist_result=False)
+def tabulation(
+    name: str,
+    dataset: str | None = None,
+    repetitions: int | None = None,
+    quick: bool = False,
+    out: Path | None = None,
+) -> Path:
+    """Compute a table, of no images and no records; parameters are those of `experiment`."""
+    run = open_run(name, dataset, None, repetitions, quick, None, out)
+    table = tabulate(run)
+    return write_report(run, table)
+
+
+def open_run(
+    name: str | None,
+    dataset: str | None,
+    descriptor: str | None,
+    repetitions: int | None,
+    quick: bool,
+    data_root: Path | None,
+    out: Path | None,
+) -> Run:
+    """Return the run that a flow is asked for; what is wrong with it is said before anything else.
+
+    Raises
+    ------
+    ConfigError, DatasetError
+        As `load_experiments`; and when the experiment has several datasets, and none is named.
+    """
+    BEGUN.append(flow_run.id)
+    configs = load_experiments(
+        name or str(MAIN),
+        dataset=dataset,
+        descriptor=descriptor,
+        repetitions=repetitions,
+        quick=quick,
+    )
+    if len(configs) > 1:
+        datasets = ", ".join(config.dataset for config in configs)
+        raise ConfigError(f"{name} runs on several datasets; name one as dataset: {datasets}")
+    (config,) = configs
+    folder = (out or default_out(config.run_name)).resolve()
+    return Run(config, data_root and data_root.resolve(), folder)
+
+
+def flow_of(config: ExperimentConfig) -> Any:
+    """Return the flow that an experiment is for; clocks are read by one task at a time."""
+    kind = EXPERIMENT_KINDS[config.kind]
+    if kind.table is not None:
+        return tabulation
+    chosen = experiment if config.on_images else simulation
+    if kind.parallel:
+        return chosen
+    alone: Any = ThreadPoolTaskRunner(max_workers=1)
+    return chosen.with_options(task_runner=alone)
+
+
+@flow(name="experiments", persist_result=False)
+def experiments(
+    names: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    descriptor: str | None = None,
+    repetitions: int | None = None,
+    quick: bool = False,
+    data_root: Path | None = None,
+    out: Path | None = None,
+) -> Path:
+    """Run experiments one after another, a flow each, and return the path of their index.
+
+    A dataset that cannot be had is left out, and the index has the command that gets it. What else
+    fails is raised when all others are done.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names, TOML files, or ``all``; the main job when left out.
+    datasets : sequence of str
+        What each is run on; its own datasets when left out.
+    descriptor, repetitions, quick, data_root, out
+        As for `experiment`.
+
+    Raises
+    ------
+    MissingError
+        When an experiment that was named ran on none of its datasets.
+    """
+    BEGUN.append(flow_run.id)
+    folder = out or default_out("reproduce" if names else "main")
+    changes: dict[str, Any] = {"repetitions": repetitions, "quick": quick}
+    parts = [
+        (name, config)
+        for name in (EXPERIMENTS if "all" in names else names or [str(MAIN)])
+        for dataset in (*datasets,) or (None,)
+        for config in load_experiments(name, dataset=dataset, descriptor=descriptor, **changes)
+    ]
+    runs = [Run(config, data_root and data_root.resolve(), folder.resolve()) for _, config in parts]
+    errors = list[CovdpError]()
+    for (name, config), run in zip(parts, runs, strict=True):
+        asked = {"name": name, "dataset": config.dataset, "out": folder, **changes}
+        if config.on_images:
+            asked |= {"descriptor": descriptor, "data_root": data_root}
+        try:
+            flow_of(config)(**asked)
+        except MissingError as error:
+            write_missing(run, error)
+        except CovdpError as error:
+            errors.append(error)
+    for fault in errors:
+        raise fault
+    page = write_index(folder)
+    without = outcome(runs, page, folder).without
+    if without and "all" not in names:
+        raise MissingError(
+            f"no data at all for {', '.join(without)}; {page} has the commands that get them"
+        )
+    return page

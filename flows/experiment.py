@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from prefect import flow, task, unmapped
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -75,6 +76,12 @@ def withheld(work: Callable[P, T]) -> Callable[P, T]:
     return done
 
 
+def may_pass(task: object, task_run: object, state: State[object]) -> bool:
+    """Return whether a download failed for a reason that may pass: a server, or the way there."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, MissingError) and error.passing
+
+
 def is_own(config: ExperimentConfig) -> bool:
     """Return whether an experiment is on the user's own images."""
     return config.on_images and find_card(config.dataset).own
@@ -85,6 +92,7 @@ def is_own(config: ExperimentConfig) -> bool:
     task_run_name="download",
     retries=3,
     retry_delay_seconds=[2, 10, 30],
+    retry_condition_fn=may_pass,
     persist_result=False,
 )
 @withheld

@@ -38,7 +38,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import State
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.runtime import deployment, flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Cancelled, Completed, Failed
 
 from pipeline import jobs
 from pipeline.errors import ConfigError, CovdpError
@@ -49,7 +49,7 @@ from pipeline.privacy.rounding import digits_down, digits_up
 from pipeline.publish import ledger_address, load_release, read_document
 from pipeline.publish.local_images import match_images
 from pipeline.publish.redact import redact_errors, silence
-from pipeline.report import build_match
+from pipeline.report import build_match, verdict
 from pipeline.schema import ClassEntry, Document, NightDocument
 from pipeline.store import find_place
 
@@ -77,11 +77,11 @@ def release(
 ) -> Path | State[Path]:
     """Release once under a run key and return the path of the Parquet file.
 
-    A run that a later one of its deployment has overtaken is skipped, and its state says so.
+    A run that a later one of its deployment has overtaken is cancelled, and its state says why.
     """
     if reason := superseded():
         get_run_logger().warning(reason)
-        return Completed(name="Skipped", message=reason)
+        return Cancelled(message=reason)
     table = out
     for part in jobs.releases_due(_load(config, out, run_key)):
         document = settle_release(config, out, root, part.settings.run_key, store)
@@ -155,7 +155,7 @@ def leave_artifact(document: Path) -> None:
 
 
 def in_markdown(released: Document, page: Path) -> str:
-    """Return what a document says, in a few sentences."""
+    """Return what a document says; what its means are usable for comes first."""
     settings, account = released.settings, released.account
     symbol = letter(account.definition)
     paid = f"{symbol} = {digits_up(account.charged, 6)}"
@@ -175,9 +175,9 @@ def in_markdown(released: Document, page: Path) -> str:
     table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join(
         [
-            f"# {_plain(settings.title)}",
+            _plain(verdict(released).text),
             "",
-            f"{_plain(settings.population)}, {_plain(settings.run_key)}",
+            f"{_plain(settings.title)}: {_plain(settings.population)}, {_plain(settings.run_key)}",
             "",
             *("| " + " | ".join(cells) + " |" for cells in table),
             "",
@@ -226,7 +226,7 @@ def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> b
 def match(release: Path, dataset: str, out: Path, root: Path | None = None) -> State[None]:
     """Match a dataset with a release, ``OUT/match.html``; the state fails where they differ."""
     if reason := superseded():
-        return Completed(name="Skipped", message=reason)
+        return Cancelled(message=reason)
     differs = match_folder(release, dataset, out, root)
     if differs is None:
         return Failed(message=f"{dataset} could not be tested; see {out / 'match.html'}")

@@ -38,7 +38,12 @@ class DatasetError(CovdpError):
 
 
 class MissingError(DatasetError):
-    """Images that cannot be had: no file, no network or no extra."""
+    """Images that cannot be had: no file, no network or no extra.
+
+    `passing` is True if asking again later may help.
+    """
+
+    passing = False
 
 
 class ImageError(DatasetError):

@@ -2,12 +2,14 @@
 
 import importlib
 import inspect
+import json
 import logging
 import os
 import re
 import runpy
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from PIL import Image
 from sample_nights import Ward
 
 from pipeline.cli import main
+from pipeline.datasets import DATASETS, find_card
 from pipeline.errors import CovdpError, DatasetError, MissingError
 from pipeline.experiments import MAIN
 from pipeline.figures import javascript
@@ -39,6 +42,8 @@ from tests.publish.test_local_images import document, put
 from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.publish.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
 
+FEW = ("EWG as published", "Adaptive")
+"""The series of a small main job."""
 settling = sys.modules["pipeline.publish.night"]
 pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
 
@@ -49,8 +54,8 @@ def few(tmp_path: Path) -> Path:
     path, between = tmp_path / "few.toml", "[[mechanisms]]"
     text = re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8"))
     text = text.replace("repetitions = 30", "repetitions = 2")
-    head, first, *_, last = text.split(between)
-    path.write_text("classes = [0, 1]\n" + between.join([head, first, last]), encoding="utf-8")
+    head, _, ewg, *_, last = text.split(between)
+    path.write_text("classes = [0, 1]\n" + between.join([head, ewg, last]), encoding="utf-8")
     return path
 
 
@@ -65,14 +70,36 @@ def status_without_secret(url: str) -> int:
         return answer.code
 
 
+def kept(path: Path) -> tuple[dict[str, set[str]], dict[str, tuple[str, str]]]:
+    """Return which completed tasks each task waited for, by name, and artifacts by key."""
+    with closing(sqlite3.connect(path)) as database:
+        tasks = database.execute(
+            "SELECT id, name, state_name, task_inputs FROM task_run"
+        ).fetchall()
+        artifacts = database.execute("SELECT key, description, data FROM artifact").fetchall()
+    names = {key.replace("-", ""): name for key, name, state, _ in tasks if state == "Completed"}
+    assert len(names) == len(tasks) == len(set(names.values()))
+    before = {
+        name: {
+            names[item["id"].replace("-", "")]
+            for items in json.loads(inputs).values()
+            for item in items
+            if item["input_type"] == "task_run"
+        }
+        for _, name, _, inputs in tasks
+    }
+    return before, {key: (description, data) for key, description, data in artifacts}
+
+
 @pytest.mark.slow
 def test_python_m_flows_writes_what_the_command_writes(
     few: Path, tmp_path: Path, prefect_database: Path
 ) -> None:
     """As `make run` does it: tasks in sight, the paths of rows and page, a server of its own.
 
-    The rows are those of `covdp run`. Prefect has a task for each class and mechanism. The server
-    tells nothing without the secret of the process, and goes with it.
+    The rows are those of `covdp run`. Prefect has a task for each class and mechanism, and knows
+    which takes what another returned; what it keeps begins with what was found. The server tells
+    nothing without the secret of the process, and goes with it.
     """
     out, home = tmp_path / "flow", tmp_path / "home"
     home.mkdir()
@@ -96,8 +123,9 @@ def test_python_m_flows_writes_what_the_command_writes(
         printed = process.stdout.read().splitlines()
     assert process.returncode == 0, said
     table = Path("results") / "main-tiles.parquet"
+    assert "30.89" in printed[-3]
     assert printed[-2:] == [f"results  {out / table}", f"report   {out / 'report.html'}"]
-    assert "Task run 'bound' - Finished in state Completed()" in said
+    assert "Task run 'verify_bound' - Finished in state Completed()" in said
     assert status == 401
     assert "Stopping temporary server" in said
     assert "<title>" in (out / "report.html").read_text(encoding="utf-8")
@@ -106,16 +134,22 @@ def test_python_m_flows_writes_what_the_command_writes(
     ours, theirs = read_rows(out / table), read_rows(tmp_path / "covdp" / table)
     for column in set(ours) - {"seconds"}:
         np.testing.assert_array_equal(ours[column], theirs[column], err_msg=column)
-    with closing(sqlite3.connect(home / "prefect.db")) as database:
-        tasks = database.execute("SELECT name, state_name, tags FROM task_run").fetchall()
-    names = {name: state for name, state, tags in tasks if "main-tiles" in tags}
-    assert len(set(theirs["series"])) == 2
-    expected = {"images", "descriptors", "bound", "usefulness", "results"}
-    expected |= {
-        f"mechanisms · class {label} · {series}"
-        for label, series in product(range(2), set(theirs["series"]))
-    }
-    assert names == dict.fromkeys(expected, "Completed")
+    before, left = kept(home / "prefect.db")
+    drawn = {f"{name} · {series}" for name in ("ihc", "retina") for series in FEW}
+    footpoints = {f"{name} · EWG as published, footpoint" for name in ("ihc", "retina")}
+    steps = ["download", "describe", "verify_bound", "write_results", "write_report"]
+    assert sorted(before) == sorted([*steps, *drawn, *footpoints])
+    assert before["download"] == set()
+    assert all(before[step] >= {first} for first, step in pairwise(steps[:3]))
+    assert all(before[name] >= {"verify_bound"} for name in drawn | footpoints)
+    assert all(name.removesuffix(", footpoint") in drawn for name in footpoints)
+    assert all(name in before[name.removesuffix(", footpoint")] for name in footpoints)
+    assert before["write_results"] >= drawn
+    assert before["write_report"] >= {"write_results"}
+    assert "30.89" in left["bound-main-tiles"][0]
+    assert "share of r" in left["bound-main-tiles"][1]
+    assert json.loads(left["report-main-tiles"][1]).startswith("At the same budget")
+    assert (out / "report.html").as_uri() in left["report-main-tiles"][1]
 
 
 @pytest.mark.slow
@@ -132,7 +166,7 @@ def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> N
     ) as process:
         assert process.stderr
         said = ""
-        while "Task run 'images'" not in said:
+        while "Task run 'download'" not in said:
             said += process.stderr.readline()
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(15) == 130
@@ -177,11 +211,87 @@ def test_python_m_flows_says_what_is_wrong(
     assert "absent.toml" in line
 
 
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["--dataset", "octmnits"], "octmnist"),
+        (["--descriptor", "oct6"], "oct5"),
+        (["--dataset", "tiles", "--descriptor", "grid11"], "grid11"),
+        (["--repetitions", "1"], "repetitions"),
+        (["mechanism.toml"], "unknown mechanism 'ewh'; did you mean 'ew"),
+        (["manifold.toml"], "unknown manifold"),
+    ],
+)
+def test_what_a_flow_is_asked_for_is_checked_before_anything_is_started(
+    tokens: list[str], words: str, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is not known is one line: no server is looked for, and there is no folder."""
+    import flows.__main__ as command
+
+    text = few.read_text(encoding="utf-8")
+    wrong = text.replace('mechanism = "ewg"', 'mechanism = "ewh"', 1)
+    (tmp_path / "mechanism.toml").write_text(wrong, encoding="utf-8")
+    flat = text.replace('manifold = "spd-log-euclidean"', 'manifold = "flat"')
+    (tmp_path / "manifold.toml").write_text(flat, encoding="utf-8")
+    told = [str(tmp_path / token) if token.endswith(".toml") else token for token in tokens]
+    monkeypatch.delattr(command, "require_server")  # what comes first is a NameError otherwise
+    with pytest.raises(CovdpError, match=words) as refused:
+        command.app([*told, "--out", str(tmp_path / "out")])
+    assert len(str(refused.value).splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_does_not_answer_is_one_line(few: Path, tmp_path: Path) -> None:
+    """Where PREFECT_API_URL names no server the line says so, and the way out: exit code 2."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/api"
+    done = run_flows([str(few)], PREFECT_HOME=str(tmp_path / "home"), PREFECT_API_URL=address)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"covdp: no Prefect server answers at PREFECT_API_URL, {address} (")
+    assert "unset PREFECT_API_URL" in line
+
+
+def run_flows(tokens: list[str], **settings: str) -> subprocess.CompletedProcess[str]:
+    """Return what ``python -m flows`` gave, with some settings of the environment."""
+    return subprocess.run(
+        [sys.executable, "-m", "flows", *tokens],
+        capture_output=True,
+        text=True,
+        cwd=project_root(),
+        env={**os.environ, **settings},
+        timeout=600,
+        check=False,
+    )
+
+
+DEPLOYMENTS = (
+    "main-job",
+    "octmnist-weekly",
+    "medmnist-monthly",
+    "release",
+    "nightly-release",
+    "nightly-match",
+)
+
+
 def test_deployments_give_their_flows_what_they_take() -> None:
-    """Each entrypoint of prefect.yaml is a flow that its parameters are enough for."""
+    """Each entrypoint of prefect.yaml is a flow that its parameters are enough for.
+
+    No schedule is active before somebody turns it on. The main job of each month is on every 2-D
+    set of MedMNIST.
+    """
     root = project_root()
     assert root is not None
     listed = yaml.safe_load((root / "flows" / "prefect.yaml").read_text(encoding="utf-8"))
+    deployments = {item["name"]: item for item in listed["deployments"]}
+    assert tuple(deployments) == DEPLOYMENTS
+    schedules = [each for item in deployments.values() for each in item["schedules"]]
+    assert len(schedules) == 4
+    assert not any(each["active"] for each in schedules)
+    monthly = deployments["medmnist-monthly"]["parameters"]["datasets"]
+    flat = [x for x in DATASETS if x.endswith("mnist") and "medmnist" in find_card(x).url.lower()]
+    assert monthly == sorted(flat)
     for deployment in listed["deployments"]:
         path, name = deployment["entrypoint"].split(":")
         module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
@@ -199,7 +309,7 @@ def test_prefect_hears_of_no_file(
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
-    from flows.__main__ import experiments
+    from flows.experiment import experiments
 
     for label in "ab":
         Image.new("L", (9, 9), ord(label)).save(tmp_path / f"benengeli-{label}.png")
@@ -219,7 +329,7 @@ def test_prefect_hears_of_no_file(
         own = text.replace('"main"', f'"{name}-run"').replace('"tiles"', f'"{name}.toml"')
         config.write_text(own)
         with pytest.raises(error, match=kept_words):
-            experiments([str(config)], tmp_path, out)
+            experiments([str(config)], data_root=tmp_path, out=out)
         tokens = ["reproduce", config, "--data-root", tmp_path, "--out", out]
         assert main([str(token) for token in tokens]) == 2
         assert fault in "".join(capsys.readouterr())
@@ -303,7 +413,7 @@ def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
         for run in runs:
             run_flow(release, flow_run=run, parameters=run.parameters, return_type="state")
         states = [client.read_flow_run(run.id).state for run in runs]
-    assert [state and state.name for state in states] == ["Skipped", "Skipped", "Failed"]
+    assert [state and state.name for state in states] == ["Cancelled", "Cancelled", "Failed"]
 
 
 @pytest.mark.slow

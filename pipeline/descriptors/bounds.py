@@ -109,8 +109,8 @@ class DescriptorDomain:
         """Radius and diameter with their formulas, and what stands in these, as text."""
         radius, diameter = self.formulas
         eta = f"{self.eta:g}".replace("e-0", "e-")
-        given = f"η = {eta}, T = {self.trace:,.8g} the largest trace"
-        return f"r = {radius} = {self.radius:.2f}, D = {diameter} = {self.diameter:.2f}; {given}"
+        bounds = f"r = {radius} = {self.radius:.2f}; D = {diameter} = {self.diameter:.2f}"
+        return f"{bounds}; η = {eta}; T = {self.trace:,.8g}, the largest trace"
 
     @property
     def facts(self) -> Facts:

@@ -416,12 +416,12 @@ def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -
         [step.budget for step in steps if step.name.startswith("mean") == is_mean]
         for is_mean in (False, True)
     )
-    found, rest = compose(looks), compose(means)
-    return {
-        "footpoint_share": share_of(found, budget),
-        "footpoint_budget": main_parameter(found),
-        "mean_budget": main_parameter(rest),
-    }
+    found, kept = compose(looks), compose(means)
+    columns = {"footpoint_share": share_of(found, compose([*looks, *means]))}
+    if found.name != budget.name:  # the steps of an (ε, δ) budget are counted in GDP
+        return columns
+    columns |= {"footpoint_budget": main_parameter(found), "mean_budget": main_parameter(kept)}
+    return columns
 
 
 def describe_cell(name: str, n: int, cell: Cell, setting: Setting) -> dict[str, Any]:

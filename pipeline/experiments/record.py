@@ -22,11 +22,12 @@ from pipeline.datasets import Card, classes_per_person, find_card, origin
 from pipeline.datasets.source import Selection
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import DatasetError, MissingError
-from pipeline.experiments.driver import UNITS, all_cells, cell_columns
-from pipeline.experiments.images import Run
-from pipeline.experiments.kinds import drawn_labels
+from pipeline.experiments.driver import UNITS, Setting, all_cells, cell_columns
+from pipeline.experiments.images import Run, image_setting
+from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.simulated import SOURCES, build_manifold, class_title
 from pipeline.geometry import MANIFOLDS
+from pipeline.mean import shares_of
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import Budget, advantage, privacy_statement, repeat
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
@@ -163,7 +164,16 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
     facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
-    return _write(run, facts, dataset=note, classes=counts, image_shape=source.shape)
+    shares = budget_shares(config, image_setting(run))
+    return _write(run, facts, dataset=note, classes=counts, image_shape=source.shape, shares=shares)
+
+
+def budget_shares(config: ExperimentConfig, setting: Setting) -> dict[str, dict[str, float]]:
+    """Return what each step of a series takes of its budget, where series are of private means."""
+    if EXPERIMENT_KINDS[config.kind].footpoints is None:
+        return {}
+    domain, manifold = setting.domain, setting.manifold
+    return {x.series: shares_of(x.plan, domain, manifold) for x in config.mechanisms}
 
 
 def write_missing(run: Run, reason: MissingError) -> Path:

@@ -19,6 +19,7 @@ from pipeline.mean.engine import mean as mean
 from pipeline.mean.engine import prepare as prepare
 from pipeline.mean.engine import private_mean as private_mean
 from pipeline.mean.engine import select_footpoints as select_footpoints
+from pipeline.mean.engine import shares_of as shares_of
 from pipeline.mean.noisy_moments import NoisyMoments as NoisyMoments
 from pipeline.mean.plan import AdaptivePlan as AdaptivePlan
 from pipeline.mean.plan import Plan as Plan

@@ -18,10 +18,10 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
 from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
-from pipeline.mean.public_model import Domain
+from pipeline.mean.public_model import Domain, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
-from pipeline.mean.rounds import draw_rounds
+from pipeline.mean.rounds import default_shares, draw_rounds
 from pipeline.mean.single import (
     Footpoints,
     PrivateFootpoints,
@@ -247,6 +247,19 @@ def mean(
     records = admit(points, domain=domain, manifold=space, labels=class_labels)
     prepared = prepare(records, choose_plan(plan, budget.name), rng=noise.rng)
     return draw(prepared, budget, noise=noise)[0]
+
+
+def shares_of(plan: Plan, domain: Domain, manifold: Manifold) -> dict[str, float]:
+    """Return what each step of a plan takes of the budget, by name, in order: public.
+
+    Shares are of what adds up: share s of μ is √s·μ.
+    """
+    if isinstance(plan, SinglePlan):
+        if not pays_footpoint(plan):
+            return {"mean": 1.0}
+        return {"footpoint": plan.footpoint_share, "mean": 1.0 - plan.footpoint_share}
+    shares = plan.shares or default_shares(default_prior(domain, manifold))
+    return dict(zip(shares.names, shares.all, strict=True))
 
 
 def private_mean(

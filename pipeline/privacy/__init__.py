@@ -25,6 +25,7 @@ from pipeline.privacy.conversion import gaussian_sigma as gaussian_sigma
 from pipeline.privacy.conversion import generalized_gaussian_cost as generalized_gaussian_cost
 from pipeline.privacy.conversion import generalized_gaussian_sigma as generalized_gaussian_sigma
 from pipeline.privacy.conversion import laplace_cost as laplace_cost
+from pipeline.privacy.conversion import laplace_epsilon as laplace_epsilon
 from pipeline.privacy.conversion import laplace_sigma as laplace_sigma
 from pipeline.privacy.definitions import DEFINITIONS as DEFINITIONS
 from pipeline.privacy.definitions import GDP as GDP

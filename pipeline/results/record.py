@@ -84,6 +84,9 @@ class RunRecord:
         Further remarks for the reader.
     unit : str
         What one record is: image, matrix, point, outline, query.
+    shares : mapping of str to mapping of str to float
+        What each step of a series takes of its budget, by name, in order; empty where no series
+        is of private means.
     guarantees : mapping of str to str
         What one draw of each series guarantees at its largest budget, or why nothing.
     status : {"ok", "undefined", "data not available"}
@@ -107,6 +110,7 @@ class RunRecord:
     privacy: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unit: str = "image"
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     guarantees: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     started: str = ""

@@ -503,3 +503,42 @@ def test_a_ridge_near_the_rounding_is_refused_before_any_image_is_read(descripto
     with pytest.raises(ConfigError, match="4 times the rounding errors"):
         domain(descriptor, height=28, width=28, eta=3.9 * float(error) * 0.95)
     assert domain(descriptor, height=28, width=28, eta=4.2 * float(error)).rounding <= 1 / 3
+
+
+def value_of(formula, **given):
+    """Return the value of a formula as it is printed: √k·max(|ln η|, …), m·ln²(1 + T/(mη)), …."""
+    text = re.sub(r"\|([^|]*)\|", r"abs(\1)", formula)
+    text = re.sub(r"ln²\(", "squared_log(", text)
+    text = re.sub(r"ln (\w)", r"log(\1)", text).replace("ln(", "log(")
+    text = re.sub(r"√(\d+)", r"sqrt(\1)", text).replace("√(", "sqrt(")
+    text = re.sub(r"(\d)(η)", r"\1*\2", text).replace("²", "**2").replace("·", "*")
+    known = {"log": math.log, "sqrt": math.sqrt, "squared_log": lambda x: math.log(x) ** 2}
+    return eval(text, {"__builtins__": {}, "max": max, "abs": abs}, {**known, **given})
+
+
+@pytest.mark.parametrize("manifold", SPECTRAL)
+@pytest.mark.parametrize("name", [name for name, spec in DESCRIPTORS.items() if not spec.means])
+@pytest.mark.parametrize("eta", [1e-6, 1e-3])
+def test_the_formula_that_is_printed_is_the_bound(name, manifold, eta):
+    """Evaluated as it stands it gives r and D to the last digits; both stand in the sentence."""
+    limit = at_28(name, manifold, eta)
+    radius, diameter = (value_of(text, η=eta, T=limit.trace) for text in limit.formulas)
+    assert radius == pytest.approx(limit.radius, rel=1e-11)
+    assert diameter == pytest.approx(limit.diameter, rel=1e-11)
+    assert f"= {limit.radius:.2f}" in limit.in_words
+    assert f"= {limit.diameter:.2f}" in limit.in_words
+
+
+def test_the_bound_of_the_papers_is_said_as_they_print_it():
+    """Descriptor `oct5`, η = 1e-6: r = √5·max(|ln η|, ln(5·255² + η)) = 30.89, D = 54.08."""
+    words = at_28("oct5").in_words
+    assert words.startswith("r = √5·max(|ln η|, ln(5·255² + η)) = 30.89; D = √(")
+    assert "= 54.08; η = 1e-6; T = 81,281.25" in words
+
+
+@pytest.mark.parametrize(("name", "eta"), [("gauss6", 1e-3), ("oct5", 1e5)])
+def test_no_formula_is_printed_that_does_not_hold(name, eta):
+    """A Gaussian embedding has another least eigenvalue, a large η the envelope in place of ln²."""
+    radius, diameter = at_28(name, eta=eta).formulas
+    assert ("ℓ" in radius) == (name == "gauss6")
+    assert ("g(T/(pη))" in diameter) == (name == "oct5")

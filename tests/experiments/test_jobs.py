@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from PIL import Image
 from sample_nights import Ward
+from scipy.special import ndtr
 
 from pipeline.config import ExperimentConfig
+from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError
 from pipeline.experiments import MAIN, Run, images, load_experiments, run_experiment
+from pipeline.geometry import MANIFOLDS
 from pipeline.jobs import perform, run_experiments
+from pipeline.mechanisms import MECHANISMS
 from pipeline.parallel import CLUSTER, workers
+from pipeline.privacy import GDP
+from pipeline.report import load_runs
+from pipeline.report.split import split_of_budget
 from pipeline.results import read_bound, read_rows
 from tests.cli.test_terminals import by_dask
 
@@ -81,6 +89,74 @@ def test_bound_holds_and_says_how_tight(tiles_run: Path) -> None:
     bound = read_bound(tiles_run / "runs" / "main-tiles" / "bound.parquet")
     assert (bound["largest_norm"] <= bound["radius"]).all()
     np.testing.assert_allclose(bound["ratio"], bound["largest_norm"] / bound["radius"])
+
+
+@pytest.mark.slow
+def test_the_farthest_image_is_the_one_that_is_shown(tiles_run: Path) -> None:
+    """Its picture, described again, is as far from the identity as rows and table say."""
+    space = MANIFOLDS["spd-log-euclidean"](k=5)
+    folder = tiles_run / "runs" / "main-tiles"
+    bound = read_bound(folder / "bound.parquet")
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    for label, largest in zip(bound["label"], bound["largest_norm"], strict=True):
+        with Image.open(folder / "farthest" / f"{label}.png") as picture:
+            image = np.asarray(picture.convert("L"))[None, :28, :28]
+        distance = float(space.dist(space.origin, describe(image, "oct5"))[0])
+        assert distance == pytest.approx(float(largest), rel=1e-9)
+        assert set(rows["farthest"][rows["label"] == label]) == {largest}
+    limit = domain("oct5", height=28, width=28)
+    assert set(rows["radius_bound"]) == {limit.radius}
+    assert set(rows["diameter_bound"]) == {limit.diameter}
+
+
+@pytest.mark.slow
+def test_rows_say_how_the_budget_was_split(tiles_run: Path) -> None:
+    """Footpoint and mean add up to the budget; σ of both is that of their share, and no other.
+
+    Who reads no footpoint has the whole budget for the mean.
+    """
+    rows = read_rows(tiles_run / "results" / "main-tiles.parquet")
+    squares = np.nan_to_num(rows["footpoint_budget"]) ** 2 + rows["mean_budget"] ** 2
+    np.testing.assert_allclose(squares, rows["budget"] ** 2, rtol=1e-12)
+    share = np.nan_to_num(rows["footpoint_budget"]) ** 2 / rows["budget"] ** 2
+    np.testing.assert_allclose(rows["footpoint_share"], share, atol=1e-12)
+    paid = rows["footpoint_mechanism"] != "none"
+    assert set(rows["mechanism"][~paid]) == {"rl", "kng", "tangent-gaussian"}
+    assert (rows["mean_budget"] == rows["budget"])[~paid].all()
+    for name, family in MECHANISMS.items():
+        for at in np.flatnonzero((rows["mechanism"] == name) & (rows["repetition"] == 0)):
+            if rows["footpoint"][at] == "adaptive":
+                continue
+            budget, width = GDP(float(rows["mean_budget"][at])), float(rows["sensitivity"][at])
+            space = MANIFOLDS["spd-log-euclidean"](k=5)
+            drawn = family.calibrate(budget, sensitivity=width, manifold=space)
+            assert rows["sigma"][at] == pytest.approx(drawn.sigma, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_the_page_says_how_the_budget_is_split(tiles_run: Path) -> None:
+    """At μ = 1: √0.1·μ and √0.9·μ where there is a footpoint, all of it where there is none.
+
+    Laplace noise is that of the ε whose tight GDP is μ, to three digits, rounded down; the steps of
+    the adaptive mean are all there, and add up.
+    """
+    (run,) = load_runs(tiles_run)
+    content = split_of_budget(run)
+    assert content is not None
+    lines = {(line[0], line[1]): line[2:] for line in content["lines"]}
+    assert lines["EWG as published", "footpoint"][:3] == ["rl", "√0.1·μ = 0.316", "ε = 0.252"]
+    assert lines["EWG as published", "mean"][:3] == ["ewg", "√0.9·μ = 0.948", "–"]
+    epsilon = np.log(ndtr(0.5) / ndtr(-0.5))
+    assert lines["RL as published", "mean"][:3] == ["rl", "μ = 1", f"ε = {epsilon - 5e-4:.3f}"]
+    assert ("RL as published", "footpoint") not in lines
+    steps = [step for series, step in lines if series == "Adaptive"]
+    assert (steps[0], steps[-1]) == ("survey", "mean 3")
+    squares = [float(lines["Adaptive", step][1].split("= ")[1]) ** 2 for step in steps]
+    assert sum(squares) == pytest.approx(1.0, abs=0.01)
+    text = (tiles_run / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")
+    assert "How the budget is split" in text
+    assert "r = √5·max(|ln η|, ln(5·255² + η)) = 30.89" in text
+    assert text.count("farthest of") == 3
 
 
 @pytest.mark.slow

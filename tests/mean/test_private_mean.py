@@ -24,12 +24,14 @@ from pipeline.mean import (
     mean,
     prepare,
     private_mean,
+    select_footpoints,
+    split_budget,
 )
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mean.sums import parts_of
 from pipeline.mechanisms import LATTICE, MECHANISMS, FloatNoise
 from pipeline.mechanisms.base import small
-from pipeline.privacy import GDP, PureDP
+from pipeline.privacy import GDP, PureDP, compose
 from pipeline.stream import StreamMechanism, StreamPlan
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
@@ -99,6 +101,42 @@ def test_scale_follows_from_the_share_of_the_mean(footpoint: str) -> None:
     share = 1.0 if footpoint == "origin" else 0.9
     exact = 3.0 / 40 / (math.sqrt(share) * 0.5)
     assert exact <= drawn.sigma <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["rl", "kng"])
+@pytest.mark.parametrize("footpoint", ["all", "subsample"])
+def test_who_reads_no_footpoint_pays_for_none(mechanism: str, footpoint: str) -> None:
+    """The whole budget is spent on the mean, in one step, and nothing else is drawn before it."""
+    records = near_the_origin(40)
+    plans = [SinglePlan(mechanism, footpoint=where) for where in (footpoint, "origin")]
+    drawn = []
+    for plan in plans:
+        rng = np.random.default_rng(2)
+        prepared = prepare(records, plan, size=4, rng=rng)
+        drawn.append(draw(prepared, GDP(0.5), noise=FloatNoise(rng), size=4)[0])
+        assert split_budget(GDP(0.5), plan) == (None, GDP(0.5))
+        assert [(step.name, step.budget) for step in drawn[-1].steps] == [("mean", GDP(0.5))]
+    np.testing.assert_array_equal(*(release.points for release in drawn))
+    assert drawn[0].sigma == drawn[1].sigma
+
+
+@pytest.mark.parametrize("mechanism", ["ewl", "ewg", "tangent-gaussian"])
+def test_footpoints_drawn_before_are_those_of_the_draw(mechanism: str) -> None:
+    """Two calls on one stream give what one gives: means, steps and scales, bit for bit."""
+    plan, records = SinglePlan(mechanism, footpoint="subsample"), near_the_origin(60)
+    once, twice = np.random.default_rng(5), np.random.default_rng(5)
+    together = prepare(records, plan, size=6, rng=once)
+    whole = draw(together, GDP(1.0), noise=FloatNoise(once), size=6)[0]
+    prepared = prepare(records, plan, size=6, rng=twice)
+    noise = FloatNoise(twice)
+    selected = select_footpoints(prepared, GDP(1.0), noise=noise, size=6)
+    assert selected is not None
+    apart = draw(
+        prepared._replace(footpoints=None), GDP(1.0), noise=noise, size=6, footpoint=selected
+    )
+    np.testing.assert_array_equal(whole.points, apart[0].points)
+    assert whole.steps == apart[0].steps
+    assert compose(step.budget for step in whole.steps) == GDP(1.0)
 
 
 def test_subsample_footpoint_pays_for_its_few_records() -> None:

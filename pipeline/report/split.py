@@ -1,0 +1,109 @@
+"""How the series of a run split their budget between footpoint and mean, as a table.
+
+Shares stand in the record of the run, scales of noise in its rows. The steps of the adaptive mean
+have the noise that `pipeline.mean.rounds.step_costs` gives them, a function of public numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.figures import letter, number
+from pipeline.mean.plan import read_shares
+from pipeline.mean.rounds import step_costs
+from pipeline.mechanisms import MECHANISMS
+from pipeline.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
+from pipeline.privacy.rounding import digits_down
+from pipeline.report.page import table
+from pipeline.report.runs import FinishedRun
+from pipeline.results import unique
+
+CLASS_COLUMNS = 4
+"""Classes that have a column of their own in the table."""
+Row = Mapping[str, Any]
+"""One row of the results, by column."""
+
+
+class SplitStep(NamedTuple):
+    """One step of a series: its name, its budget, who draws it, and σ on each class."""
+
+    name: str
+    budget: Budget
+    mechanism: str
+    sigmas: Sequence[float]
+
+
+def split_of_budget(run: FinishedRun) -> dict[str, Any] | None:
+    """Return the table of how each series splits its budget, at the budget in the middle."""
+    rows, shares = run.rows, run.record.shares
+    if rows is None or not shares:
+        return None
+    values, names = unique(rows["budget"])[0], unique(rows["class_name"])[0]
+    shown = rows["budget"] == values[len(values) // 2]
+    several, lines = len(names) > CLASS_COLUMNS, list[list[str]]()
+    for series, parts in shares.items():
+        own = shown & (rows["series"] == series)
+        places = [np.flatnonzero(own & (rows["class_name"] == name)) for name in names]
+        firsts = [{x: rows[x][at[0]] for x in rows} for at in places if len(at)]
+        steps = steps_of_series(firsts, parts) if firsts else []
+        lines += [[series, *_cells(x, parts[x.name], several=several)] for x in steps]
+    heads = ["σ, over all classes"] if several else [f"σ, {name}" for name in names]
+    first = ["Series", "Spent on", "Mechanism", "Budget", "As pure DP"]
+    return table([*first, *heads], lines, text=5)
+
+
+def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[SplitStep]:
+    """Return the steps of a series: `cells` are a row of each class, `parts` its shares."""
+    budgets = [
+        budget_from(
+            str(cell["definition"]),
+            float(cell["budget"]),
+            **{name: float(cell[name]) for name in ("delta", "alpha") if np.isfinite(cell[name])},
+        )
+        for cell in cells
+    ]
+    if "survey" in parts:
+        shares = read_shares(tuple(parts.values()))
+        assert shares is not None
+        each = [
+            step_costs(budget, int(cell["n"]), shares, dim=int(cell["dim"]))
+            for budget, cell in zip(budgets, cells, strict=True)
+        ]
+        return [
+            SplitStep(same[0].name, same[0].budget, "ewg", [step.sigma for step in same])
+            for same in zip(*each, strict=True)
+        ]
+    spent = split(budgets[0], [*parts.values()]) if len(parts) > 1 else budgets[:1]
+    columns = {
+        "footpoint": ("footpoint_mechanism", "footpoint_sigma"),
+        "mean": ("mechanism", "sigma"),
+    }
+    return [
+        SplitStep(
+            name,
+            budget,
+            str(cells[0][columns[name][0]]),
+            [float(cell[columns[name][1]]) for cell in cells],
+        )
+        for name, budget in zip(parts, spent, strict=True)
+    ]
+
+
+def _cells(step: SplitStep, share: float, *, several: bool) -> list[str]:
+    """Return the cells of a step: what, by whom, its budget, the same as pure DP, σ by class."""
+    pure = MECHANISMS[step.mechanism].pure and step.budget.name != "pure"
+    epsilon = f"ε = {digits_down(laplace_epsilon(step.budget), 3)}" if pure else "–"
+    known = [sigma for sigma in step.sigmas if np.isfinite(sigma)]
+    sigmas = [number(sigma) if np.isfinite(sigma) else "–" for sigma in step.sigmas]
+    if several:
+        ends = dict.fromkeys(map(number, (min(known), max(known)))) if known else ["–"]
+        sigmas = ["–".join(ends)]
+    return [step.name, step.mechanism, in_words(share, step.budget), epsilon, *sigmas]
+
+
+def in_words(share: float, budget: Budget) -> str:
+    """Return what a share of a budget is: "√0.1·μ = 0.158" of μ, "0.1·ε = 0.05" of ε."""
+    root = "√" if max(budget.powers) == 2 else ""
+    times = "" if share == 1.0 else f"{root}{share:g}·"
+    return f"{times}{letter(budget.name)} = {digits_down(main_parameter(budget), 3)}"

@@ -1,11 +1,13 @@
 """Flows: the jobs of `pipeline` under Prefect, for deployments and for whoever watches a run.
 
+    experiment  experiments, a task a step, a class and series: the main job, and those on simulated
+                records
     release     one private release, or one night of a stream, with an artifact; and local images
                 against a release, which fails where they differ
-    __main__    ``python -m flows``: experiments (fetch, describe, verify, one task a class and
-                mechanism, report), with Prefect's own server if there is no other
+    __main__    ``python -m flows``: experiments, with Prefect's own server if there is no other
 
-The steps are those of `pipeline.jobs`, which `covdp` does without Prefect.
+The functions are those of `pipeline.experiments.steps` and `pipeline.jobs`, which `covdp` calls
+without Prefect.
 
 Importing this package before Prefect makes Prefect work offline and leave the user's own Prefect
 alone: state lives in the project's cache unless PREFECT_HOME is set, is the owner's alone, nothing

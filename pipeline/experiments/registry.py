@@ -74,8 +74,10 @@ def load_experiments(
     asked = {"descriptor": descriptor, "seed": seed, "repetitions": repetitions}
     changes = {key: value for key, value in asked.items() if value is not None}
     read = [_read(source, changes) for source in chosen]
+    made = [config for group in read for config in group]
     for option, value in (("--dataset", dataset), ("--descriptor", descriptor)):
-        if value is not None and not any(config.on_images for group in read for config in group):
+        own = option == "--dataset" and value in {config.dataset for config in made}
+        if value is not None and not own and not any(config.on_images for config in made):
             names = ", ".join(configs[0].name for configs in read)
             raise ConfigError(f"{names} makes its own records and takes no {option}; leave it out")
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
@@ -147,16 +149,16 @@ def _on(
 ) -> list[ExperimentConfig]:
     """Return the configs of one experiment, moved to another dataset if one is named.
 
-    A dataset of the experiment's own list runs as published there. Another one takes the first
-    variant whose descriptor is made for such images, or the first with the only descriptor that is,
-    unless the descriptor is `fixed` or the paper's.
+    A dataset of the experiment's own list runs as published there, ``simulated`` among them.
+    Another one takes the first variant whose descriptor is made for such images, or the first with
+    the only descriptor that is, unless the descriptor is `fixed` or the paper's.
     """
+    if own := [config for config in configs if config.dataset == dataset]:
+        return own
     on_images = [config for config in configs if config.on_images]
     if dataset is None or not on_images:
         return list(configs)
     configs = on_images
-    if own := [config for config in configs if config.dataset == dataset]:
-        return own
     card = find_card(dataset)
     for config in configs:
         require_known("descriptor", config.descriptor, DESCRIPTORS)

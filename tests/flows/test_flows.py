@@ -31,7 +31,7 @@ from sample_nights import Ward
 from pipeline.cli import main
 from pipeline.datasets import DATASETS, find_card
 from pipeline.errors import CovdpError, DatasetError, MissingError
-from pipeline.experiments import MAIN
+from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
 from pipeline.figures import javascript
 from pipeline.files import project_root
 from pipeline.ledger import init_ledger
@@ -345,6 +345,54 @@ def test_prefect_hears_of_no_file(
     assert any(withheld in one for one in kept)
     assert not any("benengeli" in one for one in kept)
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
+
+
+BALL = """
+name = "ball"
+title = "A ball"
+definition = "gdp"
+budgets = [1.0]
+repetitions = 2
+seed = 7
+
+[source]
+kind = "ball"
+dimensions = [3, 6]
+n = [20]
+radius = 1.5
+
+[[mechanisms]]
+series = "EWG"
+mechanism = "ewg"
+footpoint = "all"
+
+[[mechanisms]]
+series = "RL"
+mechanism = "rl"
+"""
+
+
+@pytest.mark.slow
+def test_several_experiments_are_a_flow_each_and_an_index(
+    prefect_server: None, tmp_path: Path
+) -> None:
+    """Records that the experiment makes, and a table: rows as `covdp` has them, and a page each."""
+    from flows.experiment import experiments
+
+    out, ball = tmp_path / "out", tmp_path / "ball.toml"
+    ball.write_text(BALL)
+    page = experiments([str(ball), "rao-composition"], out=out)
+    assert "A ball" in page.read_text(encoding="utf-8")
+    assert len(list(out.glob("report-pages/*.html"))) == 2
+    for name in (str(ball), "rao-composition"):
+        (config,) = load_experiments(name)
+        run = Run(config, None, tmp_path / "here")
+        ours, theirs = (
+            read_rows(folder / "results" / f"{config.run_name}.parquet")
+            for folder in (run_experiment(run).parents[1], out)
+        )
+        for column in set(ours) - {"seconds"}:
+            np.testing.assert_array_equal(ours[column], theirs[column], err_msg=column)
 
 
 @pytest.fixture

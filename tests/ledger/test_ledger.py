@@ -195,7 +195,7 @@ MAKERS: dict[str, Callable[[float], Budget]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(total=numbers, asked=st.lists(numbers, max_size=8))
 def test_account_is_never_overdrawn_and_left_is_tight(
     name: str, total: float, asked: list[float]
@@ -224,7 +224,7 @@ def test_account_is_never_overdrawn_and_left_is_tight(
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     total=st.one_of(numbers, st.sampled_from([0.3, 1.0, 2.0])),
     spent=st.lists(numbers, max_size=3),
@@ -514,7 +514,7 @@ def test_order_of_classes_does_not_matter(lite: Ledger) -> None:
 
 
 @given(cuts=st.lists(st.integers(0, len(IMAGES)), max_size=6).map(sorted))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_digest_does_not_see_chunks(cuts: list[int]) -> None:
     """A digest is that of the concatenation, however it is cut."""
     ledger = Ledger(None, bytes(32))  # type: ignore[arg-type]

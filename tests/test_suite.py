@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -337,3 +338,16 @@ def test_judges_of_clocks_are_found() -> None:
         functions = [x for x in tree.body if isinstance(x, ast.FunctionDef)]
         found = [line for function in functions for line in judged_clocks(function)]
         assert len([*found, *short_waits(tree)]) == count
+
+
+def test_the_quick_part_needs_nothing_beside_the_environment() -> None:
+    """Its files exist, those of privacy among them; none asks for a server or a browser."""
+    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    (names,) = re.findall(r"^QUICK := \$\(addprefix tests/,(.*)\)$", makefile, flags=re.M)
+    places = [TESTS / name for name in names.split()]
+    files = [file for place in places for file in ([place] if place.suffix else place.glob("*.py"))]
+    assert {"privacy", "geometry", "mechanisms", "mean"} <= set(names.split())
+    assert len(files) > 30
+    for file in files:
+        needs = r"tools\.(?:postgres|components)|prefect|playwright|moto\b"
+        assert not re.search(needs, file.read_text(encoding="utf-8")), file

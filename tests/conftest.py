@@ -26,6 +26,7 @@ from tests.tools.once import (  # noqa: F401  (hooks)
     pytest_collection,
     pytest_collection_modifyitems,
 )
+from tests.tools.patience import PATIENCE
 from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
@@ -37,6 +38,9 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 """No property is judged by the time that it takes, here or under CI's own profile."""
+
+# workers of Dask that a busy machine starts late are waited for
+os.environ.setdefault("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", f"{PATIENCE:.0f}s")
 
 # temporary folders in memory, 130 MB at most, spare a twelfth of the time
 MEMORY = Path("/dev/shm")

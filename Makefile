@@ -17,12 +17,15 @@ TOLD := $(BIN)/python -m pip config list | grep -Eq '[.](index-url|no-index|prox
 UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
   --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
-# what the quick part is run with; what needs another component is skipped there, under CI too:
-# torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
+# what numbers rest on, and what documents promise; no file needs a component beside .venv
+QUICK := $(addprefix tests/,privacy geometry mechanisms mean descriptors results \
+  cli/test_cli.py experiments/test_config.py test_docs.py test_structure.py)
+# what the part for the oldest is run with; what needs another component is skipped there, under CI
+# too: torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
 # with the oldest urllib3
 TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright \
   pyyaml altair
-QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \
+PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \
   hostile_dicom volumes masks nifti fetch card descriptors store laws_manifold laws_mechanism \
   laws_privacy calibration private_mean persons inference regions stream terms methods results \
   figures report site history several several_pages publish ledger ledger_streams nights planning \
@@ -30,13 +33,19 @@ QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contracts check tests oldest bench mutants format constraints clean
+.PHONY: help run quick test lint types contracts check tests oldest bench mutants format constraints clean
 
 help:  ## Show what there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 run: $(VENV)/.run  ## The main job on the embedded images, a flow of Prefect: Parquet and report
 	@$(BIN)/python -m flows
+
+quick: export PYTHONDONTWRITEBYTECODE :=
+quick: export OPENBLAS_NUM_THREADS := 1
+quick: export NUMBA_NUM_THREADS := 1
+quick: $(VENV)/.dev  ## What numbers rest on: a part of the suite, half a minute on two cores
+	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist worksteal -m 'not slow' $(QUICK)
 
 test: check tests  ## Lint, types, contracts and the whole test suite
 
@@ -62,12 +71,12 @@ tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL fi
 	@$(BIN)/python -m tests.tools.once
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-oldest:  ## The quick part of the suite with the oldest dependencies that are supported
+oldest:  ## A part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \
 	  --quiet --disable-pip-version-check --constraint tests/oldest.txt hatchling $(TESTING) && \
 	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 	  --constraint tests/oldest.txt --editable '.[dask,postgres]' && touch $(OLDEST)/.made; }
-	@CI= $(OLDEST)/bin/python -m pytest --quiet $(QUICK)
+	@CI= $(OLDEST)/bin/python -m pytest --quiet $(PORTABLE)
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
 	@$(BIN)/python -m tests.tools.benchmarks

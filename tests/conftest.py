@@ -19,17 +19,28 @@ from typing import Any
 import numpy as np
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from tests.tools.components import NO_OFFICIAL, NO_SAMPLES, NO_VOLUMES, SAMPLES, VOLUMES, images
 from tests.tools.once import (  # noqa: F401  (hooks)
     pytest_collection,
     pytest_collection_modifyitems,
 )
+from tests.tools.patience import PATIENCE
 from tests.tools.skips import (  # noqa: F401  (hooks)
     pytest_make_collect_report,
     pytest_runtest_makereport,
     pytest_sessionfinish,
 )
+
+settings.register_profile(
+    "suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
+"""No property is judged by the time that it takes, here or under CI's own profile."""
+
+# workers of Dask that a busy machine starts late are waited for
+os.environ.setdefault("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", f"{PATIENCE:.0f}s")
 
 # temporary folders in memory, 130 MB at most, spare a twelfth of the time
 MEMORY = Path("/dev/shm")

@@ -1,13 +1,19 @@
-"""The suite about itself: what it needs is found, and nothing is skipped in silence."""
+"""The suite about itself: what it needs is found, no skip is silent, and no clock judges."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.tools import components
+from tests.tools.code import parsed
+from tests.tools.patience import PATIENCE
 
 TESTS = Path(__file__).parent
 SUITE = """
@@ -203,3 +209,145 @@ def test_debian_packages_are_installed_only_with_the_right(
     assert components.install(["chromium"]) == "E: no network"
     monkeypatch.setenv("COVDP_INSTALL", "0")
     assert "not installed by themselves" in components.install(["chromium"])
+
+
+CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "time", "times", "time_ns"}
+CLOCKS |= {"monotonic_ns", "perf_counter_ns", "process_time_ns"}
+PRODUCTS = {"open_ledger", "init_ledger", "replace"}
+"""Functions whose timeout is a setting of the product, under test."""
+LEAST = 60.0
+"""Seconds that anything else is waited for, at least."""
+
+
+def reads_a_clock(node: ast.AST) -> bool:
+    """Tell whether an expression calls a clock of the module `time`, or `os.times`."""
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in CLOCKS
+        and isinstance(part.func.value, ast.Name)
+        and part.func.value.id in ("time", "os")
+        for part in ast.walk(node)
+    )
+
+
+def judged_clocks(function: ast.AST) -> Iterator[int]:
+    """Yield the lines of a function that assert something of a clock, or of what is made of one."""
+    made, before = set[str](), -1
+
+    def is_made(node: ast.AST) -> bool:
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return bool(names & made) or reads_a_clock(node)
+
+    while len(made) > before:
+        before = len(made)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if is_made(node.value):
+                    made |= {x.id for y in targets for x in ast.walk(y) if isinstance(x, ast.Name)}
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                grows = node.func.attr in ("append", "extend", "add")
+                if grows and isinstance(owner, ast.Name) and any(map(is_made, node.args)):
+                    made.add(owner.id)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert) and is_made(node.test):
+            yield node.lineno
+
+
+def short_waits(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that wait for less than `LEAST`, but for what is to be refused by then."""
+    refused = {
+        id(part)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.With) and any("raises" in ast.dump(x) for x in block.items)
+        for part in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or id(node) in refused:
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        waits = [x.value for x in node.keywords if x.arg and "timeout" in x.arg]
+        if name in ("wait", "join", "acquire", "set_default_timeout", "timeout"):
+            waits += node.args[:1]
+        seconds = [x.value for x in waits if isinstance(x, ast.Constant)]
+        numbers = [x for x in seconds if isinstance(x, int | float) and not isinstance(x, bool)]
+        if name not in PRODUCTS and any(x < LEAST for x in numbers):
+            yield node.lineno
+
+
+def test_no_test_judges_a_clock() -> None:
+    """None asserts how long something took, and none gives up within a minute.
+
+    Settings of the product that are under test may be short, and so may a wait that is to fail.
+    Hypothesis has one profile without a deadline, and pytest one limit of a quarter of an hour.
+    """
+    faults = []
+    for path in sorted(TESTS.rglob("*.py")):
+        if path.is_relative_to(TESTS / "tools"):  # benchmarks measure; they judge nothing
+            continue
+        text, tree = path.read_text(encoding="utf-8"), parsed(path)
+        functions = [x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef)]
+        lines = {line for function in functions for line in judged_clocks(function)}
+        lines |= set(short_waits(tree))
+        faults += [f"{path.relative_to(TESTS)}:{line}" for line in sorted(lines)]
+        if "deadline=" in text and path.name not in ("conftest.py", "test_suite.py"):
+            faults.append(f"{path.relative_to(TESTS)}: a deadline of its own")
+    assert faults == []
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
+
+
+def test_what_waits_is_patient(pytestconfig: pytest.Config) -> None:
+    """A test that hangs fails by its own guard, a minute and more before pytest ends it."""
+    assert LEAST < PATIENCE <= float(pytestconfig.getini("timeout")) - LEAST
+
+
+JUDGES = """
+def test_direct(): assert time.monotonic() - started < 2
+def test_named():
+    begun = time.process_time()
+    taken = [time.process_time() - begun]
+    assert min(taken) < 0.1
+def test_listed():
+    seconds = []
+    seconds.append(time.perf_counter() - 1)
+    assert max(seconds) < 3
+def test_waits(): process.wait(15)
+def test_asks(): urlopen(url, timeout=30)
+def test_joins(): thread.join(timeout=5.0)
+def test_marks(): pytest.mark.timeout(20)
+"""
+JUST = """
+def test_counts():
+    started = time.monotonic()
+    assert count < 3
+def test_waits(): process.wait(PATIENCE), event.wait(300), ", ".join(names), thread.join()
+def test_product(): open_ledger(file, timeout=0.3)
+def test_refused():
+    with pytest.raises(OSError):
+        Client(address, timeout=2)
+"""
+
+
+def test_judges_of_clocks_are_found() -> None:
+    """Each line that judges a clock is named, and none that only reads one."""
+    for text, count in ((JUDGES, 7), (JUST, 0)):
+        tree = ast.parse(text)
+        functions = [x for x in tree.body if isinstance(x, ast.FunctionDef)]
+        found = [line for function in functions for line in judged_clocks(function)]
+        assert len([*found, *short_waits(tree)]) == count
+
+
+def test_the_quick_part_needs_nothing_beside_the_environment() -> None:
+    """Its files exist, those of privacy among them; none asks for a server or a browser."""
+    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    (names,) = re.findall(r"^QUICK := \$\(addprefix tests/,(.*)\)$", makefile, flags=re.M)
+    places = [TESTS / name for name in names.split()]
+    files = [file for place in places for file in ([place] if place.suffix else place.glob("*.py"))]
+    assert {"privacy", "geometry", "mechanisms", "mean"} <= set(names.split())
+    assert len(files) > 30
+    for file in files:
+        needs = r"tools\.(?:postgres|components)|prefect|playwright|moto\b"
+        assert not re.search(needs, file.read_text(encoding="utf-8")), file

@@ -237,7 +237,7 @@ def _check(dataset: str, root: Path | None, place: "Place", output: Printing) ->
 
 
 def descriptors(*, output: Printing = PLAIN) -> None:
-    """List the descriptors: images they take, and features of a pixel in order.
+    """List the descriptors: images they take, features of a pixel in order, filters.
 
     ```
     covdp descriptors
@@ -246,12 +246,16 @@ def descriptors(*, output: Printing = PLAIN) -> None:
     """
     from pipeline.descriptors import DESCRIPTORS
 
-    entries = [(spec.name, spec.takes, spec.features) for spec in DESCRIPTORS.values()]
-    heads = "name", "images", "features"
-    rows = ((name, takes, ", ".join(features)) for name, takes, features in entries)
+    entries = [(x.name, x.takes, x.features, x.formula) for x in DESCRIPTORS.values()]
+    heads = "name", "images", "features", "formula"
+    rows = ((name, takes, ", ".join(features)) for name, takes, features, _ in entries)
     first = Column(heads[0], no_wrap=True)
-    table = new_table(first, *heads[1:], rows=rows, title="Descriptors")
-    output.answer([dict(zip(heads, entry, strict=True)) for entry in entries], table)
+    table = new_table(first, *heads[1:3], rows=rows, title="Descriptors")
+    alike = dict[str, list[str]]()
+    for name, _, _, formula in entries:
+        alike.setdefault(formula, []).append(name)
+    lines = [f"{', '.join(names)}: {formula}." for formula, names in alike.items()]
+    output.answer([dict(zip(heads, entry, strict=True)) for entry in entries], table, *lines)
 
 
 def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:

@@ -12,6 +12,7 @@ To add your own, write one file with its kernel and its `Descriptor`, and name i
   and releases the interpreter lock, plain NumPy works too.
 - `ranges` and `norm_bound` are what every privacy scale rests on: give them with their proof.
 - `meanings` are for readers, `reference` for the tests, which compare the kernel with it.
+- `filters` says for readers how derivatives are computed; leave it out where there are none.
 - `means` makes a Gaussian embedding of the covariance: `gauss` is a model.
 - `typical` and `correlations` may be left out. They say what public images look like, which makes
   the adaptive mean more accurate; no privacy rests on them.
@@ -32,6 +33,9 @@ from pipeline.arrays import FloatArray, ImageArray
 from pipeline.errors import ConfigError, DatasetError
 
 Kernel: TypeAlias = Callable[[ImageArray, ImageArray, NDArray[Any]], None]
+
+NORMALISATION = "sums over the pixels S of an image or its mask are normalised by 1/|S|"
+"""Normalisation of every covariance, and of every mean, in words."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Descriptor:
         That bound, in the kernel's units of measurement.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
+    filters : str
+        Kernels, gains and border rule of the derivatives, in words; empty where there are none.
     typical : tuple of float
         ln of the typical variance of each feature over its largest possible one, on public images;
         empty where nobody has looked. Here set by hand, between those of `tiles`, up to 3.3 lower,
@@ -101,6 +107,7 @@ class Descriptor:
     reach: int = 4095
     dimensions: int = 2
     grid: int = 0
+    filters: str = ""
     typical: tuple[float, ...] = ()
     correlations: tuple[tuple[int, int, float], ...] = ()
     manifold: str | None = None
@@ -126,6 +133,11 @@ class Descriptor:
         |S|²·cov(a, b) are all at most |S|²·F². F = 4095: 741,636 pixels, F = 65280: 46,522.
         """
         return math.isqrt(2**63 - 1) // self.reach
+
+    @property
+    def formula(self) -> str:
+        """Filters and normalisation in words, as commands and pages have them."""
+        return "; ".join(filter(None, (self.filters, NORMALISATION)))
 
     @property
     def takes(self) -> str:

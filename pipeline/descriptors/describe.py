@@ -58,9 +58,9 @@ def describe(
 
     R = (1/|S|) Σ_x (φ(x) − μ)(φ(x) − μ)ᵀ + η·Id over the pixels x of S, μ the mean of φ there. S is
     the whole image, or where its mask is not 0; `gauss6` holds μ beside it (``gauss.py``). First
-    derivatives use Sobel kernels of 3 pixels a side, second derivatives binomial ones of 5, all of
-    gain 1 (intensities in [0, b] give absolute derivatives in [0, b]), with the border mirrored;
-    they see the whole image, whatever the mask.
+    derivatives use Sobel kernels of 3 pixels a side, second derivatives those of 5
+    (`Descriptor.filters`), all of gain 1 (intensities in [0, b] give absolute derivatives in
+    [0, b]), with the border mirrored; they see the whole image, whatever the mask.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
     on the number of threads (`pipeline.parallel`). `oct5` and `vol7` are computed in integers

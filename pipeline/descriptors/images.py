@@ -20,6 +20,13 @@ STEEPEST = ("of the steepest change",) * 2
 FIRST = np.outer([1, 2, 1], [1, 0, -1])
 SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 """Kernels of 4·Ix and of 32·Ixx; transposed, of 4·Iy and of 32·Iyy."""
+SOBEL = (
+    "are Sobel's, absolute and with mirrored borders (dcba|abcd); the first, "
+    "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, equal scikit-image's sobel_v and sobel_h to the last "
+    "bit; the second, 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, are half of these applied "
+    "twice"
+)
+"""These filters in words. A test applies what is written here."""
 MAGNITUDE = math.sqrt(5) / 2
 """Largest √(Ix² + Iy²) for intensities in [0, 1]; less than the √2 of two separate bounds.
 
@@ -87,6 +94,7 @@ OCT5 = Descriptor(
     kernel=kernels.oct5_moments,
     reference=oct5_features,
     exact=True,
+    filters=f"derivatives of the gray levels {SOBEL}",
     typical=(-3.4, -5.2, -5.2, -6.1, -6.1),
 )
 GRID9 = Descriptor(
@@ -105,6 +113,7 @@ GRID9 = Descriptor(
     reference=grid_features,
     exact=False,
     grid=2,
+    filters=f"derivatives of the gray levels {SOBEL}; then both are divided by 255",
     typical=(0.0, 0.0, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=_gradients(3),
 )
@@ -122,6 +131,10 @@ GRID11 = replace(
     ranges=(1.0,) * 9 + (MAGNITUDE, ANGLE),
     norm_bound=14.0,
     units=lambda height, width: (width - 1, height - 1, 255, 255, 255, *LUMINANCE_UNITS, 1),
+    filters=(
+        "derivatives of the luminance 0.2125 R + 0.7154 G + 0.0721 B in whole steps of 10⁻⁴ "
+        f"{SOBEL}; then levels and derivatives are divided by 255"
+    ),
     typical=(0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=(*_gradients(5), (2, 3, 0.93), (3, 4, 0.93), (2, 4, 0.87)),
 )

@@ -10,6 +10,13 @@ from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import kernels
 from pipeline.descriptors.base import Descriptor
 
+SOBEL_3D = (
+    "derivatives of the gray levels are Sobel's, absolute and with mirrored borders (dcba|abcd); "
+    "the first, 1/16·(1,2,1) (1,2,1) (1,0,−1), the last along its axis, equal scikit-image's sobel "
+    "to the last bit; the second, 1/512·(1,4,6,4,1) (1,4,6,4,1) (1,0,−2,0,1), are half of these "
+    "applied twice"
+)
+"""The filters of volumes in words. A test applies what is written here."""
 FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)
 """By how much the kernel's features, whole numbers, exceed φ."""
 
@@ -64,4 +71,5 @@ VOL7 = Descriptor(
     reference=vol7_features,
     exact=True,
     reach=65280,
+    filters=SOBEL_3D,
 )

@@ -35,7 +35,7 @@ def templates() -> Any:
         lstrip_blocks=True,
     )
     filters = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
-    own = (_decimals, _link, _written, digits_down, digits_up, percent, two_digits)
+    own = (_decimals, _link, _written, formula, digits_down, digits_up, percent, two_digits)
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {helper.__name__: helper for helper in promises}
@@ -122,6 +122,13 @@ MEMBERS: Mapping[str, str] = {
 }
 """Settings whose names are members of a registry, which say themselves what a paper says of them;
 registries are read when they are asked for, as that of experiments takes long to import."""
+
+
+def formula(descriptor: str) -> str:
+    """Return the filters and the normalisation of a descriptor; of an unknown one nothing."""
+    from pipeline.descriptors import DESCRIPTORS
+
+    return DESCRIPTORS[descriptor].formula if descriptor in DESCRIPTORS else ""
 
 
 def word(table: str, name: str) -> str:

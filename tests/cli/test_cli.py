@@ -95,6 +95,19 @@ def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(name in printed for name in registry)
 
 
+def test_descriptors_say_how_they_are_computed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`covdp descriptors` has the filters and the normalisation of each, as text and as JSON."""
+    from pipeline.descriptors import DESCRIPTORS
+
+    assert main(["descriptors"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert main(["descriptors", "--json"]) == 0
+    facts = {item["name"]: item["formula"] for item in json.loads(capsys.readouterr().out)}
+    assert facts == {name: spec.formula for name, spec in DESCRIPTORS.items()}
+    assert all(f": {spec.formula}." in printed for spec in DESCRIPTORS.values())
+    assert "Sobel" in printed
+
+
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [

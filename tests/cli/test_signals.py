@@ -13,6 +13,7 @@ import pytest
 from pipeline.cli import run_in_thread
 from pipeline.publish.redact import silence
 from tests.ledger.test_ledger_faults import in_child
+from tests.tools.patience import PATIENCE
 
 IMPORT = """
 import os, signal, sys
@@ -36,7 +37,7 @@ AGAIN = "covdp: interrupted; the same command starts it again"
 def test_ctrl_c_is_answered_while_commands_are_imported(command: str, more: str) -> None:
     """The first second of a command is spent on imports: one line there as well."""
     tokens = [sys.executable, "-c", IMPORT, command]
-    found = subprocess.run(tokens, capture_output=True, timeout=60, encoding="utf-8")
+    found = subprocess.run(tokens, capture_output=True, timeout=PATIENCE, encoding="utf-8")
     assert (found.returncode, found.stdout) == (130, "")
     assert found.stderr.splitlines() == [AGAIN + more]
 
@@ -47,7 +48,7 @@ from pipeline.parallel import workers
 if __name__ == "__main__":
     with workers("processes") as unordered:
         print(*unordered(os.getpid, [()]), flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -68,7 +69,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         assert child.pid != parent.pid
         parent.kill()
         assert parent.stderr.read() == b""
-    psutil.wait_procs([child], timeout=20)
+    psutil.wait_procs([child], timeout=PATIENCE)
     assert not child.is_running()
 
 
@@ -88,7 +89,7 @@ def test_a_signal_is_answered_in_silence(tmp_path: Path, name: str, code: int, s
         with silence():
             os.write(2, b"what an image made a library say")
             os.kill(os.getpid(), getattr(signal, name))
-            time.sleep(30)
+            time.sleep(PATIENCE)
 
     assert in_child(read_in_silence) == code
     assert (tmp_path / "1").read_bytes() == b""

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pipeline.datasets.download import obtain
 from pipeline.datasets.npz import NpzCard
 from pipeline.errors import DatasetError
 from pipeline.files import home
+from tests.tools.patience import PATIENCE, until
 
 BODY = bytes(range(256)) * 2048
 MD5 = hashlib.md5(BODY).hexdigest()
@@ -56,7 +56,7 @@ def server() -> Iterator[FileServer]:
                 half = len(body) // 2
                 self.wfile.write(body[:half])
                 self.wfile.flush()
-                state.gate.wait(60)
+                state.gate.wait(PATIENCE)
                 if fault != "cut":
                     self.wfile.write(body[half:])
 
@@ -228,15 +228,6 @@ def start(url: str, target: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def wait_for(condition: object, seconds: float = 30.0) -> None:
-    """Wait until a callable is true."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.01)
-
-
 @pytest.mark.slow
 def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None:
     """Of two processes that ask at once, one downloads; the other says it waits, then uses it."""
@@ -244,13 +235,13 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
     server.gate.clear()
     target = tmp_path / "toy.npz"
     first = start(f"{server.address}/toy.npz", target)
-    wait_for(lambda: server.requests)
+    until(lambda: server.requests)
     second = start(f"{server.address}/toy.npz", target)
     assert second.stderr is not None
     assert "waiting for another run" in second.stderr.readline()
     server.gate.set()
-    first.communicate(timeout=30)
-    second.communicate(timeout=30)
+    first.communicate(timeout=PATIENCE)
+    second.communicate(timeout=PATIENCE)
     assert (first.returncode, second.returncode) == (0, 0)
     assert server.requests == ["/toy.npz"]
     assert target.read_bytes() == BODY
@@ -265,9 +256,9 @@ def test_kill_leaves_no_half_file(server: FileServer, tmp_path: Path, how: signa
     server.gate.clear()
     target = tmp_path / "toy.npz"
     process = start(f"{server.address}/toy.npz", target)
-    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob(".toy.npz.*.part")))
+    until(lambda: any(path.stat().st_size for path in tmp_path.glob(".toy.npz.*.part")))
     process.send_signal(how)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert not target.exists()
     if how == signal.SIGINT:
         assert list(tmp_path.iterdir()) == []

@@ -117,14 +117,12 @@ def test_folders_in_a_class_are_not_passed_by(root: Path) -> None:
     assert ward(root, 'pattern = "{class}/**/*"\n').counts() == (1, 2)
 
 
-@pytest.mark.timeout(20)
 def test_links_to_folders_end(root: Path) -> None:
     """A pattern of any depth follows no link to a folder, which may be a loop, nor passes it by."""
     (root / "ward/dog/again").symlink_to("../dog")
     refused(root, r"class 'dog' has 1 .*or folders", 'pattern = "{class}/**/*"\n')
 
 
-@pytest.mark.timeout(20)
 def test_nothing_goes_down_below_a_link(root: Path) -> None:
     """What names a link itself reads the images in it; two links to one folder lead no further."""
     for name in ("again", "more"):
@@ -197,7 +195,6 @@ def bound(path: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("put", "words"),
     [
@@ -225,7 +222,6 @@ def test_a_socket_is_one_line(root: Path) -> None:
         refused(root, "1.png is not a file but a socket")
 
 
-@pytest.mark.timeout(20)
 def test_an_array_file_that_is_a_pipe_does_not_hang(root: Path) -> None:
     """A named pipe in the place of an array file is refused."""
     os.mkfifo(root / "toy.npz")

@@ -237,7 +237,6 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("make", "words"), FILES.values(), ids=FILES)
 def test_malformed_files_are_refused_without_memory(
     tmp_path: Path, make: Callable[[], bytes], words: str

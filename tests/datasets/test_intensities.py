@@ -21,7 +21,7 @@ def shown(
     return to_uint8(np.asarray(stored), scale, bits=bits, where="a.dcm").tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(INTEGERS, st.integers(-400, 400), st.integers(1, 900), st.booleans(), st.integers(-3, 3))
 def test_every_value_is_its_exact_share_of_the_window(
     kind: str, low: int, width: int, inverted: bool, intercept: int

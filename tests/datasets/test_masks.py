@@ -58,7 +58,7 @@ def test_oracle_over_a_mask(name):
         np.testing.assert_allclose(matrix, wanted, rtol=1e-12, atol=3e-15 * scale)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 40))
 def test_masked_vol7_is_exact(seed, side, width):
     """Over any mask `vol7` is the integers' covariance, divided once, to the last bit."""

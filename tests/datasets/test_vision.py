@@ -393,7 +393,6 @@ def test_archives_unpack_to_no_more_than_they_may(
         own(tmp_path, "kmnist")
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("put", "words"),
     [

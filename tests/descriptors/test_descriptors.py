@@ -116,7 +116,7 @@ def test_oracle_of_every_small_size(name):
         assert_close(describe(image[None], name)[0], oracle(image, name), name)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     arrays(
         np.uint8,
@@ -165,7 +165,8 @@ def test_bits_do_not_depend_on_chunks_threads_or_layout(name, monkeypatch):
     images = rng.integers(0, 256, (301, *shape_for(name, 21, 30)), dtype=np.uint8)
     before = images.copy()
     wanted = describe(images, name)
-    monkeypatch.setitem(describe.__globals__, "BYTES", 1 << 14)  # now 8 to 26 images a block
+    assert "BLOCK_BYTES" in describe.__globals__
+    monkeypatch.setitem(describe.__globals__, "BLOCK_BYTES", 1 << 14)  # now 8 to 26 images a block
     pieces = [describe(part, name) for part in np.array_split(images, [1, 2, 70, 248])]
     np.testing.assert_array_equal(np.concatenate(pieces), wanted)
     for threads in (1, 2):

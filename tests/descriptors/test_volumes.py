@@ -53,7 +53,7 @@ def exact_vol7(volume, inside=None):
     return out + ETA * np.eye(7)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     arrays(
         np.uint8,

@@ -33,6 +33,7 @@ from pipeline.report.findings import JUDGED, claims, verdict
 from pipeline.report.run_page import totals
 from pipeline.results import read_record, read_rows, write_record
 from pipeline.toml import parse
+from tests.tools.patience import PATIENCE
 
 NAMES = [
     "ew-simulation",
@@ -453,7 +454,7 @@ def test_runs_stand_side_by_side_unless_they_read_a_clock(tmp_path: Path) -> Non
         config.model_copy(update={"repetitions": 3})
         for config in load_experiments("ew-timing", "kng-shapes", "tg-burnin", chains=False)
     ]
-    meet, drawing, seen = Barrier(2, timeout=60.0), list[str](), list[tuple[str, int]]()
+    meet, drawing, seen = Barrier(2, timeout=PATIENCE), list[str](), list[tuple[str, int]]()
 
     def watched(run: Run, step: ExperimentStep) -> None:
         if step.name == "mechanisms":

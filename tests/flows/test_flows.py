@@ -41,6 +41,7 @@ from pipeline.results import read_rows
 from tests.publish.test_local_images import document, put
 from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.publish.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
+from tests.tools.patience import PATIENCE
 
 FEW = ("EWG as published", "Adaptive")
 """The series of a small main job."""
@@ -65,7 +66,7 @@ def status_without_secret(url: str) -> int:
         f"{url}/api/flow_runs/filter", b"{}", {"Content-Type": "application/json"}
     )
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(asked, timeout=30)
+        urllib.request.urlopen(asked, timeout=PATIENCE)
     with refused.value as answer:
         return answer.code
 
@@ -154,7 +155,7 @@ def test_python_m_flows_writes_what_the_command_writes(
 
 @pytest.mark.slow
 def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> None:
-    """One line and exit code 130 within 15 s; the run has crashed, and the server has gone."""
+    """One line and exit code 130; the run has crashed, and the server has gone."""
     shutil.copy(prefect_database, tmp_path)
     with subprocess.Popen(
         [sys.executable, "-m", "flows", "--out", str(tmp_path / "out")],
@@ -169,13 +170,13 @@ def test_ctrl_c_ends_python_m_flows(tmp_path: Path, prefect_database: Path) -> N
         while "Task run 'download'" not in said:
             said += process.stderr.readline()
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(15) == 130
+        assert process.wait(PATIENCE) == 130
         said += process.stderr.read()
     assert said.count("covdp: interrupted; the same command starts it again\n") == 1
     assert "Traceback" not in said
     (url,) = re.findall("Starting temporary server on (.*)", said)
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=30)
+        urllib.request.urlopen(url, timeout=PATIENCE)
     with closing(sqlite3.connect(tmp_path / "prefect.db")) as database:
         assert database.execute("SELECT state_name FROM flow_run").fetchall() == [("Crashed",)]
 
@@ -192,7 +193,7 @@ def test_ctrl_c_while_python_m_flows_is_imported_is_no_traceback(tmp_path: Path)
         while "cyclopts" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        assert process.wait(15) == -signal.SIGINT
+        assert process.wait(PATIENCE) == -signal.SIGINT
         assert "Traceback" not in process.stderr.read()
     assert not (tmp_path / "out").exists()
 

@@ -465,7 +465,7 @@ def test_vectors_on_the_lattice_differ_by_at_most_the_stated_diameter(dim: int) 
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_are_the_same_for_any_order_and_any_chunks(data: st.DataObject) -> None:
     """Permuted, cut anywhere, in blocks of any length: the mean has the same bits."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

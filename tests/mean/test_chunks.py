@@ -92,7 +92,7 @@ def released(
 
 @pytest.mark.parametrize("name", SPACES)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_chunks_and_order_do_not_change_a_bit(name: str, data: st.DataObject) -> None:
     """Adaptive means, and flat single ones, are the same bits however records are cut or ordered.
 

@@ -287,7 +287,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sums_of_products_are_exact_in_any_order_and_chunks(data: st.DataObject) -> None:
     """Permuted, cut anywhere, in blocks of any length: the sums of the lattice vectors' products.
 

@@ -43,7 +43,7 @@ from pipeline.privacy.rounding import (
     round_up,
 )
 
-seeded = settings(derandomize=True, deadline=None, max_examples=60)
+seeded = settings(derandomize=True, max_examples=60)
 sizes = st.floats(1e-6, 1e6)
 deltas = st.floats(-200, -0.01).map(lambda exponent: 10**exponent)
 BUDGETS = {

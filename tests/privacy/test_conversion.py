@@ -37,7 +37,7 @@ from pipeline.privacy import (
 from pipeline.privacy.conversion import LEAST_EPSILON
 from pipeline.privacy.rounding import GUARD
 
-seeded = settings(derandomize=True, deadline=None, max_examples=60)
+seeded = settings(derandomize=True, max_examples=60)
 PROFILED = [PureDP(1.0), ApproxDP(1.0, 0.2), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]
 EPSILONS = [0.0, 1e-6, 0.1, 0.5, 0.999, 1.0, 2.0, 8.0]
 LEVELS = np.concatenate(

@@ -38,7 +38,7 @@ from pipeline.privacy import (
 from pipeline.privacy.composition import parallel, remaining
 from pipeline.privacy.statement import equivalent
 
-seeded = settings(derandomize=True, deadline=None, max_examples=80)
+seeded = settings(derandomize=True, max_examples=80)
 values = st.floats(1e-9, 1e9)
 MAKERS = {
     "pure": PureDP,

@@ -9,7 +9,6 @@ import random
 import re
 import struct
 import subprocess
-import time
 import tracemalloc
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -43,11 +42,8 @@ from tests.publish.test_several import document
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 CARD = 'kind = "{}"\npath = "ward"\nchannels = 1\nclasses = ["a"]\npattern = "{{class}}/*"\n'
-SOON = pytest.mark.timeout(60)
-"""Of what would take for ever."""
 
 
-@SOON
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -85,7 +81,6 @@ def test_only_regular_files_are_opened(
         open_ledger(place)
 
 
-@SOON
 def test_no_ledger_is_made_of_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line; nobody waits for a writer."""
     os.mkfifo(tmp_path / "ledger.sqlite")
@@ -153,7 +148,6 @@ SEQUENCE += struct.pack("<HHI", 0xFFFE, 0xE000, 0xFFFFFFFF)
 GRAY = np.arange(64, dtype=np.uint16).reshape(8, 8)
 
 
-@SOON
 @pytest.mark.parametrize(
     "element",
     [SEQUENCE * 1000, SEQUENCE, struct.pack("<HH2sHI", 0x0028, 1, b"ZZ", 0, 0xFFFFFFFF) + b"abc"],
@@ -419,20 +413,18 @@ def test_cells_and_titles_of_tables_are_escaped(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("head", ["", "{person}-"])
 def test_patterns_take_time_that_grows_with_the_name_alone(head: str) -> None:
-    """However many * there are, with a person or without; trying all of five takes ten seconds."""
-    for stars in (5, 500):
+    """However many * there are, with a person or without: trying all of twenty never ends."""
+    for stars in (20, 500):
         pattern = "{class}/" + head + "a*" * stars + "z"
         check_pattern(pattern)
         filled, name = fill(pattern, {"class": "w"}), head.replace("{person}", "17") + "a" * 200
-        name += "a" * 300 * (stars > 5)
+        name += "a" * 300 * (stars > 20)
         test = filled.steps[-1].fullmatch
         assert not test(f"w/{name}")
         assert test(f"w/{name}z")
         if head:
-            started = time.process_time()
             with pytest.raises(ImageError):
                 filled.read(f"w/{name}", "here")
-            assert time.process_time() - started < 1
             assert filled.read(f"w/{name}z", "here")[0] == "17"
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -40,6 +41,7 @@ from pipeline.publish.arrivals import arrivals
 from pipeline.publish.night import public_of
 from pipeline.store import fill, find_place, make_plan
 from pipeline.stream import Night, StreamMechanism, add_units, draw_night, empty_state
+from tests.tools.patience import PATIENCE
 from tests.tools.postgres import direct, new_address
 
 settling, reserving = "pipeline.publish.night", "pipeline.ledger.streams"
@@ -80,6 +82,8 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
     monkeypatch.setitem(NOISES, "hardened", Silent)
     monkeypatch.setattr("pipeline.datasets.source.file_state", os.fsencode)
+    # a server that is slow to say that it is locked is not one that is silent
+    monkeypatch.setattr("pipeline.ledger.database._deadline", lambda *_: nullcontext())
     for module in ("api", "streams"):
         monkeypatch.setattr(f"pipeline.ledger.{module}.now", lambda: "2026-03-01T00:00:00+00:00")
     monkeypatch.setenv(MARKERS_VARIABLE, str(tmp_path / "ward" / "markers"))
@@ -142,7 +146,7 @@ class Overlaps:
             assert not night.done(), f"ended before it was stopped: {night.exception()}"
             time.sleep(0.002)
         try:
-            refused = again = self.others(meeting, WAITS if locked else 10.0)
+            refused = again = self.others(meeting, WAITS if locked else PATIENCE)
             if not refused and len(meeting.meanwhile) > 1:
                 self.empty()
         finally:
@@ -221,7 +225,7 @@ class Overlaps:
                 connection.execute(f"DELETE FROM {copy}".encode())
                 connection.execute(f"INSERT INTO {copy} SELECT * FROM {of}".encode())
 
-    def others(self, meeting: Meeting, timeout: float = 10.0) -> str:
+    def others(self, meeting: Meeting, timeout: float = PATIENCE) -> str:
         """Settle the nights that run meanwhile; return what the first that is refused is told."""
         for day in meeting.meanwhile:
             self.ward.put(2, 3)
@@ -237,7 +241,7 @@ class Overlaps:
             path.rename(self.ward.folder / "gone" / path.relative_to(self.ward.folder / "ward"))
 
 
-def settle(ward: Ward, day: int, place: str, timeout: float = 10.0) -> list[bytes]:
+def settle(ward: Ward, day: int, place: str, timeout: float = PATIENCE) -> list[bytes]:
     """Settle a night of the stream of now, one that is not finished first."""
     path, database = ward.folder / "night.toml", replace(ward.ledger.database, timeout=timeout)
     ledger = replace(ward.ledger, database=database)

@@ -145,7 +145,7 @@ def points_of(manifold: Manifold, n: int, rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize("manifold", SPACES, ids=lambda m: f"{m.name}-{m.point_shape}")
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
 def test_a_record_is_a_function_of_its_persons_images_alone(
     manifold: Manifold, sizes: list[int], seed: int
@@ -352,7 +352,7 @@ def source_of(who: list[int], labels: list[int], splits: list[int], classes: int
 IMAGES = st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     mine=st.lists(IMAGES, min_size=1, max_size=8),
     others=st.tuples(*2 * [st.lists(IMAGES, max_size=12)]),

@@ -29,6 +29,7 @@ from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.publish.redact import silence
+from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -130,7 +131,6 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("put", HOSTILE.values(), ids=HOSTILE)
 def test_no_file_in_the_folder_is_told_of(
     ward: Path,
@@ -370,12 +370,12 @@ def test_silence_covers_c_warnings_and_logs_and_ends(
     def stay() -> None:
         with silence():
             inside.set()
-            leave.wait(10)
+            leave.wait(PATIENCE)
 
     thread = threading.Thread(target=stay)
     with silence():
         thread.start()
-        inside.wait(10)
+        assert inside.wait(PATIENCE)
         speak()
     speak_after_one_left = capfd.readouterr().err
     os.write(2, b"still quiet")  # the thread is inside yet

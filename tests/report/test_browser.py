@@ -15,6 +15,7 @@ from sample_runs import SERIES, write_sample
 from pipeline.report import build_report
 from pipeline.results import read_rows, write_rows
 from tests.tools.components import NO_CHROMIUM, chromium
+from tests.tools.patience import PATIENCE
 
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
@@ -45,7 +46,9 @@ def browser() -> Iterator[Any]:
 
     path = chromium() or pytest.skip(NO_CHROMIUM)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        started = playwright.chromium.launch(
+            executable_path=path, args=SWITCHES, timeout=1000 * PATIENCE
+        )
         yield started
         started.close()
 
@@ -74,6 +77,7 @@ def show(browser: Any) -> Iterator[Showing]:
     last, with equal options. Returned are the page, what it complained of, and what it asked for.
     """
     context = browser.new_context(reduced_motion="reduce")
+    context.set_default_timeout(1000 * PATIENCE)
     page, faults, requests = context.new_page(), list[str](), list[str]()
     page.on("console", lambda message: faults.append(message.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -115,7 +119,6 @@ def draw_all(page: Any) -> int:
         page.wait_for_function(
             "i => document.querySelectorAll('figure.chart')[i].dataset.state === 'live'",
             arg=index,
-            timeout=20_000,
         )
     return int(charts.count())
 

@@ -244,7 +244,7 @@ def test_every_published_experiment_has_a_paragraph(name: str) -> None:
         assert not re.search("“(distance|persons|stream|sample)”", found)
 
 
-MOST = 200
+MOST = 280
 """Words of a paragraph that a paper can take as it is."""
 
 
@@ -253,7 +253,7 @@ MOST = 200
     [{}, {"labels": "secret"}, {"stream": OTHER_RELEASE["stream"]}, {"classes_per_person": 1}],
 )
 def test_the_paragraph_of_a_release_is_short(more: Mapping[str, Any]) -> None:
-    """At most 200 words with labels public or secret, of a night, of persons; regions included."""
+    """At most 280 words with labels public or secret, of a night, of persons; regions included."""
     found = of_release(settings_of(RELEASE | more))
     ((_, paragraph),) = methods({"a": found}, more=words()["analysis"]["release"]).paragraphs
     assert len(paragraph.split()) <= MOST, paragraph
@@ -261,7 +261,7 @@ def test_the_paragraph_of_a_release_is_short(more: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "main"])
 def test_the_paragraph_of_a_run_is_short(name: str) -> None:
-    """At most 200 words; the settings of several series are a table, a row each."""
+    """At most 280 words; the settings of several series are a table, a row each."""
     for config in load_experiments(MAIN if name == "main" else name):
         settings = config.model_dump(mode="json")
         sentences, series = of_experiment(settings)
@@ -271,6 +271,18 @@ def test_the_paragraph_of_a_run_is_short(name: str) -> None:
         assert [list(rows) for _, rows in found.tables] == [
             [one.series for one in config.mechanisms]
         ] * (len(config.mechanisms) > 1)
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_features_are_computed_as_the_descriptor_says(name: str) -> None:
+    """Filters, border and normalisation are in the paragraph of a release and of a run."""
+    wanted = DESCRIPTORS[name].formula
+    for found in (of(RELEASE | {"descriptor": name}), ran(EXPERIMENT | {"descriptor": name})):
+        plain = found.replace(" (van der Walt et al. 2014)", "")
+        assert f"{wanted[0].upper()}{wanted[1:]}. " in plain
+        assert "scikit-image's (van der Walt et al. 2014) sobel" in found
+    made = EXPERIMENT | {"source": OTHER_EXPERIMENT["source"]}
+    assert "1/|S|" not in ran(made | {"descriptor": name})
 
 
 def test_every_name_has_words() -> None:

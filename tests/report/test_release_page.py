@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sample_documents import document_of
 
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
@@ -166,6 +167,7 @@ def test_every_draw_is_one_line_of_the_table(ward: Path, lines: str) -> None:
     """
     document = json.loads(released(ward, "smallest_class = 1\n" + lines)[0])
     text = words(document, ward)
+    assert f"Features {DESCRIPTORS['oct5'].formula} Manifold" in text
     for row in document["classes"]:
         assert len(row["costs"]) > 2
         for step in row["costs"]:

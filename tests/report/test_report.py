@@ -11,6 +11,7 @@ import pytest
 from sample_documents import ACCOUNT, ROW, SETTINGS, document_of
 from sample_runs import SERIES, write_sample
 
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, OutputError
 from pipeline.experiments import load_experiments
 from pipeline.figures import digits, number
@@ -140,8 +141,10 @@ def test_page_has_its_sections(sample: tuple[Path, RunRecord, str]) -> None:
         "methods",
     ]
     assert len(set(page.ids)) == len(page.ids)
+    formula = DESCRIPTORS[record.config["descriptor"]].formula
     for text in (*record.privacy, *record.privacy.values(), record.command, "28 × 28 pixels"):
         assert text in page.text
+    assert formula in page.text
     for name, version in record.versions.items():
         assert f"{name}&nbsp;{version}" in html
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pipeline.errors import CovdpError
 from pipeline.files import home
+from tests.tools.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"chromium": ("chromium", "libatomic1"), "postgresql": ("postgresql",)}
@@ -106,7 +107,7 @@ def _starts(path: str) -> bool:
 
 def _succeeds(command: Sequence[str]) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -28,6 +28,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests.tools.patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "ca-certificates,python3,python3-venv"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -179,7 +181,7 @@ def use(stage: Stage, address: str) -> None:
     assert line.startswith("serving night"), line
     process.send_signal(signal.Signals[stage.told["STOPSIGNAL"]])
     begun = time.monotonic()
-    print(f"{line}{process.communicate(timeout=60)[0]}", end="")
+    print(f"{line}{process.communicate(timeout=PATIENCE)[0]}", end="")
     print(f"ended with {process.returncode} after {time.monotonic() - begun:.1f} s")
 
 

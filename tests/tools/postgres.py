@@ -8,13 +8,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.tools.components import NO_POSTGRES, postgres_programs
+from tests.tools.patience import PATIENCE, until
 
 PASSWORD = "pass-word-of-the-ledger"
 """In every address; the server asks only the user "stranger" for one, and knows none for it."""
@@ -66,16 +66,20 @@ def server() -> Path:
     follow = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([*follow, *run], user=user, cwd=folder, stdout=log, stderr=log)
-    atexit.register(process.wait, 30)
+    atexit.register(process.wait, PATIENCE)
     atexit.register(process.send_signal, 2)  # fast shutdown; handlers run last in, first out
-    for _ in range(300):
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            pytest.fail(f"PostgreSQL does not start: {(folder / 'log').read_text()[-500:]}")
         try:
-            info = f"host={folder} user=covdp password={PASSWORD} dbname=postgres"
-            psycopg.connect(info).close()
-            return folder
+            psycopg.connect(f"host={folder} user=covdp password={PASSWORD} dbname=postgres").close()
         except psycopg.OperationalError:
-            time.sleep(0.05)
-    pytest.fail(f"PostgreSQL does not start: {(folder / 'log').read_text()[-500:]}")
+            return False
+        return True
+
+    until(answers)
+    return folder
 
 
 def _other() -> str:

@@ -22,6 +22,7 @@ from pipeline.datasets import ImageSource, open_dataset
 from pipeline.datasets.dicom import decoder
 from pipeline.errors import DatasetError, ImageError, MismatchError
 from pipeline.store import check
+from tests.tools.patience import PATIENCE
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\nwindow = [0, 255]\n'
 GRAY = np.arange(32 * 40, dtype=np.uint8).reshape(32, 40)
@@ -476,13 +477,16 @@ class Fatal(NamedTuple):
         return self.what[0], self.what[1:]
 
 
-@pytest.mark.parametrize(("what", "how"), [((os.abort,), "SIGABRT"), ((time.sleep, 60), "SIGKILL")])
+@pytest.mark.parametrize(
+    ("what", "how"), [((os.abort,), "SIGABRT"), ((time.sleep, 2 * PATIENCE), "SIGKILL")]
+)
 def test_a_decoder_that_ends_takes_nobody_with_it(
     monkeypatch: pytest.MonkeyPatch, what: tuple[Any, ...], how: str
 ) -> None:
     """A frame that kills its decoder, or keeps it for too long, is an error; the next is read."""
-    monkeypatch.setattr(decoder, "FRAME_SECONDS", 1.5)
+    monkeypatch.setattr(decoder, "FRAME_SECONDS", 0.5 if how == "SIGKILL" else PATIENCE)
     with pytest.raises(ValueError, match=rf"decoder ended by .*{how}"):
         decoder.decode_in_subprocess("", "", Fatal(what), {})  # type: ignore[arg-type]
+    monkeypatch.setattr(decoder, "FRAME_SECONDS", PATIENCE)
     with pytest.raises(ValueError, match="fragment"):
         decoder.decode_in_subprocess(uid.ExplicitVRLittleEndian, "gdcm", b"", {})

@@ -18,8 +18,7 @@ UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --syste
   --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
 # what the quick part is run with; what needs another component is skipped there, under CI too:
-# torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
-# with the oldest urllib3
+# torchvision, a browser, a PostgreSQL server and an S3 server
 TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright \
   pyyaml altair
 QUICK := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \

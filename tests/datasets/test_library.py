@@ -1,8 +1,6 @@
 """Downloads by the classes of medmnist and torchvision, from a server on this machine."""
 
-import gzip
 import hashlib
-import json
 import os
 import signal
 import socket
@@ -22,32 +20,17 @@ from pipeline.datasets import DATASETS, download, fetch, library, load_card, ope
 from pipeline.datasets.torchvision import torchvision_datasets
 from pipeline.errors import DatasetError, ImageError, MissingError
 from pipeline.results import read_record, read_rows
-from tests.datasets.test_fetch import ROOT, room_for, start, wait_for
-from tests.datasets.test_vision import COUNTS, digits, idx
-from tests.sample_server import (
-    Fault,
-    FileServer,
-    npz_like_octmnist,
-    redirect,
-    sockets_are_left,
-)
+from tests.datasets.test_fetch import BODY, MD5, ROOT, room_for, start, wait_for, write_card
+from tests.datasets.test_vision import digits
+from tests.datasets.test_vision import mnist as write_mnist
+from tests.sample_server import Fault, FileServer, redirect, sockets_are_left
 
-BODY = npz_like_octmnist()
-MD5 = hashlib.md5(BODY).hexdigest()
 pytestmark = sockets_are_left
 
 
-def write_card(server: FileServer, folder: Path, md5: str = MD5, of: str = "OCTMNIST") -> Path:
-    """Write a card like OCTMNIST's, whose file the server gives at /octmnist.npz."""
-    official = DATASETS["octmnist"]
-    path = folder / "octmnist.toml"
-    path.write_text(
-        f'kind = "npz"\nchannels = 1\npublic = true\nclasses = {json.dumps(official.classes)}\n'
-        + f'medmnist = "{of}"\n' * bool(of)
-        + "images = { train = 120, val = 20, test = 16 }\n"
-        f'[[files]]\nsize = 28\nurl = "{server.address}/octmnist.npz"\nmd5 = "{md5}"\n'
-    )
-    return path
+def class_card(server: FileServer, folder: Path, md5: str = MD5, name: str = "OCTMNIST") -> Path:
+    """Write the card of a set that a class of medmnist downloads."""
+    return write_card(server, folder, md5, f'medmnist = "{name}"')
 
 
 @pytest.fixture
@@ -55,7 +38,6 @@ def octmnist(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
     """Have medmnist, here and in processes that it is started in, get OCTMNIST from the server."""
     import medmnist
 
-    server.files["/octmnist.npz"] = BODY
     values = {"url": f"{server.address}/octmnist.npz", "MD5": MD5}
     redirect(monkeypatch, "medmnist", "octmnist", values)
     for key, value in values.items():
@@ -63,20 +45,13 @@ def octmnist(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
     return values
 
 
-def archives() -> dict[str, bytes]:
-    """Return the four archives of a small MNIST, by name."""
-    files = {}
-    for part, n in COUNTS.items():
-        labels = np.arange(n, dtype=np.uint8) % 10
-        for stem, array in (("images-idx3", digits(part)), ("labels-idx1", labels)):
-            files[f"{part}-{stem}-ubyte.gz"] = gzip.compress(idx(array), mtime=0)
-    return files
-
-
 @pytest.fixture
-def mnist(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+def mnist(
+    server: FileServer, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, bytes]:
     """Have torchvision, here and in other processes, get a small MNIST from its second mirror."""
-    files = archives()
+    paths = write_mnist(tmp_path_factory.mktemp("served"), packed=True).values()
+    files = {path.name: path.read_bytes() for path in paths}
     server.files |= {f"/two/{name}": content for name, content in files.items()}
     values: dict[str, Any] = {
         "mirrors": [f"{server.address}/one/", f"{server.address}/two/"],
@@ -136,7 +111,7 @@ def test_failure_of_medmnist_is_one_line(
 ) -> None:
     """A download that fails names URL, target, cause and --data-root, and leaves nothing."""
     md5, of = "0" * 32 if fault == "digest" else MD5, "NoMNIST" if fault == "class" else "OCTMNIST"
-    path = write_card(server, tmp_path, md5, of)
+    path = class_card(server, tmp_path, md5, of)
     server.faults["/octmnist.npz"] = [fault] * 3 if fault in (404, 503) else [200, fault]
     if fault == "stall":
         socket.setdefaulttimeout(0.5)
@@ -294,7 +269,7 @@ def test_the_main_job_runs_on_a_downloaded_file(
     """
     if way == "pooch":
         monkeypatch.setitem(sys.modules, "medmnist", None)
-    out, root, path = tmp_path / "out", tmp_path / "root", write_card(server, tmp_path)
+    out, root, path = tmp_path / "out", tmp_path / "root", class_card(server, tmp_path)
     command = ["run", "--dataset", path, "--data-root", root, "--out", out, "--repetitions", "2"]
     assert main([*map(str, command)]) == 0
     assert len(server.requests) == (2 if way == "medmnist" else 1)  # where it leads, and the file
@@ -317,14 +292,13 @@ def test_a_run_without_its_data_says_so_and_is_safe_to_ask_again(
     server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2 and one line; once the server has the file, the same command succeeds."""
-    path = write_card(server, tmp_path, of="")
+    path = write_card(server, tmp_path)
     root = tmp_path / "root"
     command = ["run", "--dataset", path, "--data-root", root, "--out", tmp_path / "out"]
     server.faults["/octmnist.npz"] = [404]
     assert main([*map(str, command), "--repetitions", "2"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not root.exists()
-    server.files["/octmnist.npz"] = BODY
     assert main([*map(str, command), "--repetitions", "2"]) == 0
 
 

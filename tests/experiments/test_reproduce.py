@@ -174,7 +174,8 @@ def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment
     files = tuple(
         file.model_copy(update={"url": "http://nowhere.invalid/x.npz"}) for file in card.files
     )
-    monkeypatch.setitem(DATASETS, "octmnist", card.model_copy(update={"files": files}))
+    nowhere = card.model_copy(update={"files": files, "medmnist": None})
+    monkeypatch.setitem(DATASETS, "octmnist", nowhere)
     config = load_experiments("ew-octmnist")[0]
     run_experiment(Run(config, tmp_path / "data", tmp_path / "out"))
     return config, tmp_path / "out"

@@ -86,6 +86,18 @@ def test_torchvision_downloads_and_archives_stay(
     assert len(server.requests) == asked
 
 
+@pytest.mark.parametrize(("name", "split"), [("octmnist", "test"), ("chestmnist", "val")])
+def test_a_class_reads_the_smallest_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, split: str
+) -> None:
+    """Whatever split it is asked for, it downloads all, and reads that one into memory."""
+    asked: list[library.Download] = []
+    monkeypatch.setattr("pipeline.datasets.npz.obtain", lambda *these, **_: asked.append(these[2]))
+    fetch(DATASETS[name], tmp_path, size=64)
+    options = {"split": split, "size": 64, "download": True}
+    assert asked == [library.Download("medmnist", DATASETS[name].title, "root", options)]
+
+
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("fault", "reason"),

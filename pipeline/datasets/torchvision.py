@@ -177,11 +177,11 @@ def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
     if all(present(path / name) for name in files.unpacked):
         return path
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
+    extract = import_module("torchvision.datasets.utils").extract_archive
     for name in files.archives:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with wrap_errors(path / name, "archive", "move it away and get it again", DatasetError):
-            utilities = import_module("torchvision.datasets.utils")
-            utilities.extract_archive(str(path / name), str((folder / name).parent))
+            extract(str(path / name), str((folder / name).parent))
     return folder
 
 

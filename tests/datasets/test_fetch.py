@@ -111,7 +111,7 @@ def test_failure_is_one_line(
     server.files["/toy.npz"] = BODY
     server.faults["/toy.npz"] = [fault]
     if fault == "stall":
-        monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 0.5)
+        monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 2.0)
     if fault == "proxy":
         monkeypatch.setenv("HTTP_PROXY", nobody + "/")
     room = room_for(len(BODY) // 2 if fault == "disk" else 1 << 30)

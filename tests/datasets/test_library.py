@@ -126,7 +126,7 @@ def test_failure_of_medmnist_is_one_line(
     path = class_card(server, tmp_path, md5, of)
     server.faults["/octmnist.npz"] = [fault] * 3 if fault in (404, 503) else [200, fault]
     if fault == "stall":
-        socket.setdefaulttimeout(0.5)
+        socket.setdefaulttimeout(2.0)
     if fault == "proxy":
         monkeypatch.setenv("http_proxy", "http://ward:SECRET@127.0.0.1:9")
     room = len(BODY) // 2 if fault == "disk" else 1 << 30
@@ -157,7 +157,7 @@ def test_failure_of_torchvision_is_one_line(
     name = "/two/t10k-labels-idx1-ubyte.gz"
     server.faults[name] = [fault] * 3 if fault == 404 else [200, fault]
     if fault == "stall":
-        socket.setdefaulttimeout(0.5)
+        socket.setdefaulttimeout(2.0)
     with pytest.raises(MissingError, match="put the files there yourself") as caught:
         fetch(DATASETS["mnist"], tmp_path / "root", progress=False)
     assert reason in str(caught.value)

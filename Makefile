@@ -21,8 +21,7 @@ OLDEST := .venv-oldest
 QUICK := $(addprefix tests/,privacy geometry mechanisms mean descriptors results \
   cli/test_cli.py experiments/test_config.py test_docs.py test_structure.py)
 # what the part for the oldest is run with; what needs another component is skipped there, under CI
-# too: torchvision, a browser, a PostgreSQL server and an S3 server, as no S3 client goes
-# with the oldest urllib3
+# too: torchvision, a browser, a PostgreSQL server and an S3 server
 TESTING := pytest pytest-timeout pytest-xdist hypothesis mpmath psutil pyriemann playwright \
   pyyaml altair
 PORTABLE := $(foreach name,cli config jobs serve npz folder table dicom dicom_masks series \

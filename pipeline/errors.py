@@ -117,10 +117,15 @@ EXTRAS = {
 """Packages that a plain installation does not have, with the extra that brings each."""
 
 
+def has_extra(*packages: str) -> bool:
+    """Return whether packages that an extra brings are installed."""
+    return all(find_spec(package) is not None for package in packages)
+
+
 def require_extra(*packages: str, fault: type[CovdpError]) -> None:
     """Raise `fault` with the way to install it when a package of an extra is missing."""
     for package in packages:
-        if find_spec(package) is None:
+        if not has_extra(package):
             extra = EXTRAS[package]
             raise fault(
                 f"this needs {package}, which a plain installation does not have; install the "

@@ -7,6 +7,7 @@ somebody names is opened by `open_regular`.
 import errno
 import logging
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 from pipeline.errors import OutputError
 
 _UNFINISHED: set[Path] = set()
-"""Temporary files that are being written."""
+"""Temporary files and folders that are being written, and locks that are held."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -204,6 +205,19 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
 
 
 @contextmanager
+def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Give a new folder ``.NAME.*.part`` in `parent`, which is removed with what it holds."""
+    folder = parent / f".{name}.{os.urandom(4).hex()}.part"
+    folder.mkdir()
+    _UNFINISHED.add(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _UNFINISHED.discard(folder)
+
+
+@contextmanager
 def locked(file: Path, does: str, **options: Any) -> Iterator[None]:
     """Keep other runs that want the same lock waiting; their logs say what this one `does`."""
     from filelock import FileLock, Timeout
@@ -215,15 +229,18 @@ def locked(file: Path, does: str, **options: Any) -> Iterator[None]:
         logging.getLogger(__name__).warning("waiting for another run that %s", does)
         acquired = lock.acquire()
     with acquired:
+        _UNFINISHED.add(file)
         try:
             yield
         finally:
             with suppress(OSError):
                 file.unlink()  # whoever waits for it sees that and asks anew
+            _UNFINISHED.discard(file)
 
 
 def discard_unfinished() -> None:
-    """Remove the temporary files that are being written: for a process that ends at once."""
+    """Remove what is not finished: for a process that ends at once."""
     for temporary in list(_UNFINISHED):
+        shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             temporary.unlink()

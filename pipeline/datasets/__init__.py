@@ -3,7 +3,8 @@
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
 A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
-``download`` (one file, verified, or one clear error), ``source`` (what every dataset becomes, and
+``download`` (files with the right digest, or one clear error), ``library`` (dataset classes of
+medmnist and torchvision, in a process of their own), ``source`` (what every dataset becomes, and
 where its images come from); then the kinds.
 
     published   ``tiles``; ``npz``; ``torchvision``

@@ -35,9 +35,6 @@ format for which it would start another program (EPS) must never stand here."""
 MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
 """Formats of masks: none that blurs an edge."""
 
-LARGEST_DOWNLOAD = 1 << 36
-"""Bytes that a download may have where its card does not say how many images it has: 64 GiB."""
-
 NARROWEST_IMAGE, WIDEST_IMAGE = 3, 8192
 """Sides of square images: 3 is the least with a pixel that has all its neighbours; described, the
 widest takes about 8 bytes of memory a pixel, half a GB."""

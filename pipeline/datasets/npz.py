@@ -30,8 +30,9 @@ from pydantic import Field, PositiveInt
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import LARGEST_DOWNLOAD, Card, no_path
-from pipeline.datasets.download import Obtain, find_own
+from pipeline.datasets.cards import Card, no_path
+from pipeline.datasets.download import find_own, obtain
+from pipeline.datasets.library import Download
 from pipeline.datasets.listing import Faults, check_count, open_regular, wrap_errors
 from pipeline.datasets.source import (
     SPLITS,
@@ -45,7 +46,7 @@ from pipeline.datasets.source import (
     regroup,
     split_codes,
 )
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, has_extra
 from pipeline.toml import Record
 
 EXPANSION = 1032
@@ -226,6 +227,8 @@ class NpzCard(Card):
     findings : tuple of str
         Several labels an image, as an ``(n, len(findings))`` array of 0 and 1: an image without any
         finding is in class 0, an image with at least one in class 1.
+    medmnist : str, optional
+        The name of the class of ``medmnist`` that downloads the files, where that is installed.
     """
 
     volumetric: ClassVar[bool] = True
@@ -233,20 +236,12 @@ class NpzCard(Card):
 
     files: tuple[RemoteFile, ...] = ()
     findings: tuple[str, ...] = ()
+    medmnist: str | None = Field(None, pattern=r"^[A-Za-z0-9]+$")
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes that may be asked for, the default first."""
         return tuple(file.size for file in self.files)
-
-    def most_bytes(self, side: int) -> int:
-        """Return how many bytes a file of these images may have: twice what they have unpacked."""
-        if self.images is None:
-            return LARGEST_DOWNLOAD
-        an_image = side ** (3 if self.volumes else 2) * self.channels + 8 * max(
-            1, len(self.findings)
-        )
-        return 2 * self.images.total * an_image + (1 << 20)
 
     def place(self, root: Path, size: int | None) -> Path:
         """Return where the file of a size is: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``."""
@@ -270,13 +265,24 @@ class NpzCard(Card):
         return no_path(self) if self.files else self
 
 
-def fetch_npz(card: NpzCard, root: Path, size: int | None, obtain: Obtain) -> Path:
-    """Return the file of a size, downloaded unless it is the user's own."""
+def fetch_npz(card: NpzCard, root: Path, size: int | None, progress: bool) -> Path:
+    """Return the file of a size, downloaded unless it is the user's own.
+
+    MedMNIST's own class downloads it where ``covdp[sets]`` is installed, else pooch does. The class
+    also reads a split, the smallest.
+    """
     target = card.place(root, size)
     for file in card.files:
         if file.size == size:
-            most = card.most_bytes(file.size)
-            return obtain(file.url, target, file.md5, most=most)
+            options: dict[str, Any] = {"url": file.url, "known_hash": f"md5:{file.md5}"}
+            options |= {"fname": target.name, "progressbar": True}
+            download = Download("pooch", "retrieve", "path", options)
+            if card.medmnist and has_extra("medmnist", "torch", "torchvision"):
+                split = min(SPLITS, key=lambda name: getattr(card.images, name, 0))
+                options = {"split": split, "size": size, "download": True}
+                download = Download("medmnist", card.medmnist, "root", options)
+            obtain(root, {target.name: file.md5}, download, file.url, progress=progress)
+            return target
     return find_own(card.name, target, root)
 
 

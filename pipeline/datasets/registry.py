@@ -4,7 +4,6 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,7 +11,7 @@ from pipeline.datasets.cards import Card, read_card
 from pipeline.datasets.classed import ClassedFiles, sort_files
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
-from pipeline.datasets.download import Obtain, data_root, find_own, obtain
+from pipeline.datasets.download import data_root, find_own
 from pipeline.datasets.listing import Fault, Faults
 from pipeline.datasets.nifti import NiftiCard, open_nifti
 from pipeline.datasets.npz import NpzCard, fetch_npz, open_npz
@@ -40,7 +39,7 @@ def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSourc
     return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
 
 
-def fetch_own(card: Card, root: Path, size: int | None, obtain: Obtain) -> Path:
+def fetch_own(card: Card, root: Path, size: int | None, progress: bool) -> Path:
     """Return where a dataset of the user's own is, which is not downloaded."""
     return find_own(card.name, card.place(root, size), root)
 
@@ -57,18 +56,18 @@ class DatasetKind:
         ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
         them is left out, and added to `faults`.
     fetch : callable
-        ``fetch(card, root, size, obtain)``: where a dataset is, got by `obtain` first if it is
-        not there.
+        ``fetch(card, root, size, progress)``: where a dataset is, downloaded first if it is not
+        there, with a bar where `progress` says so.
     """
 
     card: type[Card]
     open: OpenSource
-    fetch: Callable[[Any, Path, int | None, Obtain], Path] = fetch_own
+    fetch: Callable[[Any, Path, int | None, bool], Path] = fetch_own
 
 
 DATASET_KINDS: dict[str, DatasetKind] = {
     "tiles": DatasetKind(
-        TilesCard, open_tiles, lambda card, root, size, obtain: card.place(root, size)
+        TilesCard, open_tiles, lambda card, root, size, progress: card.place(root, size)
     ),
     "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
     "folder": DatasetKind(FolderCard, in_folder(open_pictures)),
@@ -139,8 +138,6 @@ def fetch(
     *,
     size: int | None = None,
     progress: bool = True,
-    attempts: int = 3,
-    pause: float = 0.5,
 ) -> Path:
     """Return where a dataset is, downloaded first if it is not on disk.
 
@@ -154,8 +151,6 @@ def fetch(
         Side of the images in pixels; the card's first when left out.
     progress : bool
         Show a bar on standard error while downloading.
-    attempts, pause
-        How often a server is asked at most, and the seconds before the second time; they double.
 
     Returns
     -------
@@ -170,8 +165,7 @@ def fetch(
     DatasetError
         When the size is not available or a digest is wrong.
     """
-    download = partial(obtain, progress=progress, attempts=attempts, pause=pause)
-    return DATASET_KINDS[card.kind].fetch(card, data_root(root), _size(card, size), download)
+    return DATASET_KINDS[card.kind].fetch(card, data_root(root), _size(card, size), progress)
 
 
 def open_dataset(

@@ -1,31 +1,25 @@
-"""MNIST, KMNIST, FashionMNIST and CIFAR10: torchvision knows where they are and parses them.
+"""MNIST, KMNIST, FashionMNIST and CIFAR10: torchvision downloads, unpacks and parses them.
 
 Files are as torchvision keeps them: ``ROOT/MNIST/raw/train-images-idx3-ubyte`` (or ``.gz``),
-``ROOT/cifar-10-batches-py/data_batch_1`` (or ``ROOT/cifar-10-python.tar.gz``). Only the archives
-are downloaded; they are unpacked in a temporary folder for reading, so that a read-only data root
-will do. torchvision publishes digests of all of them except MNIST's unpacked files.
+``ROOT/cifar-10-batches-py/data_batch_1`` (or ``ROOT/cifar-10-python.tar.gz``). A download
+leaves the archives, which have digests; they are unpacked in a temporary folder for reading, so
+that a read-only data root will do.
 """
 
-import gzip
 import io
 import os
-import pickle
-import shutil
-import tarfile
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator as check
 
-from pipeline.arrays import ImageArray
 from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import Obtain, find_own, present, verify
+from pipeline.datasets.download import find_own, obtain, present, verify
+from pipeline.datasets.library import Download
 from pipeline.datasets.listing import Faults, open_regular, require_inside, wrap_errors
 from pipeline.datasets.source import (
     ImageSource,
@@ -36,59 +30,8 @@ from pipeline.datasets.source import (
 )
 from pipeline.errors import DatasetError, MissingError, require_extra
 
-LARGEST_ARCHIVE = 1 << 30
-"""Bytes of all that one archive unpacks to: five times the largest there is (CIFAR-10)."""
-
-
-@dataclass
-class _Bounded:
-    """A stream that ends in an error after `left` bytes."""
-
-    stream: BinaryIO
-    left: int
-
-    def read(self, size: int = -1) -> bytes:
-        piece = self.stream.read(min(size, self.left + 1) if size >= 0 else self.left + 1)
-        self.left -= len(piece)
-        if self.left < 0:
-            raise OSError(f"it unpacks to more than {LARGEST_ARCHIVE:,} bytes")
-        return piece
-
-
-def unpack(stream: BinaryIO, folder: Path, name: str, wanted: set[str]) -> None:
-    """Write the wanted files of the archive `name`, a ``.gz`` or ``.tar.gz``, below `folder`.
-
-    Parameters
-    ----------
-    stream : binary stream
-        The archive.
-    folder : Path
-        Where the files go; the archive's own folders and links are not followed.
-    name : str
-        Its name relative to the data root; a plain ``.gz`` holds the file of its name without it.
-    wanted : set of str
-        Names of the files relative to the data root; what else is inside is left there.
-
-    Raises
-    ------
-    OSError, EOFError, tarfile.TarError, zlib.error
-        When it is damaged or unpacks to more than `LARGEST_ARCHIVE` bytes.
-    """
-    with gzip.GzipFile(fileobj=stream) as unzipped:
-        bounded = _Bounded(cast(BinaryIO, unzipped), LARGEST_ARCHIVE)
-        if not name.endswith(".tar.gz"):
-            with (folder / name.removesuffix(".gz")).open("wb") as target:
-                shutil.copyfileobj(bounded, target)
-            return
-        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as archive:
-            for member in archive:
-                plain = member.isreg() and not member.issparse()  # holes have bytes out of nothing
-                content = archive.extractfile(member) if plain else None
-                if content is not None and member.name in wanted:
-                    (folder / member.name).parent.mkdir(parents=True, exist_ok=True)
-                    with (folder / member.name).open("wb") as target:
-                        shutil.copyfileobj(content, target)
-
+LARGEST_FILE = 1 << 30
+"""Bytes of the largest file of one's own: five times the largest official one (CIFAR-10)."""
 
 ON_DISK = {
     "MNIST": "MNIST/raw/train-images-idx3-ubyte*",
@@ -97,8 +40,6 @@ ON_DISK = {
     "CIFAR10": "cifar-10-*",
 }
 """What is on disk, relative to the data root, when a dataset is; known without torch."""
-
-_PLAIN = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"}
 
 
 class VisionCard(Card):
@@ -111,7 +52,7 @@ class VisionCard(Card):
     """
 
     official: ClassVar[str] = (
-        "official files, compared with the digests that torchvision publishes of them"
+        "official files, compared with a digest where torchvision publishes one"
     )
 
     torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
@@ -124,6 +65,11 @@ class VisionCard(Card):
     def _keys_fit(self) -> Self:
         if not self.torchvision:
             raise ValueError("kind 'torchvision' needs torchvision = \"MNIST\" or the like")
+        if self.local and self.torchvision == "CIFAR10":
+            raise ValueError(
+                "local = true is for the files of MNIST: those of CIFAR10 may run code; save your "
+                "images as .npz"
+            )
         return no_path(self)
 
 
@@ -132,33 +78,26 @@ class TorchvisionFiles(NamedTuple):
 
     unpacked: dict[str, str | None]
     archives: dict[str, str]
-    mirrors: tuple[str, ...]
+    address: str
 
 
 def torchvision_datasets() -> Any:
-    """Return ``torchvision.datasets``, also beside a torch it was not compiled for.
-
-    Then torchvision's compiled operators do not load and its import fails at two that it wants to
-    describe. No dataset needs them, so they are declared, if they are missing, and left empty.
+    """Return ``torchvision.datasets``.
 
     Raises
     ------
     MissingError
-        When torchvision is not installed, with the extra that brings it.
+        When torchvision is not installed, with the extra that brings it, or does not fit the torch
+        beside it.
     """
     require_extra("torch", "torchvision", fault=MissingError)
     try:
         return import_module("torchvision.datasets")
-    except RuntimeError as error:
-        if "torchvision::nms" not in str(error):
-            raise
-    import torch
-
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)
-    return import_module("torchvision.datasets")
+    except (ImportError, OSError, RuntimeError) as error:
+        raise MissingError(
+            f"torchvision cannot be imported ({error}); install it anew with the torch that it was "
+            "built for: pip install --force-reinstall torch torchvision"
+        ) from error
 
 
 def torchvision_files(card: VisionCard) -> TorchvisionFiles:
@@ -168,15 +107,14 @@ def torchvision_files(card: VisionCard) -> TorchvisionFiles:
         pairs = [*dataset.train_list, *dataset.test_list]
         pairs.append((dataset.meta["filename"], dataset.meta["md5"]))
         unpacked = {f"{dataset.base_folder}/{name}": md5 for name, md5 in pairs}
-        mirror = dataset.url.removesuffix(dataset.filename)
-        return TorchvisionFiles(unpacked, {dataset.filename: dataset.tgz_md5}, (mirror,))
+        return TorchvisionFiles(unpacked, {dataset.filename: dataset.tgz_md5}, dataset.url)
     raw = f"{card.torchvision}/raw"
     archives = {f"{raw}/{name}": md5 for name, md5 in dataset.resources}
     unpacked = {name.removesuffix(".gz"): None for name in archives}
-    return TorchvisionFiles(unpacked, archives, tuple(dataset.mirrors))
+    return TorchvisionFiles(unpacked, archives, dataset.mirrors[0])
 
 
-def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain) -> Path:
+def fetch_vision(card: VisionCard, root: Path, size: int | None, progress: bool) -> Path:
     """Return `root` once it holds the dataset, unpacked or as archives, with the right digests.
 
     Raises
@@ -187,28 +125,18 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, obtain: Obtain)
         When a file has a wrong digest.
     """
     files = torchvision_files(card)
-    for form in (files.unpacked, files.archives):
-        if all(present(root / name) for name in form):
-            for name, md5 in form.items():
-                if md5 and not card.local:
-                    verify(root / name, md5)
-            return root
-    for name in files.unpacked if card.local else ():
-        find_own(card.name, root / name, root)
-    for name, md5 in files.archives.items():
-        _from_mirrors(obtain, files.mirrors, root / name, md5)
+    if card.local:
+        for name in files.unpacked:
+            find_own(card.name, root / name, root)
+    elif all(present(root / name) for name in files.unpacked):
+        for name, md5 in files.unpacked.items():
+            if md5:
+                verify(root / name, md5)
+    else:
+        options = {"train": False, "download": True}
+        download = Download("torchvision.datasets", str(card.torchvision), "root", options)
+        obtain(root, files.archives, download, files.address, progress=progress)
     return root
-
-
-def _from_mirrors(obtain: Obtain, mirrors: tuple[str, ...], target: Path, md5: str) -> None:
-    """Download one archive from the first mirror that gives it."""
-    for mirror in mirrors:
-        try:
-            obtain(mirror + target.name, target, md5, most=LARGEST_ARCHIVE)
-            return
-        except DatasetError:
-            if mirror == mirrors[-1]:
-                raise
 
 
 def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
@@ -243,31 +171,29 @@ def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
             f"{old.parent} has the folder processed, which torchvision would read in place of the "
             "files in raw; move it away"
         )
-    if all(present(path / name) for name in files.unpacked):
+    if card.local:
         for name in files.unpacked:
-            _check(card, path, name)
+            _check_own(card.name, path, name)
+    if all(present(path / name) for name in files.unpacked):
         return path
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="covdp-")))
+    extract = import_module("torchvision.datasets.utils").extract_archive
     for name in files.archives:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        real, way = _check(card, path, name), "move it away and get it again"
-        with wrap_errors(path / name, "archive", way, DatasetError), open_regular(real) as stream:
-            unpack(stream, folder, name, set(files.unpacked))
+        with wrap_errors(path / name, "archive", "move it away and get it again", DatasetError):
+            extract(str(path / name), str((folder / name).parent))
     return folder
 
 
-def _check(card: VisionCard, root: Path, name: str) -> Path:
-    """Return where a file really is, if it is a regular one of a plausible size, in the root."""
-    if card.local:
-        require_inside(root / name, root, name)
-    real = Path(os.path.realpath(root / name))
-    with open_regular(real) as stream:
-        if stream.seek(0, io.SEEK_END) > LARGEST_ARCHIVE:
+def _check_own(dataset: str, root: Path, name: str) -> None:
+    """Refuse a file of one's own that is outside the root, irregular, or implausibly large."""
+    require_inside(root / name, root, dataset)
+    with open_regular(Path(os.path.realpath(root / name))) as stream:
+        if stream.seek(0, io.SEEK_END) > LARGEST_FILE:
             raise DatasetError(
-                f"{root / name} has more than {LARGEST_ARCHIVE:,} bytes, which no file of this "
-                "layout has; save large sets as .npz"
+                f"{root / name} has more than {LARGEST_FILE:,} bytes, which no file of this layout "
+                "has; save large sets as .npz"
             )
-    return real
 
 
 def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any, Any]:
@@ -275,30 +201,5 @@ def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any,
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     way = f"{'write' if card.local else 'move away and download'} its files again"
     with wrap_errors(where, "split of torchvision", way, DatasetError):
-        if card.local and card.torchvision == "CIFAR10":
-            return _own_batches(dataset, folder, split)
         parsed = dataset(str(folder), train=split == "train", download=False)
     return np.asarray(parsed.data), np.asarray(parsed.targets)
-
-
-def _own_batches(dataset: Any, folder: Path, split: str) -> tuple[ImageArray, NDArray[Any]]:
-    """Return CIFAR10 from files of one's own, which hold arrays and cannot run code."""
-    parts, labels = [], []
-    for name, _ in dataset.train_list if split == "train" else dataset.test_list:
-        content = (folder / dataset.base_folder / name).read_bytes()
-        batch = _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
-        data = np.asarray(batch["data"])
-        if data.dtype != np.uint8 or data.shape[1:] != (3072,) or data.nbytes > len(content):
-            raise ValueError(f"{name} has data of shape {data.shape}, not (n, 3072) of bytes")
-        parts.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels.extend(batch["labels"])
-    return np.concatenate(parts), np.asarray(labels)
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Unpickles arrays and plain values; a pickle that asks for more is refused unopened."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] not in ("numpy", "_codecs") or name not in _PLAIN:
-            raise pickle.UnpicklingError(f"a pickle with {module}.{name} may run code")
-        return super().find_class(module, name)

@@ -185,9 +185,8 @@ def domain(
         raise ConfigError(f"no bound is proved for {manifold!r}; choose one of {proved}")
     variances = tuple(float(v) for v in spec.variances(height, width, masked))
     trace = math.fsum(variances) * UPWARDS
-    grid = 0 if masked else spec.grid
     means = tuple(spec.means * b for b in spec.ranges[1:]) if spec.means else ()
-    facts = Facts(eta, variances, trace, spec.norm_bound, grid, means)
+    facts = Facts(eta, variances, trace, spec.norm_bound, 0 if masked else spec.grid, means)
     radius, diameter = covariances.bounds(facts)
     return DescriptorDomain(
         descriptor=descriptor,

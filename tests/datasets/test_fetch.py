@@ -1,86 +1,40 @@
-"""Downloads: whole, verified, once, or one clear error; against a server on this machine."""
+"""Downloads by pooch: whole, verified, once, or one clear error; from a server on this machine."""
 
 import hashlib
 import http.server
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import DATASETS, data_root, download, fetch, open_dataset
-from pipeline.datasets.download import obtain
+from pipeline.datasets import DATASETS, data_root, fetch, load_card, open_dataset
 from pipeline.datasets.npz import NpzCard
-from pipeline.errors import DatasetError
+from pipeline.errors import DatasetError, MissingError
 from pipeline.files import home
+from tests.sample_server import Fault, FileServer, npz_like_octmnist, sockets_are_left
 from tests.tools.patience import PATIENCE, until
 
-BODY = bytes(range(256)) * 2048
+BODY = npz_like_octmnist()
 MD5 = hashlib.md5(BODY).hexdigest()
+ROOT = Path(__file__).parents[2]
+pytestmark = sockets_are_left
 
 
-@dataclass
-class FileServer:
-    """A server that gives `files`; `faults` of the first requests, by path, come before them."""
-
-    address: str = ""
-    files: dict[str, bytes] = field(default_factory=dict)
-    faults: dict[str, list[int | str]] = field(default_factory=dict)
-    requests: list[str] = field(default_factory=list)
-    gate: threading.Event = field(default_factory=threading.Event)
-
-
-@pytest.fixture
-def server() -> Iterator[FileServer]:
-    """Serve on a free port; close it whatever happens."""
-    state = FileServer()
-    state.gate.set()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.requests.append(self.path)
-            faults = state.faults.get(self.path, [])
-            fault = faults.pop(0) if faults else None
-            body = state.files.get(self.path, b"")
-            status = fault if isinstance(fault, int) else 200 if body else 404
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body) if status == 200 else 0))
-            self.end_headers()
-            if status == 200:
-                half = len(body) // 2
-                self.wfile.write(body[:half])
-                self.wfile.flush()
-                state.gate.wait(PATIENCE)
-                if fault != "cut":
-                    self.wfile.write(body[half:])
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        httpd.daemon_threads = True
-        state.address = f"http://127.0.0.1:{httpd.server_port}"
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-        thread.start()
-        yield state
-        state.gate.set()
-        httpd.shutdown()
-        thread.join()
-
-
-def card(server: FileServer, name: str = "toy", md5: str = MD5) -> NpzCard:
+def card(server: FileServer, name: str = "toy", md5: str = MD5, address: str = "") -> NpzCard:
     """Return a card whose 28 px file the server gives at /NAME.npz and 64 px at /NAME_64.npz."""
     files = [
-        {"size": 28, "url": f"{server.address}/{name}.npz", "md5": md5},
-        {"size": 64, "url": f"{server.address}/{name}_64.npz", "md5": md5},
+        {"size": 28, "url": f"{address or server.address}/{name}.npz", "md5": md5},
+        {"size": 64, "url": f"{address or server.address}/{name}_64.npz", "md5": md5},
     ]
-    fields = {"name": name, "kind": "npz", "channels": 1, "classes": ["a"], "files": files}
+    classes = ["a", "b", "c", "d"]
+    fields = {"name": name, "kind": "npz", "channels": 1, "classes": classes, "files": files}
     return NpzCard.model_validate(fields)
 
 
@@ -95,6 +49,17 @@ def test_download_is_whole_and_used_again(server: FileServer, tmp_path: Path) ->
     assert server.requests == ["/toy.npz"]
 
 
+def test_a_download_is_readable_as_the_umask_says(server: FileServer, tmp_path: Path) -> None:
+    """A data root that a group shares stays shared."""
+    server.files["/toy.npz"] = BODY
+    before = os.umask(0o027)
+    try:
+        target = fetch(card(server), tmp_path, progress=False)
+    finally:
+        os.umask(before)
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
 def test_size_is_part_of_the_name(server: FileServer, tmp_path: Path) -> None:
     """Another size than the first is another file; one that is not offered is refused."""
     server.files["/toy_64.npz"] = BODY
@@ -103,87 +68,124 @@ def test_size_is_part_of_the_name(server: FileServer, tmp_path: Path) -> None:
         fetch(card(server), tmp_path, size=65)
 
 
-def test_a_download_is_counted_only_when_asked(
-    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every byte of the file is counted, out of as many as there are, and only when asked."""
-    seen: list[float] = []
-
-    @contextmanager
-    def counted(
-        what: str, total: float | None, unit: str, *, shown: bool
-    ) -> Iterator[Callable[[float], None]]:
-        assert (what, total, unit) == ("download", len(BODY) / 1000, "kB")
-        yield seen.append if shown else lambda count: None
-
-    monkeypatch.setattr(download, "counted", counted)
-    server.files |= {"/toy.npz": BODY, "/toy_64.npz": BODY}
-    fetch(card(server), tmp_path, progress=False)
-    assert seen == []
-    fetch(card(server), tmp_path, size=64, progress=True)
-    assert sum(seen) == pytest.approx(len(BODY) / 1000)
+def sent_to_a_file(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """Send who asks to a file of their own."""
+    handler.send_response(302)
+    handler.send_header("Location", "file:///etc/passwd")
+    handler.end_headers()
 
 
-@pytest.mark.parametrize("fault", [500, 503, 429, "cut"])
-def test_passing_faults_are_tried_again(
-    server: FileServer, tmp_path: Path, fault: int | str
-) -> None:
-    """A server that is busy or cuts the body short is asked again, and the file comes whole."""
-    server.files["/toy.npz"] = BODY
-    server.faults["/toy.npz"] = [fault, fault]
-    fetch(card(server), tmp_path, progress=False, pause=0.01)
-    assert (tmp_path / "toy.npz").read_bytes() == BODY
-    assert len(server.requests) == 3
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Have the system refuse files of more bytes in the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_pauses_double(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After attempt i the wait is pause·2^(i-1)."""
-    pauses: list[float] = []
-    monkeypatch.setattr("pipeline.datasets.download.time.sleep", pauses.append)
-    server.files["/toy.npz"] = BODY
-    server.faults["/toy.npz"] = [500, 500, 500, 500]
-    with pytest.raises(DatasetError, match="500 Server Error"):
-        fetch(card(server), tmp_path, progress=False, attempts=4, pause=0.5)
-    assert pauses == [0.5, 1.0, 2.0]
-
-
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
-    ("fault", "asked", "reason"),
+    ("fault", "reason"),
     [
-        ("missing", 1, "404 Client Error"),
-        (403, 1, "403 Client Error"),
-        ("cut", 3, "IncompleteRead|incomplete|broken"),
-        ("digest", 3, f"received MD5 {MD5}, expected {'0' * 32}"),
-        ("refused", 0, "refused"),
+        (404, "404 Client Error"),
+        (500, "500 Server Error"),
+        ("cut", "IncompleteRead"),
+        ("longer", "IncompleteRead"),
+        ("shorter", f"expected md5:{MD5} but got"),
+        ("stall", "timed out"),
+        (sent_to_a_file, "No connection adapters"),
+        ("disk", "File too large"),
+        ("refused", "Connection refused"),
+        ("proxy", "Connection refused, by the proxy http://127.0.0.1:9/"),
     ],
 )
 def test_failure_is_one_line(
-    server: FileServer, tmp_path: Path, fault: int | str, asked: int, reason: str
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, reason: str
 ) -> None:
-    """A download that fails names URL, target, reason and --data-root, and leaves no file."""
-    toy = card(server, md5="0" * 32 if fault == "digest" else MD5)
-    if fault != "missing":
-        server.files["/toy.npz"] = BODY
-    server.faults["/toy.npz"] = [] if fault == "digest" else [fault] * 3
-    if fault == "refused":  # nobody listens on port 9 of this machine
-        file = toy.files[0].model_copy(update={"url": "http://127.0.0.1:9/toy.npz"})
-        toy = toy.model_copy(update={"files": (file,)})
-    with pytest.raises(DatasetError, match=reason) as caught:
-        fetch(toy, tmp_path, progress=False, pause=0.01)
+    """A download that fails names URL, target, reason and --data-root, and leaves nothing."""
+    nobody = "http://127.0.0.1:9"  # where nobody listens
+    toy = card(server, address=nobody if fault == "refused" else "")
+    server.files["/toy.npz"] = BODY
+    server.faults["/toy.npz"] = [fault]
+    if fault == "stall":
+        monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 2.0)
+    if fault == "proxy":
+        monkeypatch.setenv("HTTP_PROXY", nobody + "/")
+    room = room_for(len(BODY) // 2 if fault == "disk" else 1 << 30)
+    with room, pytest.raises(MissingError) as caught:
+        fetch(toy, tmp_path / "new", progress=False)
     message = str(caught.value)
+    assert reason in message
     assert "\n" not in message
-    for part in (toy.files[0].url, str(tmp_path / "toy.npz"), "--data-root"):
+    for part in (toy.files[0].url, str(tmp_path / "new" / "toy.npz"), "--data-root"):
         assert part in message
-    assert len(server.requests) == asked
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_proxy_of_the_environment_is_asked(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of a host that has no address comes by the proxy."""
+    server.files["http://images.invalid/toy.npz"] = BODY
+    monkeypatch.setenv("HTTP_PROXY", server.address)
+    fetch(card(server, address="http://images.invalid"), tmp_path, progress=False)
+    assert (tmp_path / "toy.npz").read_bytes() == BODY
+    assert server.requests == ["http://images.invalid/toy.npz"]
+
+
+def test_passwords_are_not_shown(
+    server: FileServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Neither that of an address nor that of a proxy, in the error or on the screen."""
+    private = server.address.replace("://", "://ward:SECRET@")
+    toy = card(server, address=private)
+    url = f"{toy.files[0].url}?token=SECRET"
+    toy = toy.model_copy(update={"files": (toy.files[0].model_copy(update={"url": url}),)})
+    with pytest.raises(MissingError, match="404") as caught:
+        fetch(toy, tmp_path, progress=False)
+    assert f"{server.address}/toy.npz to" in str(caught.value)
+    monkeypatch.setenv("HTTP_PROXY", "http://ward:SECRET@127.0.0.1:9")
+    with pytest.raises(MissingError, match=r"by the proxy http://127\.") as by_proxy:
+        fetch(toy, tmp_path, progress=False)
+    assert "SECRET" not in "".join((str(caught.value), str(by_proxy.value), *capfd.readouterr()))
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("host", ["[x", "a b", "host:99999", "host:no", ""])
+def test_an_address_that_is_none_is_one_line_without_its_password(
+    server: FileServer, tmp_path: Path, host: str
+) -> None:
+    """What cannot be read as an address is refused, and its password is not quoted either."""
+    toy = card(server)
+    bad = toy.files[0].model_copy(update={"url": f"http://ward:SECRET@{host}/toy.npz"})
+    with pytest.raises(MissingError, match="cannot download") as caught:
+        fetch(toy.model_copy(update={"files": (bad,)}), tmp_path, progress=False)
+    assert "SECRET" not in str(caught.value)
 
 
 def test_unwritable_root_is_one_line(server: FileServer, tmp_path: Path) -> None:
     """A data root that cannot be made is an error of the same form, without a request."""
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(DatasetError, match="--data-root"):
+    with pytest.raises(MissingError, match="--data-root"):
         fetch(card(server), tmp_path / "file" / "root", progress=False)
     assert server.requests == []
+
+
+def test_a_folder_that_was_there_stays_when_a_download_fails(
+    server: FileServer, tmp_path: Path
+) -> None:
+    """Only folders that the download made are removed, and none that holds something."""
+    (tmp_path / "kept").mkdir()
+    for root in (tmp_path / "kept" / "a" / "b", tmp_path / "kept"):
+        with pytest.raises(MissingError, match="404"):
+            fetch(card(server), root, progress=False)
+        assert list(tmp_path.rglob("*")) == [tmp_path / "kept"]
 
 
 def test_wrong_digest_on_disk_is_refused(server: FileServer, tmp_path: Path) -> None:
@@ -210,62 +212,78 @@ def test_changed_file_is_noticed(server: FileServer, tmp_path: Path) -> None:
         fetch(card(server), tmp_path)
 
 
+def write_card(server: FileServer, folder: Path, md5: str = MD5, keys: str = "") -> Path:
+    """Write the card of a set like OCTMNIST, whose file the server gives at /octmnist.npz."""
+    path = folder / "octmnist.toml"
+    path.write_text(
+        'kind = "npz"\nchannels = 1\npublic = true\n'
+        f"classes = {json.dumps(DATASETS['octmnist'].classes)}\n"
+        f"images = {{ train = 120, val = 20, test = 16 }}\n{keys}\n"
+        f'[[files]]\nsize = 28\nurl = "{server.address}/octmnist.npz"\nmd5 = "{md5}"\n'
+    )
+    server.files["/octmnist.npz"] = BODY
+    return path
+
+
+def start(*command: object) -> subprocess.Popen[str]:
+    """Start Python with the project in its path."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
 FETCH = """
-import signal
 import sys
 from pathlib import Path
-from pipeline.datasets.download import obtain
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
-obtain(sys.argv[1], Path(sys.argv[2]), sys.argv[3], progress=False)
+from pipeline.datasets import fetch, load_card
+fetch(load_card(Path(sys.argv[1])), sys.argv[2], progress=False)
 """
-
-
-def start(url: str, target: Path) -> subprocess.Popen[str]:
-    """Start a process that downloads."""
-    command = [sys.executable, "-c", FETCH, url, str(target), MD5]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 @pytest.mark.slow
 def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None:
     """Of two processes that ask at once, one downloads; the other says it waits, then uses it."""
-    server.files["/toy.npz"] = BODY
     server.gate.clear()
-    target = tmp_path / "toy.npz"
-    first = start(f"{server.address}/toy.npz", target)
+    path, root = write_card(server, tmp_path), tmp_path / "root"
+    first = start("-c", FETCH, path, root)
     until(lambda: server.requests)
-    second = start(f"{server.address}/toy.npz", target)
+    second = start("-c", FETCH, path, root)
     assert second.stderr is not None
     assert "waiting for another run" in second.stderr.readline()
     server.gate.set()
     first.communicate(timeout=PATIENCE)
     second.communicate(timeout=PATIENCE)
     assert (first.returncode, second.returncode) == (0, 0)
-    assert server.requests == ["/toy.npz"]
-    assert target.read_bytes() == BODY
-    assert [path.name for path in tmp_path.iterdir()] == ["toy.npz"]
+    assert server.requests == ["/octmnist.npz"]
+    assert [path.name for path in root.iterdir()] == ["octmnist.npz"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_kill_leaves_no_half_file(server: FileServer, tmp_path: Path, how: signal.Signals) -> None:
-    """Killed midway, a download leaves no file under its name; the next run cleans and succeeds."""
-    server.files["/toy.npz"] = BODY
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_kill_leaves_no_half_file(
+    server: FileServer, tmp_path: Path, how: signal.Signals, code: int
+) -> None:
+    """A command killed midway leaves no file under its name; the next one cleans and succeeds."""
     server.gate.clear()
-    target = tmp_path / "toy.npz"
-    process = start(f"{server.address}/toy.npz", target)
-    until(lambda: any(path.stat().st_size for path in tmp_path.glob(".toy.npz.*.part")))
+    path, root = write_card(server, tmp_path), tmp_path / "root"
+    command = ("run", "--dataset", path, "--data-root", root, "--out", tmp_path / "out")
+    process = start("-m", "pipeline.cli", *command)
+    until(lambda: server.requests and any(root.rglob("tmp*")))
     process.send_signal(how)
-    process.communicate(timeout=PATIENCE)
-    assert not target.exists()
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code
+    assert not (root / "octmnist.npz").exists()
     if how == signal.SIGINT:
-        assert list(tmp_path.iterdir()) == []
+        assert said.count("\n") == 1
+        assert list(root.iterdir()) == []
     server.gate.set()
-    obtain(f"{server.address}/toy.npz", target, MD5, progress=False)
-    assert target.read_bytes() == BODY
-    assert [path.name for path in tmp_path.iterdir()] == ["toy.npz"]
+    fetch(load_card(path), root, progress=False)
+    assert [path.name for path in root.iterdir()] == ["octmnist.npz"]
 
 
 @pytest.mark.parametrize("name", ["pneumoniamnist", "breastmnist"])

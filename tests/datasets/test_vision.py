@@ -2,19 +2,12 @@
 
 import gzip
 import hashlib
-import http.server
-import io
 import os
 import pickle
 import re
 import struct
 import sys
 import tarfile
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +123,9 @@ def known_digests(monkeypatch: pytest.MonkeyPatch) -> Any:
     return expect
 
 
-@pytest.mark.slow
-def test_torchvision_imports_and_agrees_with_the_cards() -> None:
-    """The datasets of torchvision import beside any torch, twice, and name the cards' classes."""
+def test_torchvision_agrees_with_the_cards() -> None:
+    """The datasets of torchvision name the cards' classes."""
     datasets = torchvision_datasets()
-    assert torchvision_datasets() is datasets
     for name in ("kmnist", "fashionmnist"):
         card = DATASETS[name]
         assert card.classes == tuple(getattr(datasets, str(card.torchvision)).classes)
@@ -152,63 +143,20 @@ def test_unpacked_mnist(tmp_path: Path, name: str) -> None:
 
 def test_packed_mnist(tmp_path: Path, known_digests: Any) -> None:
     """Archives with the right digest are unpacked elsewhere; with another one they are refused."""
-    paths = mnist(tmp_path, packed=True)
-    check_digits(own(tmp_path, "mnist"))
+    mnist(tmp_path, packed=True)
     with pytest.raises(DatasetError, match=r"train-images-idx3-ubyte\.gz has MD5"):
         open_dataset("mnist", tmp_path)
     known_digests(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     check_digits(open_dataset("mnist", tmp_path))
     assert sorted(tmp_path.rglob("*")) == before
-    paths["train-labels-idx1"].write_bytes(b"no archive")
-    wanted = r"train-labels-idx1-ubyte\.gz is not a readable archive"
-    with pytest.raises(DatasetError, match=wanted):
+    with pytest.raises(DatasetError, match=r"is your own dataset but .*ubyte does not exist"):
         own(tmp_path, "mnist")
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; give its address."""
-    handler = partial(Quiet, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{httpd.server_port}"
-        finally:
-            httpd.shutdown()
-            thread.join()
-
-
-def test_download_from_the_second_mirror(
-    tmp_path: Path, known_digests: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is missing is downloaded, from the next mirror when one does not have it."""
-    raw = mnist(tmp_path / "there", packed=True)["train-images-idx3"].parent
-    known_digests(tmp_path / "there")
-    with serve(raw.parent) as here:
-        mirrors = [f"{here}/nothing/", f"{here}/raw/"]
-        monkeypatch.setattr(torchvision_datasets().MNIST, "mirrors", mirrors)
-        check_digits(open_dataset("mnist", tmp_path / "here", progress=False))
-        (raw / "t10k-labels-idx1-ubyte.gz").unlink()
-        message = f"{here}/raw/t10k-labels-idx1-ubyte.gz to .*404.*--data-root"
-        with pytest.raises(DatasetError, match=message):
-            open_dataset("mnist", tmp_path / "elsewhere", progress=False)
-    names = [path.name for path in sorted((tmp_path / "here" / "MNIST" / "raw").iterdir())]
-    assert names == sorted(name for name, _ in torchvision_datasets().MNIST.resources)
-
-
 def test_cifar10(tmp_path: Path, known_digests: Any) -> None:
-    """CIFAR10 needs torchvision's digests, unless the card says that the files are one's own."""
+    """CIFAR10 is read where it lies, or from its archive, if its digests are torchvision's."""
     folder = cifar(tmp_path)
-    check_things(own(tmp_path, "cifar10"))
     with pytest.raises(DatasetError, match="data_batch_1 has MD5"):
         open_dataset("cifar10", tmp_path)
     known_digests(tmp_path)
@@ -222,23 +170,10 @@ def test_cifar10(tmp_path: Path, known_digests: Any) -> None:
     assert [path.name for path in packed.iterdir()] == ["cifar-10-python.tar.gz"]
 
 
-class Payload:
-    """A pickle that writes a file when it is opened."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return (Path.touch, (self.path,))
-
-
-def test_own_pickles_run_no_code(tmp_path: Path) -> None:
-    """A batch of one's own that would run code is refused, and the code does not run."""
-    folder = cifar(tmp_path)
-    (folder / "test_batch").write_bytes(pickle.dumps(Payload(tmp_path / "ran")))
-    with pytest.raises(DatasetError, match="may run code"):
+def test_own_pickles_are_refused(tmp_path: Path) -> None:
+    """A card of one's own files in the layout of CIFAR10 is none."""
+    with pytest.raises(DatasetError, match=r"may run code; save your images as \.npz"):
         own(tmp_path, "cifar10")
-    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -295,102 +230,14 @@ def test_cards_are_not_written_without_medmnist(
     assert re.fullmatch(r"covdp: this needs medmnist, .*covdp\[sets\].*\n", capsys.readouterr().err)
 
 
-def packed_cifar(root: Path, change: Any) -> None:
-    """Write an archive of a small CIFAR10 of one's own, with members that `change` adds."""
-    folder = cifar(root / "there")
-    with tarfile.open(root / "cifar-10-python.tar.gz", "w:gz") as archive:
-        archive.add(folder, folder.name)
-        change(archive)
-
-
-def member(name: str, content: bytes = b"", **fields: Any) -> Any:
-    """Return a function that adds one member to an archive."""
-
-    def add(archive: tarfile.TarFile) -> None:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        for key, value in fields.items():
-            setattr(info, key, value)
-        archive.addfile(info, io.BytesIO(content))
-
-    return add
-
-
-@pytest.mark.parametrize(
-    "add",
-    [
-        member("../../outside", b"x"),
-        member("/outside", b"x"),
-        member("cifar-10-batches-py/more", b"x"),
-        member("cifar-10-batches-py/link", type=tarfile.SYMTYPE, linkname="/etc"),
-        member("cifar-10-batches-py/pipe", type=tarfile.FIFOTYPE),
-    ],
-    ids=["above", "root", "more", "link", "pipe"],
-)
-def test_archives_write_their_known_files_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add: Any
+def test_own_files_have_a_size_that_is_plausible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What else an archive holds, above the folder or beside, is not unpacked."""
-    packed_cifar(tmp_path, add)
-    (tmp_path / "tmp" / "deep").mkdir(parents=True)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp" / "deep"))
-    written: list[str] = []
-    real = torchvision.unpack
-
-    def watch(stream: Any, folder: Path, name: str, wanted: set[str]) -> None:
-        real(stream, folder, name, wanted)
-        written.extend(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
-
-    monkeypatch.setattr(torchvision, "unpack", watch)
-    check_things(own(tmp_path, "cifar10"))
-    assert sorted(written) == sorted(f"cifar-10-batches-py/{n}" for n in [*CIFAR, "batches.meta"])
-    assert not list((tmp_path / "tmp").rglob("outside"))
-
-
-def test_a_link_in_an_archive_is_not_its_file(tmp_path: Path) -> None:
-    """A known name that is a link, or has holes, is missing rather than followed or filled."""
-    name = "cifar-10-batches-py/test_batch"
-    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": name}
-    for number, add in enumerate(
-        (
-            member(name, type=tarfile.SYMTYPE, linkname="/etc/hostname"),
-            member(
-                "x",
-                b"1\n0\n0\n".ljust(512, b"\0"),
-                pax_headers={**sparse, "GNU.sparse.realsize": str(1 << 40)},
-            ),
-        )
-    ):
-        root = tmp_path / str(number)
-        folder = cifar(root / "there")
-        (folder / "test_batch").unlink()
-        with tarfile.open(
-            root / "cifar-10-python.tar.gz", "w:gz", format=tarfile.PAX_FORMAT
-        ) as archive:
-            archive.add(folder, folder.name)
-            add(archive)
-        with pytest.raises(DatasetError, match="No such file"):
-            own(root, "cifar10")
-
-
-@pytest.mark.parametrize("name", ["mnist", "cifar10"])
-def test_archives_unpack_to_no_more_than_they_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """A bomb is refused once it has unpacked to the bound, a larger unpacked file unread."""
-    monkeypatch.setattr("pipeline.datasets.torchvision.LARGEST_ARCHIVE", 1 << 20)
-    zeros = bytes(3 << 20)
-    if name == "mnist":
-        paths = mnist(tmp_path, packed=True)
-        paths["train-images-idx3"].write_bytes(gzip.compress(zeros))
-    else:
-        packed_cifar(tmp_path, member("cifar-10-batches-py/more", zeros))
-    with pytest.raises(DatasetError, match="unpacks to more than 1,048,576 bytes"):
-        own(tmp_path, name)
-    monkeypatch.setattr(torchvision, "LARGEST_ARCHIVE", 1 << 20)
-    mnist(tmp_path, "KMNIST")["train-images-idx3"].write_bytes(zeros)
+    """A larger file is refused unread."""
+    monkeypatch.setattr(torchvision, "LARGEST_FILE", 1 << 20)
+    mnist(tmp_path)["train-images-idx3"].write_bytes(bytes(3 << 20))
     with pytest.raises(DatasetError, match="has more than 1,048,576 bytes"):
-        own(tmp_path, "kmnist")
+        own(tmp_path, "mnist")
 
 
 @pytest.mark.parametrize(
@@ -415,22 +262,3 @@ def test_torchvision_reads_no_other_files(tmp_path: Path) -> None:
     (tmp_path / "MNIST" / "processed").mkdir()
     with pytest.raises(DatasetError, match=r"has the folder processed.*move it away"):
         own(tmp_path, "mnist")
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        {"data": np.zeros((10, 3071), np.uint8), "labels": [0] * 10},
-        {"data": np.zeros((10, 3072)), "labels": [0] * 10},
-        {"data": np.broadcast_to(np.zeros(3072, np.uint8), (10, 3072)), "labels": None},
-        {"labels": [0] * 10},
-        [1, 2],
-    ],
-)
-def test_own_batches_of_another_form_are_one_line(tmp_path: Path, batch: Any) -> None:
-    """A batch of one's own with other arrays than CIFAR-10 has is refused."""
-    folder = cifar(tmp_path)
-    (folder / "test_batch").write_bytes(pickle.dumps(batch))
-    with pytest.raises(DatasetError, match="is not a readable split of torchvision") as caught:
-        own(tmp_path, "cifar10")
-    assert "\n" not in str(caught.value)

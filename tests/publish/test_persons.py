@@ -73,7 +73,7 @@ def open_album(card: AlbumCard, path: Path, faults: Faults) -> ImageSource:
 @pytest.fixture
 def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a card of persons, a config and a ledger of μ = 1, and register the kind."""
-    kind = DatasetKind(AlbumCard, open_album, lambda card, root, size, obtain: root)
+    kind = DatasetKind(AlbumCard, open_album, lambda card, root, size, progress: root)
     monkeypatch.setitem(DATASET_KINDS, "album", kind)
     (tmp_path / "ward.toml").write_text(
         'kind = "album"\nchannels = 1\nclasses = ["well", "ill"]\nunit = "person"\n'

@@ -160,12 +160,12 @@ def install(packages: Sequence[str]) -> str:
 
 
 def download() -> str:
-    """Get the official image files, each tried once, and return why not, or nothing."""
+    """Get the official image files, and return why not, or nothing."""
     from pipeline.datasets import DATASETS, data_root, fetch
 
     try:
         for name in OFFICIAL:
-            fetch(DATASETS[Path(name).stem], data_root(), progress=False, attempts=1)
+            fetch(DATASETS[Path(name).stem], data_root(), progress=False)
     except CovdpError as error:
         return str(error)
     return ""

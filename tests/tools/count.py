@@ -52,7 +52,7 @@ PROMISES = {
         "cli": "start",
     },
     "the published experiments and our own claims, paper beside ours": {
-        "datasets": "download npz torchvision tiles",
+        "datasets": "download library npz torchvision tiles",
         "experiments": "**/*",
         "figures": "curves pictures",
         "geometry": "kendall space_forms",

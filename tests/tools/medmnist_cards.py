@@ -58,6 +58,7 @@ def card_text(info: Mapping[str, Any], homepage: str) -> str:
     lines = [
         f"title = {_text(info['python_class'])}",
         'kind = "npz"',
+        f"medmnist = {_text(info['python_class'])}",
         "public = true",
         f"licence = {_text(info['license'])}",
         f"url = {_text(homepage)}",

@@ -4,11 +4,13 @@ A library downloads into a temporary folder beside the place of the files. They 
 all have their digests.
 """
 
+import errno
 import glob
 import hashlib
 import os
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -94,12 +96,14 @@ def obtain(
         for folder in made:  # innermost first; one that another run has filled stays
             with suppress(OSError):
                 folder.rmdir()
-        raise MissingError(
+        missing = MissingError(
             f"cannot download {without_password(address)} to {target} "
             f"({_reason(error, address)}); put {'the file' if alone else 'the files'} there "
             f"yourself, or name the folder that has {'it' if alone else 'them'} with --data-root "
             "or COVDP_DATA"
-        ) from error
+        )
+        missing.passing = _may_pass(error, address)
+        raise missing from error
     for path, md5 in targets.items():
         verify(path, md5)
 
@@ -135,6 +139,20 @@ def _reason(error: OSError, address: str) -> str:
         if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]):
             cause += f", by the proxy {proxy}"
     return re.sub(r"[^\s/'\"(]*@|\?[^\s'\")]*", "", " ".join(cause.split()))
+
+
+def _may_pass(error: OSError, address: str) -> bool:
+    """Return whether a failure may pass: not where no room is left, or the host has no address."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+        return False
+    with suppress(ValueError):  # an address that is none
+        host = urlsplit(address).hostname
+        if host and not getproxies():
+            try:
+                socket.getaddrinfo(host, None)
+            except OSError:
+                return False
+    return True
 
 
 def without_password(url: str) -> str:

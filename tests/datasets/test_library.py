@@ -317,6 +317,18 @@ def test_a_run_without_its_data_says_so_and_is_safe_to_ask_again(
     assert main([*map(str, command), "--repetitions", "2"]) == 0
 
 
+@sockets_are_left
+def test_what_may_pass_is_told_from_what_will_not(server: FileServer, tmp_path: Path) -> None:
+    """Who asks again later, as a flow does, is told where that may help: not without a network."""
+    for address, passing in ((server.address, True), ("http://no-such-host.invalid", False)):
+        path = write_card(server, tmp_path)
+        path.write_text(path.read_text().replace(server.address, address))
+        server.faults["/octmnist.npz"] = [503] * 9
+        with pytest.raises(MissingError) as missing:
+            open_dataset(path, tmp_path / "root")
+        assert missing.value.passing == passing
+
+
 def test_an_unfitting_torch_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where torchvision does not import beside the torch that is there, the way out is said."""
 

@@ -1,5 +1,6 @@
 """The flows, on a real server of Prefect's: the rows of `covdp`, and nothing private there."""
 
+import hashlib
 import importlib
 import inspect
 import json
@@ -41,6 +42,7 @@ from pipeline.results import read_rows
 from tests.publish.test_local_images import document, put
 from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.publish.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
+from tests.sample_server import npz_like_octmnist, serving, sockets_are_left
 from tests.tools.patience import PATIENCE
 
 FEW = ("EWG as published", "Adaptive")
@@ -346,6 +348,48 @@ def test_prefect_hears_of_no_file(
     assert any(withheld in one for one in kept)
     assert not any("benengeli" in one for one in kept)
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
+
+
+@pytest.mark.slow
+@sockets_are_left
+def test_a_download_that_fails_for_once_is_done_again(prefect_server: None, tmp_path: Path) -> None:
+    """The flow runs from download to report on a file of OCTMNIST's shape, asked for twice.
+
+    Each class has every series of the main job, and the farthest of its images.
+    """
+    from prefect.client.orchestration import get_client
+
+    from flows.experiment import experiment
+
+    body, out, card = npz_like_octmnist(), tmp_path / "out", tmp_path / "octmnist.toml"
+    with serving() as server:
+        server.files["/octmnist.npz"] = body
+        server.faults["/octmnist.npz"] = [503]
+        card.write_text(
+            'kind = "npz"\nchannels = 1\npublic = true\n'
+            f"classes = {json.dumps(DATASETS['octmnist'].classes)}\n"
+            f'[[files]]\nsize = 28\nurl = "{server.address}/octmnist.npz"\n'
+            f'md5 = "{hashlib.md5(body).hexdigest()}"\n'
+        )
+        told = {"dataset": str(card), "repetitions": 2, "data_root": tmp_path / "root", "out": out}
+        state = experiment(**told, return_state=True)
+        assert len(server.requests) == 2
+    page = state.result()
+    rows = read_rows(out / "results" / "main-octmnist.parquet")
+    (config,) = load_experiments(MAIN)
+    assert set(rows["class_name"]) == set(DATASETS["octmnist"].classes)
+    assert set(rows["series"]) == {series.series for series in config.mechanisms}
+    assert set(rows["status"]) == {"ok"}
+    assert (rows["farthest"] <= rows["radius_bound"]).all()
+    assert "How the budget is split" in page.read_text(encoding="utf-8")
+    with get_client(sync_client=True) as client:
+        runs = client.read_task_runs()
+    (download,) = [
+        run
+        for run in runs
+        if run.name == "download" and run.flow_run_id == state.state_details.flow_run_id
+    ]
+    assert download.run_count == 2
 
 
 BALL = """

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline import __version__, mean
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import DomainError, UndefinedError
+from pipeline.errors import ConvergenceError, DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.manifold import EmbeddedManifold
 from pipeline.mean import MeanSetup, Records, Release, SinglePlan
@@ -247,7 +247,7 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
     """Draw one cell and return its rows.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
-    manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
+    manifold, the noise is so wide that doubles cannot hold a point, or its own eigenvalues.
     """
     setup = describe_cell(data.name, prepared.records.n, cell, setting)
     try:
@@ -257,9 +257,11 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
             distance = measure(prepared.records, release, known_distance, cell.series)
     except UndefinedError:
         return setup | {"status": "undefined"}
-    except DomainError:
+    except (DomainError, ConvergenceError):
         if setting.manifold.flat:
             raise
+        return setup | {"status": "not representable"}
+    if not setting.manifold.flat and not np.isfinite(distance).all():
         return setup | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")

@@ -21,7 +21,7 @@ from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
-from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
 from pipeline.privacy import DEFINITIONS
 from pipeline.toml import parse, read_toml
 
@@ -248,6 +248,10 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
     require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
     for name in (series.mechanism, series.footpoint_mechanism):
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
+    if series.footpoint != "origin" and not MECHANISMS[series.footpoint_mechanism].footpoint:
+        raise ConfigError(f"series {series.series!r}: {no_footpoint(series.footpoint_mechanism)}")
+    if series.sampler == "chain":
+        ChainSettings(burn_in=series.burn_in)  # its own checks
 
 
 def _check_scale(config: ExperimentConfig) -> None:

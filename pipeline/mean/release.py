@@ -71,7 +71,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, chart_of, to_chart
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.mechanisms import Diagnostics
@@ -269,6 +269,15 @@ class Release(NamedTuple):
             return self.outputs
         chart: Any = self.space
         return np.asarray(chart.points(self.outputs))
+
+    @property
+    def placed(self) -> NDArray[Any]:
+        """The private means as records are placed: points of `chart_of` the manifold.
+
+        On a curved manifold they are `points`, whatever chart they were drawn in.
+        """
+        space = chart_of(self.manifold)
+        return self.outputs if self.space == space else to_chart(self.manifold, self.points)
 
     @property
     def point(self) -> NDArray[Any]:

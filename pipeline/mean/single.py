@@ -20,7 +20,15 @@ from pipeline.mean.public_model import center_of, feasible_set
 from pipeline.mean.records import Records
 from pipeline.mean.release import Release, Step
 from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
-from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms import (
+    MECHANISMS,
+    ChainSettings,
+    Diagnostics,
+    Draws,
+    Family,
+    Mechanism,
+    no_footpoint,
+)
 from pipeline.mechanisms.noise import Noise
 from pipeline.privacy import Budget, split
 
@@ -120,7 +128,8 @@ def draw_single(
         base, step = _draw_footpoint(records, share, plan, footpoints, noise, size)
         steps.append(step)
     mechanism, space, statistic, pole = calibrate(records, rest, plan)
-    family, base = MECHANISMS[plan.mechanism], pole if base is None else base
+    family = MECHANISMS[plan.mechanism]
+    base = base if family.wrapped and base is not None else pole
     if noise.rng is not None:
         drawn = mechanism.sample(statistic, base=base, size=size, rng=noise.rng)
         sigma, rhos = mechanism.sigma, np.full((size, len(steps) + 1), np.nan)
@@ -192,6 +201,8 @@ def _draw_footpoint(
     if noise.rng is None:
         raise PrivacyError("a hardened release has a public footpoint; set footpoint = 'origin'")
     family = MECHANISMS[plan.footpoint_mechanism]
+    if not family.footpoint:
+        raise PrivacyError(no_footpoint(plan.footpoint_mechanism))
     rule = SinglePlan(plan.footpoint_mechanism, sensitivity=plan.sensitivity)
     bound = frechet_sensitivity(records.domain, footpoints.n, rule, family, records.manifold)
     mechanism = family.calibrate(share, sensitivity=bound, manifold=records.space)

@@ -46,3 +46,12 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
     if name not in MECHANISMS:
         return f"a mechanism must be one of {', '.join(MECHANISMS)}; found {name!r}; choose one"
     return MECHANISMS[name].refusal(definition, manifold, sampler)
+
+
+def no_footpoint(name: str) -> str:
+    """Return one line saying why a mechanism draws no footpoint."""
+    able = ", ".join(name for name, family in MECHANISMS.items() if family.footpoint)
+    return (
+        f"a footpoint is a point of the manifold, drawn around one mean; {name} takes the records "
+        f"or leaves the manifold; use one of {able}"
+    )

@@ -220,6 +220,11 @@ class Family:
         return tuple(name for name, kind in MANIFOLDS.items() if self.proven(small(kind)))
 
     @property
+    def footpoint(self) -> bool:
+        """Whether its output may be a footpoint: a point of the manifold, drawn around one mean."""
+        return self.moves == "distance"
+
+    @property
     def release(self) -> bool:
         """Whether a release may use it: its noise is available in hardened form."""
         return self.hardened is not None

@@ -30,6 +30,7 @@ from pipeline.mean import MeanSetup, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms.wrapping import error_bound
 from pipeline.parallel import side_by_side
 from pipeline.privacy import Budget, for_one_of_group, second_parameter
 
@@ -236,7 +237,8 @@ def run_cells(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Cel
     for series, own in groupby(pending, key=attrgetter("series")):
         seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
         rng, size = np.random.default_rng(seed), setting.repetitions(series)
-        prepared = mean.prepare(records(series.records), series.plan, size=size, rng=rng)
+        own_records = records(series.records)
+        prepared = mean.prepare(own_records, series.plan, size=size, rng=rng, nonprivate=True)
         with side_by_side() as submit:
             jobs = [(cell, submit(columns, data, prepared, cell, setting)) for cell in own]
             for cell, job in jobs:
@@ -255,6 +257,7 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
             rng = np.random.default_rng(setup["seed"])
             release, known_distance = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
             distance = measure(prepared.records, release, known_distance, cell.series)
+            where = footpoint_columns(prepared, release)
     except UndefinedError:
         return setup | {"status": "undefined"}
     except (DomainError, ConvergenceError):
@@ -272,7 +275,22 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
         "expected_error": (release.expected_error if exact else None) or np.nan,
         "seconds": release.seconds,
         **release.diagnostics._asdict(),
+        **where,
     }
+
+
+def footpoint_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray]:
+    """Return how far each footpoint is from the true mean, and what that bounds; of others none."""
+    records, plan = prepared.records, prepared.plan
+    family = MECHANISMS[plan.mechanism] if isinstance(plan, SinglePlan) else None
+    if family is None or family.noise_norms is None:
+        return {}
+    space = records.space
+    base = space.origin if release.footpoint is None else release.footpoint
+    distance = np.broadcast_to(space.dist(base, records.frechet.point), len(release.outputs))
+    norms = family.noise_norms(release.sigma, space.dim)
+    bound = error_bound(norms, distance, space)
+    return {"footpoint_distance": distance, "error_bound": bound}
 
 
 def draw_cell(

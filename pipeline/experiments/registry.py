@@ -118,7 +118,7 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
         for target in _targets(fields, path, own)
     ]
     return [
-        config.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
+        config.meant.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
             *words, *options
         )
         for config in configs
@@ -171,7 +171,8 @@ def _on(
     if classes is not None:
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
-    return [fit[0].model_copy(update={**changes, "beyond": bool(fit[0].paper)})]
+    own = [config for config in fit if config.dataset == fit[0].dataset]
+    return [config.model_copy(update={**changes, "beyond": bool(config.paper)}) for config in own]
 
 
 def _limited(
@@ -248,7 +249,13 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
     require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
     for name in (series.mechanism, series.footpoint_mechanism):
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
-    if series.footpoint != "origin" and not MECHANISMS[series.footpoint_mechanism].footpoint:
+    if series.footpoint_distance is not None and not MECHANISMS[series.mechanism].wrapped:
+        able = ", ".join(name for name, family in MECHANISMS.items() if family.wrapped)
+        raise ConfigError(
+            f"series {series.series!r}: {series.mechanism} reads no footpoint, so that it can be "
+            f"at no distance; use one of {able}"
+        )
+    if not MECHANISMS[series.footpoint_mechanism].footpoint:
         raise ConfigError(f"series {series.series!r}: {no_footpoint(series.footpoint_mechanism)}")
     if series.sampler == "chain":
         ChainSettings(burn_in=series.burn_in)  # its own checks
@@ -293,7 +300,7 @@ def _check_images(config: ExperimentConfig) -> None:
 def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
     for series in config.mechanisms:
         names = [(series.mechanism, series.sampler)]
-        if series.footpoint != "origin":
+        if series.footpoint not in ("origin", "at"):
             names.append((series.footpoint_mechanism, "exact"))
         for name, sampler in names:
             reason = refusal(name, series.definition or config.definition, manifold, sampler)

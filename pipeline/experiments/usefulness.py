@@ -35,8 +35,8 @@ CLASSIFIED = 2_000
 def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
     """Return the series that are judged: the best there is, and the one others are compared with.
 
-    The best is the last adaptive one, else the last. Chains, and noise that leaves the manifold,
-    are left out; so are published experiments, which ask something else.
+    The best is the last adaptive one, else the last. Chains, noise that leaves the manifold, and
+    what is not private are left out; so are published experiments, which ask something else.
     """
     if not EXPERIMENT_KINDS[config.kind].useful or config.paper or not config.on_images:
         return ()
@@ -44,6 +44,7 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
         series
         for series in config.mechanisms
         if series.sampler == "exact" and not MECHANISMS[series.mechanism].embedded
+        if series.footpoint_distance is None
     ]
     best = [series for series in sound if isinstance(series.plan, AdaptivePlan)] or sound
     chosen = [*(series for series in sound if series.series == config.baseline), *best[-1:]]

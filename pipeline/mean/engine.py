@@ -46,7 +46,12 @@ class MeanSetup(NamedTuple):
 
 
 def prepare(
-    records: Records, plan: Plan, *, size: int = 1, rng: np.random.Generator | None
+    records: Records,
+    plan: Plan,
+    *,
+    size: int = 1,
+    rng: np.random.Generator | None,
+    nonprivate: bool = False,
 ) -> MeanSetup:
     """Compute what does not depend on the budget.
 
@@ -56,11 +61,13 @@ def prepare(
         Number of draws that will be made.
     rng : numpy.random.Generator or None
         Chooses the subsamples of a footpoint; None where the plan has none.
+    nonprivate : bool
+        True if all that is drawn stays in an experiment, whose plan need not be private.
 
     Raises
     ------
     PrivacyError
-        For a plan of one draw where labels are secret.
+        For a plan of one draw where labels are secret; for one that is not private.
     """
     if isinstance(plan, AdaptivePlan):
         _ = records.counts  # their own checks
@@ -70,6 +77,11 @@ def prepare(
             "one draw of noise around a mean needs the size of the class, which is secret with "
             'labels = "secret"; take the adaptive mean, mechanism = "auto", or say that labels and '
             'class sizes are public with labels = "public"'
+        )
+    if not (plan.private or nonprivate):
+        raise PrivacyError(
+            f"footpoint {plan.footpoint!r} is taken from the true mean, and nothing that is drawn "
+            'there is private: it is for experiments alone; choose "origin", "all" or "subsample"'
         )
     if plan.footpoint != "origin" and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")

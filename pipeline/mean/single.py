@@ -30,6 +30,7 @@ from pipeline.mechanisms import (
     no_footpoint,
 )
 from pipeline.mechanisms.noise import Noise
+from pipeline.mechanisms.radial import directions
 from pipeline.privacy import Budget, split
 
 
@@ -68,9 +69,16 @@ class CentredLaw(NamedTuple):
 def footpoints(
     records: Records, plan: SinglePlan, *, size: int, rng: np.random.Generator
 ) -> Footpoints | None:
-    """Return the means behind the private footpoints of `size` draws, None for a public one."""
+    """Return the means behind the private footpoints of `size` draws, None for a public one.
+
+    Those that are not private are returned themselves, each in a direction of its own.
+    """
     if plan.footpoint == "origin":
         return None
+    if plan.footpoint_distance is not None:
+        space, centre = records.space, records.frechet.point
+        away = plan.footpoint_distance * directions(size, space.dim, rng)
+        return Footpoints(space.exp(centre, away), records.n)
     if plan.footpoint == "all":
         return Footpoints(records.frechet.point, records.n)
     few = max(1, round(plan.subsample * records.n))
@@ -123,7 +131,9 @@ def draw_single(
     """
     started = time.perf_counter()
     rest, base, steps = budget, None, list[Step]()
-    if footpoints is not None:
+    if footpoints is not None and not plan.private:
+        base = footpoints.means
+    elif footpoints is not None:
         share, rest = split(budget, (plan.footpoint_share, 1 - plan.footpoint_share))
         base, step = _draw_footpoint(records, share, plan, footpoints, noise, size)
         steps.append(step)
@@ -156,6 +166,7 @@ def draw_single(
         predicted_error=np.full(size, error) if has_law else None,
         seconds=(time.perf_counter() - started) / size,
         diagnostics=drawn.diagnostics,
+        footpoint=None if footpoints is None else base,
     )
     return release, distance
 

@@ -93,8 +93,9 @@ class FinishedRun:
 
     @property
     def where(self) -> str:
-        """The dataset of a run on images; simulated records have none."""
-        return self.record.dataset.title if self.subject in ("images", "missing") else ""
+        """The dataset of a run on images, which simulated records have not, and its variant."""
+        title = self.record.dataset.title if self.subject in ("images", "missing") else ""
+        return ", ".join(filter(None, (title, str(self.record.config.get("variant", "")))))
 
 
 def load_runs(out: Path) -> list[FinishedRun]:

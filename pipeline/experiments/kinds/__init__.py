@@ -19,7 +19,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
             "distance from the mean without noise was measured"
         ),
         cells=run_cells,
-        keys=("definition", "delta", "measure", "records"),
+        keys=("definition", "delta", "measure", "records", "footpoint_distance"),
         useful=True,
     ),
     "timing": TIMING,

@@ -503,7 +503,7 @@ class ExperimentConfig(Record):
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
-    variant: Annotated[str, Field(pattern=r"^[a-z0-9-]*$")] = ""
+    variant: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]*$")] = ""
     beyond: bool = False
     size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None

@@ -4,8 +4,9 @@
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
-release), ``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its
-exact laws ``radial.py``. ``chains.py`` holds the Markov chains of the papers.
+release), ``wrapping.py`` (how accurate wrapped noise is, and what a footpoint changes),
+``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its exact laws
+``radial.py``. ``chains.py`` holds the Markov chains of the papers.
 """
 
 from pipeline.mechanisms import additive, exponential

@@ -28,8 +28,8 @@ is largest at an end of the straight way, as norms are convex: the curve is at m
   footpoint is the mean itself, and no footpoint saves more than what curvature adds.
 - K = 0: dist(y, c) = ‖x‖. The footpoint changes nothing, and its share of the budget is lost: with
   a share f the noise of the mean is 1/√(1 − f) times as wide in Gaussian DP, 1.054 for f = 0.1.
-- K > 0: what s adds is at most 2s, and at most the factor sinh(√K·R)/(√K·R): 1 + K·R²/6 near 0,
-  e^{√K·R}/(2√K·R) far away. It is felt when √K·s is about 1 or more.
+- K > 0: what s adds is at most 2s, and at most the factor sinh(√K·R)/(√K·R): about 1 + K·R²/6 for
+  small R, e^{√K·R}/(2√K·R) for large R. It is felt when √K·s is about 1 or more.
 - On hyperbolic space all curvature is −K: E h_K is the error itself, not a bound (`mean_hinge`).
 
 **The theorem of the paper** ("Exponential-wrapped mechanisms for differential privacy on Hadamard

@@ -418,6 +418,11 @@ class ScaleConfig(Record):
     workers: tuple[Count, ...] = Field(min_length=1)
 
 
+def curve_name(series: str) -> str:
+    """Return the curve of a series along a footpoint: its name up to the last comma."""
+    return series.rpartition(", ")[0] or series
+
+
 MOST_SERIES = 1000
 """Series that one may stand for; ours stand for 36. A file has room for tables of billions."""
 
@@ -600,6 +605,10 @@ class ExperimentConfig(Record):
             if len(set(values)) < len(values):
                 raise ConfigError(f"{name} must differ from each other, found {list(values)}")
         require_known("baseline", self.baseline, ["", *labels], f"series are {', '.join(labels)}")
+        curves = list(dict.fromkeys(x for name in labels for x in (name, curve_name(name))))
+        for figure in (self.figure, *self.figures):
+            for name in figure.series:
+                require_known("curve", name, curves, f"curves are {', '.join(curves)}")
         for kind in ("composition", "nights", "scale"):
             if (self.kind == kind) != bool(getattr(self, kind)):
                 raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import curve_name
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import (
     Figure,
@@ -251,7 +252,7 @@ def _figure(run: FinishedRun, chosen: dict[str, Any]) -> Figure | None:
     groups = {item["series"]: item.get("panel", "") for item in series}
     if chosen["x"] not in ALONG_FOOTPOINTS or run.rows is None:
         return curves(run.rows or {}, **chosen, panel_of=groups)
-    curve_of = {name: name.rpartition(", ")[0] or name for name in groups}
+    curve_of = {name: curve_name(name) for name in groups}
     shares = {item["series"]: _share_of(item) for item in series}
     rows = {"footpoint_share": np.array([shares[name] for name in run.rows["series"]]), **run.rows}
     drawn = [not only or curve_of[name] in only for name in rows["series"]]

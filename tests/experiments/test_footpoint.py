@@ -168,6 +168,7 @@ def test_a_stated_distance_is_never_private(config: ExperimentConfig) -> None:
         ('mechanism = "rl"\nfootpoint = "at"\nfootpoint_distance = 1.0', "reads no footpoint"),
         ('mechanism = "ewg"\nfootpoint = "at"\nfootpoint_distance = -1.0', "greater than"),
         ('mechanism = "ewg"\nfootpoint = "all"\nfootpoint_mechanism = "kng"', "takes the records"),
+        ('mechanism = "ewg"\n[[figures]]\nseries = ["on"]', "did you mean 'one'"),
     ],
 )
 def test_footpoints_that_mean_nothing_are_refused(tmp_path: Path, series: str, words: str) -> None:

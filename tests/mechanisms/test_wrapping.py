@@ -75,6 +75,20 @@ def test_every_output_obeys_the_theorem(name: str, distance: float) -> None:
         np.testing.assert_allclose(apart, third, atol=1e-6)
 
 
+@pytest.mark.parametrize("k", [2, 5])
+def test_scale_alone_costs_nothing_on_the_affine_invariant_metric(k: int) -> None:
+    """Around p0 = t·c each of 100 outputs is ‖x‖ from c, at distances from 2 to 20."""
+    space, rng = MANIFOLDS["spd-affine-invariant"](k=k), np.random.default_rng(5)
+    statistic = space.exp(space.origin, rng.standard_normal(space.dim))
+    noise = 2.0 * rng.standard_normal((100, space.dim))
+    for distance in (2.0, 20.0):
+        base = math.exp(distance / math.sqrt(k)) * statistic
+        assert float(space.dist(base, statistic)) == pytest.approx(distance)
+        drawn = space.exp(base, space.log(base, statistic) + noise)
+        length = np.linalg.norm(noise, axis=1)
+        np.testing.assert_allclose(space.dist(statistic, drawn), length, rtol=1e-6)
+
+
 def test_a_hinge_has_its_digits_near_and_far() -> None:
     """The third side agrees to 1e-13 with 400 digits, from 1e-9 to 500 long, for any curvature."""
     with mpmath.workdps(400):

@@ -257,7 +257,7 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
             rng = np.random.default_rng(setup["seed"])
             release, known_distance = draw_cell(prepared, cell, setting, rng=rng, most=data.most)
             distance = measure(prepared.records, release, known_distance, cell.series)
-            where = footpoint_columns(prepared, release)
+            where = bound_columns(prepared, release)
     except UndefinedError:
         return setup | {"status": "undefined"}
     except (DomainError, ConvergenceError):
@@ -279,7 +279,7 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
     }
 
 
-def footpoint_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray]:
+def bound_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray]:
     """Return how far each footpoint is from the true mean, and what that bounds; of others none."""
     records, plan = prepared.records, prepared.plan
     family = MECHANISMS[plan.mechanism] if isinstance(plan, SinglePlan) else None

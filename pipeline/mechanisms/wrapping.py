@@ -31,9 +31,10 @@ is largest at an end of the straight way, as norms are convex: the curve is at m
 - K > 0: what s adds is at most 2s, and at most the factor sinh(√K·R)/(√K·R): about 1 + K·R²/6 for
   small R, e^{√K·R}/(2√K·R) for large R. It is felt when √K·s is about 1 or more.
 - On hyperbolic space all curvature is −K: E h_K is the error itself, not a bound (`mean_hinge`).
-- Affine-invariant SPD(k) is the product of the scales, which are flat, and of matrices of determinant 1. A
-  footpoint that differs from c by a scale alone, p0 = t·c, has the same second part: there a is 0,
-  and dist(y, c) = ‖x‖ at any distance. So the identity may be better than another point as distant.
+- Affine-invariant SPD(k) is the product of the scales, which are flat, and of the matrices of
+  determinant 1. A footpoint that differs from c by a scale alone, p0 = t·c, has the same second
+  part: there a is 0, and dist(y, c) = ‖x‖ at any distance. So the identity may be better than
+  another point as distant.
 
 **The theorem of the paper** ("Exponential-wrapped mechanisms for differential privacy on Hadamard
 manifolds", Theorem 4.1) is E dist(y, c) ≤ E‖u + x‖ + s: by its (2) at most σd + 2s for Laplace

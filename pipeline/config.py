@@ -324,10 +324,12 @@ class TargetConfig(Record):
 
     Attributes
     ----------
-    variant : str
-        What tells this run from others on the same dataset.
     beyond : bool
         Whether it is not in the paper; of our own claims: no number was set on it.
+    variant : str
+        What tells apart two runs on one dataset.
+    manifold : str, optional
+        In place of the file's.
     source : SourceConfig, optional
         Records simulated here, in place of images.
     claims : tuple of ClaimConfig, optional
@@ -335,8 +337,8 @@ class TargetConfig(Record):
     """
 
     name: str
-    variant: str = ""
     beyond: bool = False
+    variant: str = ""
     manifold: str | None = None
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
@@ -476,7 +478,7 @@ class ExperimentConfig(Record):
     beyond : bool
         Whether the dataset is not in the paper, or of our own claims held out.
     variant : str
-        Follows the name of the dataset in that of the run.
+        What tells apart two runs on one dataset; small letters, digits and hyphens.
     figures : tuple of FigureConfig
         Further figures.
     size : int, optional
@@ -508,8 +510,8 @@ class ExperimentConfig(Record):
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
-    variant: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]*$")] = ""
     beyond: bool = False
+    variant: str = Field("", pattern=r"^([a-z0-9][a-z0-9-]*)?$")
     size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = None

@@ -93,9 +93,11 @@ class FinishedRun:
 
     @property
     def where(self) -> str:
-        """The dataset of a run on images, which simulated records have not, and its variant."""
-        title = self.record.dataset.title if self.subject in ("images", "missing") else ""
-        return ", ".join(filter(None, (title, str(self.record.config.get("variant", "")))))
+        """The dataset of a run on images, with the variant; simulated records have none."""
+        if self.subject not in ("images", "missing"):
+            return ""
+        variant = self.record.config.get("variant")
+        return ", ".join(filter(None, (self.record.dataset.title, variant)))
 
 
 def load_runs(out: Path) -> list[FinishedRun]:

@@ -202,18 +202,9 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
     "footpoint_distance": {"footpoint": "at", "footpoint_distance": 2.0},
 }
 """Where a setting of a series has a meaning."""
-LAYOUT = {
-    "title",
-    "variant",
-    "figure",
-    "figures",
-    "published",
-    "claims",
-    "panel",
-    "open",
-    "minutes",
-}
-"""What an experiment's page shows elsewhere: its headlines, its figures, what is judged, and what
+LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes", "variant"}
+LAYOUT |= {"figures"}
+"""What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what
 its source leaves open, which is said of the whole experiment and not of what ran; how long it takes
 is said by the command that lists them."""
 

@@ -35,7 +35,7 @@ class PublishedConfig(Record):
 
 CLAIMED = (
     *("error", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius", "price"),
-    *("offered", "false", "power", "flags", "auc", "behind", "balanced"),
+    *("offered", "false", "power", "flags", "auc", "behind", "balanced", "bounded"),
 )
 """What a claim may be of, see ``report/findings.py``."""
 
@@ -54,8 +54,9 @@ class ClaimConfig(Record):
     records, ``flags`` says that the share outside is at least so often in the range stated. Of
     classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
     series `right`, by the same releases. Of sites, ``balanced`` says that the site of an image is
-    found in at most the share `factor`. `left` then is the series it is stated of, with all that
-    continue its name after a comma; all series if empty.
+    found in at most the share `factor`. Of errors, ``bounded`` says that their mean is at most
+    `factor` times what the theorem allows for each draw, but for chance. `left` then is the series
+    it is stated of, with all that continue its name after a comma; all series if empty.
 
     Attributes
     ----------
@@ -77,6 +78,8 @@ class ClaimConfig(Record):
         Largest n·budget of the statement; of released values.
     labels : tuple of int, optional
         Classes of the statement; all if none.
+    manifolds : tuple of str, optional
+        Manifolds of the statement; all if none.
     nights : tuple of int, optional
         Nights of the statement; all if none.
     """
@@ -95,6 +98,7 @@ class ClaimConfig(Record):
     least: float = 0.0
     most: float = 1e18
     labels: tuple[int, ...] | None = None
+    manifolds: tuple[str, ...] | None = None
     nights: tuple[int, ...] | None = None
 
     @model_validator(mode="after")
@@ -180,12 +184,15 @@ class SeriesConfig(Record):
         A name of `covdp mechanisms`.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or the papers' 2r/n.
-    footpoint : {"origin", "all", "subsample", "adaptive"}
-        The public origin, a private mean of all records or of a subsample, or adaptive.
+    footpoint : {"origin", "all", "subsample", "adaptive", "at"}
+        The public origin, a private mean of all records or of a subsample, or adaptive; ``at`` a
+        distance from the true mean, which is not private.
     footpoint_share : float
         Share of the budget for the footpoint.
     subsample : float
         Fraction of the records in a subsample footpoint.
+    footpoint_distance : float, optional
+        Of footpoint ``at``; kind error only.
     burn_in : int
         Steps a chain discards; chains only.
     shares : tuple of float, optional
@@ -223,10 +230,11 @@ class SeriesConfig(Record):
     mechanism: str
     sampler: Literal["exact", "chain"] = "exact"
     sensitivity: Literal["diameter", "radius"] = "diameter"
-    footpoint: Literal["origin", "all", "subsample", "adaptive"] = "origin"
+    footpoint: Literal["origin", "all", "subsample", "adaptive", "at"] = "origin"
     footpoint_mechanism: str = "ewg"
     footpoint_share: Share = 0.1
     subsample: Share = 0.05
+    footpoint_distance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     burn_in: int = Field(10_000, ge=1)
     shares: tuple[float, ...] | None = None
 
@@ -289,17 +297,26 @@ class SourceConfig(Record):
 
 
 class FigureConfig(Record):
-    """The layout of the paper's figure.
+    """The layout of a figure.
 
     Attributes
     ----------
-    x : {"budget", "n", "dim", "k", "night"}
-        What is drawn to the right; ``k`` is that of SPD(k).
+    x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
+        What is drawn to the right; ``k`` is that of SPD(k). Along a footpoint series are one curve
+        whose names differ after the last comma.
+    dashes : {"expected_error", "error_bound"}
+        What is drawn thin and dashed.
+    series : tuple of str
+        Curves that are drawn; all if none.
     """
 
-    x: Literal["budget", "n", "dim", "k", "night"] = "budget"
+    x: Literal["budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"] = (
+        "budget"
+    )
     panels: tuple[Literal["class", "panel", "budget"], ...] = ("class",)
     value: Literal["error", "seconds", "rejected", "auc"] = "error"
+    dashes: Literal["expected_error", "error_bound"] = "expected_error"
+    series: tuple[str, ...] = ()
 
 
 class TargetConfig(Record):
@@ -309,6 +326,10 @@ class TargetConfig(Record):
     ----------
     beyond : bool
         Whether it is not in the paper; of our own claims: no number was set on it.
+    variant : str
+        What tells apart two runs on one dataset.
+    manifold : str, optional
+        In place of the file's.
     source : SourceConfig, optional
         Records simulated here, in place of images.
     claims : tuple of ClaimConfig, optional
@@ -317,6 +338,8 @@ class TargetConfig(Record):
 
     name: str
     beyond: bool = False
+    variant: str = ""
+    manifold: str | None = None
     descriptor: str | None = None
     classes: tuple[int, ...] | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
@@ -397,6 +420,11 @@ class ScaleConfig(Record):
     workers: tuple[Count, ...] = Field(min_length=1)
 
 
+def curve_name(series: str) -> str:
+    """Return the curve of a series along a footpoint: its name up to the last comma."""
+    return series.rpartition(", ")[0] or series
+
+
 MOST_SERIES = 1000
 """Series that one may stand for; ours stand for 36. A file has room for tables of billions."""
 
@@ -449,6 +477,10 @@ class ExperimentConfig(Record):
         Simulated records, in place of images.
     beyond : bool
         Whether the dataset is not in the paper, or of our own claims held out.
+    variant : str
+        What tells apart two runs on one dataset; small letters, digits and hyphens.
+    figures : tuple of FigureConfig
+        Further figures.
     size : int, optional
         Side of the images, in pixels; the dataset's least by default.
     classes : tuple of int, optional
@@ -474,10 +506,12 @@ class ExperimentConfig(Record):
     composition: CompositionConfig | None = None
     scale: tuple[ScaleConfig, ...] = ()
     figure: FigureConfig = FigureConfig()
+    figures: tuple[FigureConfig, ...] = ()
     published: tuple[PublishedConfig, ...] = ()
     claims: tuple[ClaimConfig, ...] = ()
     dataset: str
     beyond: bool = False
+    variant: str = Field("", pattern=r"^([a-z0-9][a-z0-9-]*)?$")
     size: int | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     classes: tuple[int, ...] | None = None
@@ -513,7 +547,7 @@ class ExperimentConfig(Record):
     @property
     def run_name(self) -> str:
         """Name of the run of this experiment on this dataset, and of its files."""
-        return f"{self.name}-{self.dataset_name}"
+        return "-".join(filter(None, (self.name, self.dataset_name, self.variant)))
 
     @property
     def on_images(self) -> bool:
@@ -530,6 +564,22 @@ class ExperimentConfig(Record):
     def manifolds(self) -> tuple[str, ...]:
         """The manifolds that the experiment runs on."""
         return (self.source and self.source.manifolds) or (self.manifold,)
+
+    @property
+    def meant(self) -> Self:
+        """Itself, with no statement but those about its manifolds, of the classes that are there.
+
+        Of simulated records every class is on a manifold.
+        """
+        own = dict(enumerate(name for name, _, _ in self.simulated))
+        claims = []
+        for claim in self.claims:
+            there = [x for x, name in own.items() if name in (claim.manifolds or self.manifolds)]
+            if claim.manifolds is None or (not own and self.manifold in claim.manifolds):
+                claims.append(claim)
+            elif labels := tuple(x for x in there if x in (claim.labels or own)):
+                claims.append(claim.model_copy(update={"labels": labels}))
+        return self.model_copy(update={"claims": tuple(claims)})
 
     def budget(self, value: float, series: SeriesConfig | None = None) -> Budget:
         """Return the budget of one row, in the definition of its series or of the experiment."""
@@ -557,6 +607,10 @@ class ExperimentConfig(Record):
             if len(set(values)) < len(values):
                 raise ConfigError(f"{name} must differ from each other, found {list(values)}")
         require_known("baseline", self.baseline, ["", *labels], f"series are {', '.join(labels)}")
+        curves = list(dict.fromkeys(x for name in labels for x in (name, curve_name(name))))
+        for figure in (self.figure, *self.figures):
+            for name in figure.series:
+                require_known("curve", name, curves, f"curves are {', '.join(curves)}")
         for kind in ("composition", "nights", "scale"):
             if (self.kind == kind) != bool(getattr(self, kind)):
                 raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")

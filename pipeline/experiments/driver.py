@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from pipeline import __version__, mean
 from pipeline.arrays import FloatArray
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import DomainError, UndefinedError
+from pipeline.errors import ConvergenceError, DomainError, UndefinedError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mean import MeanSetup, PrivateFootpoints, Records, Release, SinglePlan
+from pipeline.mean import DrawnFootpoints, MeanSetup, Records, Release, SinglePlan
 from pipeline.mean.sensitivity import frechet_sensitivity
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise
+from pipeline.mechanisms.wrapping import error_bound
 from pipeline.parallel import side_by_side
 from pipeline.privacy import (
     Budget,
@@ -239,7 +240,7 @@ def finished(
 class CellFootpoints(NamedTuple):
     """The private footpoints of a cell, and the stream of the cell, which its means go on with."""
 
-    points: PrivateFootpoints
+    points: DrawnFootpoints
     rng: np.random.Generator
 
 
@@ -262,7 +263,8 @@ def prepared_series(
             continue
         seed = stream_seed(setting.config, f"{data.label}/{series.series}/records")
         rng, size = np.random.default_rng(seed), setting.repetitions(series)
-        yield mean.prepare(records(series.records), plan, size=size, rng=rng), own
+        placed = records(series.records)
+        yield mean.prepare(placed, plan, size=size, rng=rng, nonprivate=True), own
 
 
 def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> Footpoints:
@@ -317,7 +319,7 @@ def columns(
     """Draw one cell and return its rows.
 
     Status `undefined` where the law has no density; `not representable` where, on a curved
-    manifold, the noise is so wide that a matrix of doubles cannot hold its own eigenvalues.
+    manifold, the noise is so wide that doubles cannot hold a point, or its own eigenvalues.
     """
     setup = describe_cell(data.name, prepared.records.n, cell, setting)
     budget = record_budget(data, cell, setting)
@@ -334,11 +336,14 @@ def columns(
                 footpoint=points,
             )
             distance = measure(prepared.records, release, known_distance, cell.series)
+            where = bound_columns(prepared, release)
     except UndefinedError:
         return setup | {"status": "undefined"}
-    except DomainError:
+    except (DomainError, ConvergenceError):
         if setting.manifold.flat:
             raise
+        return setup | {"status": "not representable"}
+    if not setting.manifold.flat and not np.isfinite(distance).all():
         return setup | {"status": "not representable"}
     embedded = MECHANISMS[cell.series.mechanism].embedded
     exact = cell.series.measure == "distance" or (embedded and cell.series.measure != "vech")
@@ -350,7 +355,22 @@ def columns(
         "expected_error": (release.expected_error if exact else None) or np.nan,
         "seconds": release.seconds,
         **release.diagnostics._asdict(),
+        **where,
     }
+
+
+def bound_columns(prepared: MeanSetup, release: Release) -> dict[str, FloatArray]:
+    """Return how far each footpoint is from the true mean, and what that bounds; of others none."""
+    records, plan = prepared.records, prepared.plan
+    family = MECHANISMS[plan.mechanism] if isinstance(plan, SinglePlan) else None
+    if family is None or family.noise_norms is None:
+        return {}
+    space = records.space
+    base = space.origin if release.footpoint is None else release.footpoint
+    distance = np.broadcast_to(space.dist(base, records.frechet.point), len(release.outputs))
+    norms = family.noise_norms(release.sigma, space.dim)
+    bound = error_bound(norms, distance, space)
+    return {"footpoint_distance": distance, "error_bound": bound}
 
 
 def named_columns(config: ExperimentConfig, label: int, name: str, key: str) -> dict[str, Any]:
@@ -392,7 +412,8 @@ def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
     if not isinstance(plan, SinglePlan):
         return {"footpoint": "adaptive", "footpoint_mechanism": "ewg", "footpoint_share": np.nan}
     if not mean.pays_footpoint(plan):
-        return {"footpoint": "origin", "footpoint_mechanism": "none", "footpoint_share": 0.0}
+        where = "origin" if plan.private else plan.footpoint
+        return {"footpoint": where, "footpoint_mechanism": "none", "footpoint_share": 0.0}
     return {
         "footpoint": plan.footpoint,
         "footpoint_mechanism": plan.footpoint_mechanism,

@@ -69,6 +69,11 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
         return f"never certified: {budget} is a label that bounds no (ε, δ)"
     if persons_of(config) is not None and not UNITS[series.records].protects:
         return f"none for persons: {budget} protects one image, and a person may have many"
+    if series.footpoint_distance is not None:
+        return (
+            f"none: its footpoint is {series.footpoint_distance:g} from the true mean, which only "
+            "who knows the records can place"
+        )
     if series.sampler == "chain":
         return (
             f"approximate only: {series.burn_in:,} steps of a Markov chain approach the law that "

@@ -22,7 +22,7 @@ from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import SinglePlan, pays_footpoint
-from pipeline.mechanisms import MECHANISMS, refusal
+from pipeline.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
 from pipeline.privacy import DEFINITIONS
 from pipeline.toml import parse, read_toml
 
@@ -121,7 +121,7 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
         for target in _targets(fields, path, own)
     ]
     return [
-        config.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
+        config.meant.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
             *words, *options
         )
         for config in configs
@@ -174,7 +174,8 @@ def _on(
     if classes is not None:
         classes = tuple(label for label in classes if label < len(card.classes))
     changes = {"dataset": dataset, "classes": classes, "splits": None, "published": ()}
-    return [fit[0].model_copy(update={**changes, "beyond": bool(fit[0].paper)})]
+    own = [config for config in fit if config.dataset == fit[0].dataset]
+    return [config.model_copy(update={**changes, "beyond": bool(config.paper)}) for config in own]
 
 
 def _limited(
@@ -251,6 +252,16 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
     require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
     for name in (series.mechanism, series.footpoint_mechanism):
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
+    if series.footpoint_distance is not None and not MECHANISMS[series.mechanism].wrapped:
+        able = ", ".join(name for name, family in MECHANISMS.items() if family.wrapped)
+        raise ConfigError(
+            f"series {series.series!r}: {series.mechanism} reads no footpoint, so that it can be "
+            f"at no distance; use one of {able}"
+        )
+    if not MECHANISMS[series.footpoint_mechanism].footpoint:
+        raise ConfigError(f"series {series.series!r}: {no_footpoint(series.footpoint_mechanism)}")
+    if series.sampler == "chain":
+        ChainSettings(burn_in=series.burn_in)  # its own checks
 
 
 def _check_scale(config: ExperimentConfig) -> None:

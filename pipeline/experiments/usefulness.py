@@ -6,6 +6,7 @@ of the run's table, so that a table that is complete is never drawn again.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, evenly
 from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import DomainError, UndefinedError
+from pipeline.errors import ConvergenceError, DomainError, UndefinedError
 from pipeline.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
 from pipeline.experiments.images import Run, class_images, image_setting
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
@@ -34,8 +35,8 @@ CLASSIFIED = 2_000
 def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
     """Return the series that are judged: the best there is, and the one others are compared with.
 
-    The best is the last adaptive one, else the last. Chains, and noise that leaves the manifold,
-    are left out; so are published experiments, which ask something else.
+    The best is the last adaptive one, else the last. Chains, noise that leaves the manifold, and
+    what is not private are left out; so are published experiments, which ask something else.
     """
     if not EXPERIMENT_KINDS[config.kind].useful or config.paper or not config.on_images:
         return ()
@@ -43,6 +44,7 @@ def judged(config: ExperimentConfig) -> tuple[SeriesConfig, ...]:
         series
         for series in config.mechanisms
         if series.sampler == "exact" and not MECHANISMS[series.mechanism].embedded
+        if series.footpoint_distance is None
     ]
     best = [series for series in sound if isinstance(series.plan, AdaptivePlan)] or sound
     chosen = [*(series for series in sound if series.series == config.baseline), *best[-1:]]
@@ -72,10 +74,11 @@ def _measured(run: Run) -> dict[str, Any]:
     recalls, drawn = [], None
     for item in series:
         for value, means in _means(classes, setting, item):
-            shares = _recalls(first.space, means, points, truth)
-            recalls.append({"series": item.series, "budget": value, "kept": shares.tolist()})
-            if item is series[-1] and value == shown:
-                drawn = first.on_manifold(means[0]).tolist()
+            with suppress(DomainError, ConvergenceError):  # wider than matrices of doubles hold
+                shares = _recalls(first.space, means, points, truth)
+                recalls.append({"series": item.series, "budget": value, "kept": shares.tolist()})
+                if item is series[-1] and value == shown:
+                    drawn = first.on_manifold(means[0]).tolist()
     return {
         "classes": [class_.name for class_ in data],
         "distances": [first.space.dist(point, true).tolist() for point in true],
@@ -104,8 +107,8 @@ def _means(
                 budget = budget_of(setting.config.budget(value, series), data.most, series.records)
                 with np.errstate(over="ignore", invalid="ignore"):
                     noise = FloatNoise(_stream(data, setting, series, repr(value)))
-                    drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].outputs)
-        except (UndefinedError, DomainError):
+                    drawn.append(draw(prepared, budget, noise=noise, size=DRAWS)[0].placed)
+        except (UndefinedError, DomainError, ConvergenceError):
             return None
         return np.stack(drawn, axis=1)
 

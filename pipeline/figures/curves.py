@@ -36,6 +36,8 @@ def curves(
     panels: Sequence[str] = ("class",),
     value: str = "error",
     panel_of: Mapping[str, str] = MappingProxyType({}),
+    curve_of: Mapping[str, str] = MappingProxyType({}),
+    dashes: str = "expected_error",
 ) -> Figure | None:
     """Draw the mean of `value` of each series against `x`.
 
@@ -43,14 +45,19 @@ def curves(
     ----------
     rows : table
         As `read_rows` returns it.
-    x : {"budget", "n", "dim", "k", "night"}
-        The column along x; k is the size of matrices of dimension d = k(k + 1)/2.
+    x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
+        The column along x; k is the size of matrices of dimension d = k(k + 1)/2. Means of a series
+        without a number there are drawn from end to end.
     panels : sequence of {"class", "panel", "budget"}
         What tells one panel from another; empty for a single panel.
     value : {"error", "seconds", "rejected", "auc", "accuracy"}
-        The column that goes up; dashes are at ``expected_error`` of errors and accuracies alone.
+        The column that goes up; dashes are of errors and accuracies alone.
     panel_of : mapping of str to str
         The group of each series, for panels by group.
+    curve_of : mapping of str to str
+        The curve of each series, where several are one.
+    dashes : {"expected_error", "error_bound"}
+        The column of what is thin and dashed.
 
     Returns
     -------
@@ -62,11 +69,17 @@ def curves(
     if not len(table["count"]):
         return None
     table["k"] = (np.sqrt(8 * table["dim"] + 1) - 1) / 2
+    table["expected_error"] = table[dashes]
     if value not in ("error", "accuracy"):
         table["expected_error"] = np.full(len(table["count"]), np.nan)
     table["low"], table["high"] = band(table, value)
+    table["beyond"] = table["expected_error" if dashes == "error_bound" else "high"]
     table, across = into_panels(table, panels, panel_of, sizes=x not in GROWING)
-    measured, names = _axis(table, value), unique(rows["series"])[0]
+    names = list(dict.fromkeys(curve_of.get(name, name) for name in unique(rows["series"])[0]))
+    table = _from_end_to_end(_joined(table, curve_of), x)
+    if not len(table["count"]):
+        return None
+    measured = _axis(table, value)
     if is_alone(table, x):
         chart, where = _dots(table, names, measured), f"at {listing(budgets(table))}"
     else:
@@ -81,16 +94,35 @@ def curves(
         title=title,
         alt=f"{title}{f', in {count} panels' if count > 1 else ''}, for "
         f"{listing(unique(table['series'])[0], '; ')}.",
-        caption=caption(table, x=x, panels=tuple(panels), value=value),
+        caption=caption(table, x=x, panels=tuple(panels), value=value, dashes=dashes),
         legend=names,
         columns={
             "x": style.budget_column(table["definition"]) if x == "budget" else x,
             "mean": f"mean_{value}",
             **style.BAND_COLUMNS,
             "count": "repetitions",
-            "expected": "expected_error",
+            "expected": dashes,
         },
     )
+
+
+def _joined(table: Table, curve_of: Mapping[str, str]) -> Table:
+    """Return a table of means whose series that are one curve have one name."""
+    names = [curve_of.get(name, name) for name in table["series"]]
+    return {**table, "series": np.array(names, dtype=object)}
+
+
+def _from_end_to_end(table: Table, x: str) -> Table:
+    """Return a table of means in which those without a number along x are at both ends of it."""
+    known = np.isfinite(np.asarray(table[x], dtype=np.float64))
+    if known.all():
+        return table
+    if not known.any():
+        return {name: column[known] for name, column in table.items()}
+    at = np.concatenate([np.flatnonzero(known), np.repeat(np.flatnonzero(~known), 2)])
+    ends = np.resize([table[x][known].min(), table[x][known].max()], 2 * int((~known).sum()))
+    drawn = {name: column[at] for name, column in table.items()}
+    return {**drawn, x: np.concatenate([table[x][known], ends])}
 
 
 def _axis(table: Table, name: str) -> Axis:
@@ -148,7 +180,8 @@ def _dots(table: Table, names: Sequence[str], measured: Axis) -> Chart:
 
 def _measured(table: Table, measured: Axis) -> Chart:
     """Return the channels of means and of the lower ends of their bands."""
-    span = np.concatenate([table["low"], table["high"]])
+    span = np.concatenate([table["low"], table["high"], table["beyond"]])
+    span = span[np.isfinite(span)]
     mean = channel("mean:Q", **style.position(measured, span, along=False))
     return {"mean": mean, "low": channel("low:Q", title=mean["title"])}
 
@@ -229,14 +262,16 @@ def class_titles(table: Table) -> NDArray[Any]:
     return np.array(titles, dtype=object)
 
 
-def caption(table: Table, *, x: str, panels: tuple[str, ...], value: str) -> str:
+def caption(
+    table: Table, *, x: str, panels: tuple[str, ...], value: str, dashes: str = "expected_error"
+) -> str:
     """Return the caption of a chart of `table`, which has the columns of `curves`."""
     alone = is_alone(table, x)
     spread = listing([number(count) for count in sorted(set(table["count"]))])
     sentences = [
         f"{'Mark' if alone else 'Curve'}: mean of {spread} repetitions.",
         _band_words(table, "Stroke" if alone else "Band and stroke"),
-        _theory(table, "Upright stroke" if alone else "Thin dashes"),
+        _theory(table, "Upright stroke" if alone else "Thin dashes", DASHES[dashes]),
         ""
         if alone or x == "budget" or "budget" in panels
         else f"Budget: {listing(budgets(table))}.",
@@ -270,11 +305,18 @@ def _band_words(table: Table, mark: str) -> str:
     return f"{mark}: 95 % confidence for the mean of all draws{CUT * cut}."
 
 
-def _theory(table: Table, mark: str) -> str:
+DASHES = {
+    "expected_error": "exact expectation",
+    "error_bound": "what the expectation is at most, by Theorem 4.1, corrected and with curvature",
+}
+"""What is thin and dashed, by column."""
+
+
+def _theory(table: Table, mark: str, words: str) -> str:
     exact = np.isfinite(table["expected_error"])
     if not exact.any():
         return ""
-    return f"{mark}: exact expectation{'' if exact.all() else ', where it is known'}."
+    return f"{mark}: {words}{'' if exact.all() else ', where it is known'}."
 
 
 def _definitions(table: Table) -> str:

@@ -109,7 +109,13 @@ class Spd:
 
         Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are.
         The region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
+
+        Raises
+        ------
+        DomainError
+            For entries beyond the range of doubles.
         """
+        points = check_square(points, k=self.k)
         values, vectors = np.linalg.eigh(points)
         least = LEAST * values[..., -1:]
         low = (values[..., :1] < least)[..., None]

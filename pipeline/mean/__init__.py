@@ -39,7 +39,7 @@ from pipeline.mean.release import PUBLIC_LABELS as PUBLIC_LABELS
 from pipeline.mean.release import Labels as Labels
 from pipeline.mean.release import Release as Release
 from pipeline.mean.release import Step as Step
-from pipeline.mean.single import PrivateFootpoints as PrivateFootpoints
+from pipeline.mean.single import DrawnFootpoints as DrawnFootpoints
 from pipeline.mean.single import calibrate as calibrate
 from pipeline.mean.single import pays_footpoint as pays_footpoint
 from pipeline.mean.single import split_budget as split_budget

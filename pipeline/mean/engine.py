@@ -23,8 +23,8 @@ from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
 from pipeline.mean.rounds import default_shares, draw_rounds
 from pipeline.mean.single import (
+    DrawnFootpoints,
     Footpoints,
-    PrivateFootpoints,
     draw_footpoints,
     draw_single,
     footpoints,
@@ -53,7 +53,12 @@ class MeanSetup(NamedTuple):
 
 
 def prepare(
-    records: Records, plan: Plan, *, size: int = 1, rng: np.random.Generator | None
+    records: Records,
+    plan: Plan,
+    *,
+    size: int = 1,
+    rng: np.random.Generator | None,
+    nonprivate: bool = False,
 ) -> MeanSetup:
     """Compute what does not depend on the budget.
 
@@ -63,11 +68,13 @@ def prepare(
         Number of draws that will be made.
     rng : numpy.random.Generator or None
         Chooses the subsamples of a footpoint; None where the plan has none.
+    nonprivate : bool
+        True if all that is drawn stays in an experiment, whose plan need not be private.
 
     Raises
     ------
     PrivacyError
-        For a plan of one draw where labels are secret.
+        For a plan of one draw where labels are secret; for one that is not private.
     """
     if isinstance(plan, AdaptivePlan):
         _ = records.counts  # their own checks
@@ -78,6 +85,11 @@ def prepare(
             'labels = "secret"; take the adaptive mean, mechanism = "auto", or say that labels and '
             'class sizes are public with labels = "public"'
         )
+    if not (plan.private or nonprivate):
+        raise PrivacyError(
+            f"footpoint {plan.footpoint!r} is taken from the true mean, and nothing that is drawn "
+            'there is private: it is for experiments alone; choose "origin", "all" or "subsample"'
+        )
     if pays_footpoint(plan) and rng is None:
         raise ConfigError("a private footpoint is drawn with NumPy's noise; give a generator")
     private = None if rng is None else footpoints(records, plan, size=size, rng=rng)
@@ -86,14 +98,14 @@ def prepare(
 
 def select_footpoints(
     prepared: MeanSetup, budget: Budget, *, noise: Noise, size: int = 1
-) -> PrivateFootpoints | None:
+) -> DrawnFootpoints | None:
     """Draw the private footpoints of `size` means, for their share of `budget`.
 
     `draw` does it by itself. Drawn before, from the same source of noise, they are the same.
 
     Returns
     -------
-    PrivateFootpoints or None
+    DrawnFootpoints or None
         None where the plan pays for none.
 
     Raises
@@ -116,7 +128,7 @@ def draw(
     *,
     noise: Noise,
     size: int = 1,
-    footpoint: PrivateFootpoints | None = None,
+    footpoint: DrawnFootpoints | None = None,
 ) -> tuple[Release, FloatArray | None]:
     """Draw `size` private means, each of which alone costs `budget`.
 
@@ -130,7 +142,7 @@ def draw(
         `FloatNoise` of a generator for experiments, `LATTICE` for releases.
     size : int
         Number of independent draws.
-    footpoint : PrivateFootpoints, optional
+    footpoint : DrawnFootpoints, optional
         What `select_footpoints` drew for them, from the same budget; drawn first when left out.
 
     Returns

@@ -6,6 +6,9 @@ from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConfigError, require_known
 
+NOT_PRIVATE = "at"
+"""The footpoint that is taken from the true mean."""
+
 
 @dataclass(frozen=True)
 class SinglePlan:
@@ -20,13 +23,16 @@ class SinglePlan:
         fail, from exact sums: what a release uses.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or 2r/n of the papers.
-    footpoint : {"origin", "all", "subsample"}
+    footpoint : {"origin", "all", "subsample", "at"}
         The public origin of the manifold, or a private mean of all records or of a uniform
-        subsample, paid with `footpoint_share` of the budget.
+        subsample, paid with `footpoint_share` of the budget; or, for experiments alone, a point at
+        `footpoint_distance` from the true mean, which is not private.
     footpoint_mechanism : str
         How a private footpoint is drawn.
     footpoint_share, subsample : float
         Share of the budget for the footpoint; fraction of the records in a subsample.
+    footpoint_distance : float, optional
+        Of footpoint "at", in a random direction.
     burn_in : int
         Steps that a Markov chain discards.
     analytic : bool
@@ -43,17 +49,19 @@ class SinglePlan:
     Raises
     ------
     ConfigError
-        For a word that is not known: it would be taken for another, with that one's sensitivity.
+        For a word that is not known: it would be taken for another, with that one's sensitivity;
+        and for a distance of a footpoint that has none, or none of one that has.
     """
 
     mechanism: str = "ewg"
     sampler: Literal["exact", "chain"] = "exact"
     statistic: Literal["frechet", "barycentre"] = "frechet"
     sensitivity: Literal["diameter", "radius"] = "diameter"
-    footpoint: Literal["origin", "all", "subsample"] = "origin"
+    footpoint: Literal["origin", "all", "subsample", "at"] = "origin"
     footpoint_mechanism: str = "ewg"
     footpoint_share: float = 0.1
     subsample: float = 0.05
+    footpoint_distance: float | None = None
     burn_in: int = 10_000
     analytic: bool = True
     scale: float = 1.0
@@ -66,6 +74,16 @@ class SinglePlan:
             if get_origin(kind) is Literal:
                 words = get_args(kind)
                 require_known(name, getattr(self, name), words, f"known are {', '.join(words)}")
+        if (self.footpoint == NOT_PRIVATE) != (self.footpoint_distance is not None):
+            raise ConfigError(
+                f'footpoint = "at" needs footpoint_distance, and no other has one; found '
+                f"footpoint {self.footpoint!r} and footpoint_distance {self.footpoint_distance}"
+            )
+
+    @property
+    def private(self) -> bool:
+        """True if what it draws is private; else it is for experiments alone."""
+        return self.footpoint != NOT_PRIVATE
 
 
 @dataclass(frozen=True)

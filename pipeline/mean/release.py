@@ -71,7 +71,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold
+from pipeline.geometry import Manifold, chart_of, to_chart
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.mechanisms import Diagnostics
@@ -245,6 +245,8 @@ class Release(NamedTuple):
         How the sampler made the draws.
     class_size : ReleasedCount or None
         The number of records, with noise, where labels are secret.
+    footpoint : array, shape (size, *space.point_shape), or None
+        Private footpoints of a single plan, one a draw; None for a public one.
     """
 
     outputs: NDArray[Any]
@@ -258,6 +260,7 @@ class Release(NamedTuple):
     moments: tuple[NoisyMoments, ...] = ()
     diagnostics: Diagnostics = Diagnostics()
     class_size: ReleasedCount | None = None
+    footpoint: NDArray[Any] | None = None
 
     @property
     def points(self) -> NDArray[Any]:
@@ -269,6 +272,15 @@ class Release(NamedTuple):
             return self.outputs
         chart: Any = self.space
         return np.asarray(chart.points(self.outputs))
+
+    @property
+    def placed(self) -> NDArray[Any]:
+        """The private means as records are placed: points of `chart_of` the manifold.
+
+        On a curved manifold they are `points`, whatever chart they were drawn in.
+        """
+        space = chart_of(self.manifold)
+        return self.outputs if self.space == space else to_chart(self.manifold, self.points)
 
     @property
     def point(self) -> NDArray[Any]:
@@ -301,7 +313,7 @@ class Release(NamedTuple):
     @property
     def each(self) -> list["Release"]:
         """Every draw as a release of its own, as if nothing else had been drawn."""
-        predicted, count = self.predicted_error, self.class_size
+        predicted, count, base = self.predicted_error, self.class_size, self.footpoint
         return [
             self._replace(
                 outputs=self.outputs[[draw]],
@@ -309,6 +321,7 @@ class Release(NamedTuple):
                 predicted_error=None if predicted is None else predicted[[draw]],
                 moments=self.moments[draw : draw + 1],
                 class_size=None if count is None else count.at(draw),
+                footpoint=None if base is None else base[[draw]],
             )
             for draw in range(len(self.outputs))
         ]

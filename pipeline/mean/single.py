@@ -20,8 +20,17 @@ from pipeline.mean.public_model import center_of, feasible_set
 from pipeline.mean.records import Records
 from pipeline.mean.release import Release, Step
 from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
-from pipeline.mechanisms import MECHANISMS, ChainSettings, Diagnostics, Draws, Family, Mechanism
+from pipeline.mechanisms import (
+    MECHANISMS,
+    ChainSettings,
+    Diagnostics,
+    Draws,
+    Family,
+    Mechanism,
+    no_footpoint,
+)
 from pipeline.mechanisms.noise import Noise
+from pipeline.mechanisms.radial import directions
 from pipeline.privacy import Budget, split
 
 
@@ -44,18 +53,23 @@ class Footpoints(NamedTuple):
         return f"Footpoints(n={self.n}, …)"
 
 
-class PrivateFootpoints(NamedTuple):
-    """Private footpoints, one of each draw: free to leave.
+class DrawnFootpoints(NamedTuple):
+    """The footpoints of some draws, one of each.
 
     Attributes
     ----------
     points : array, shape (size, *point_shape)
-    step : Step
-        What they cost.
+        Free to leave, if they have a `step`.
+    step : Step or None
+        What they cost; None of footpoints that are not private, for experiments.
     """
 
     points: Point
-    step: Step
+    step: Step | None
+
+    def __repr__(self) -> str:
+        """Show no value."""
+        return f"DrawnFootpoints(step={self.step}, …)"
 
 
 class CentredLaw(NamedTuple):
@@ -73,7 +87,8 @@ class CentredLaw(NamedTuple):
 
 def pays_footpoint(plan: SinglePlan) -> bool:
     """Return whether a draw pays for a footpoint: a private one, which its mechanism reads."""
-    return plan.footpoint != "origin" and MECHANISMS[plan.mechanism].wrapped
+    moved = plan.private and plan.footpoint != "origin"
+    return moved and MECHANISMS[plan.mechanism].wrapped
 
 
 def split_budget(budget: Budget, plan: SinglePlan) -> tuple[Budget | None, Budget]:
@@ -90,9 +105,17 @@ def split_budget(budget: Budget, plan: SinglePlan) -> tuple[Budget | None, Budge
 def footpoints(
     records: Records, plan: SinglePlan, *, size: int, rng: np.random.Generator
 ) -> Footpoints | None:
-    """Return the means behind the private footpoints of `size` draws, None where none is paid."""
-    if not pays_footpoint(plan):
+    """Return the means behind the private footpoints of `size` draws, None for a public one.
+
+    None, too, where the mechanism reads no footpoint. Those that are not private are returned
+    themselves, each in a direction of its own.
+    """
+    if plan.footpoint == "origin" or not MECHANISMS[plan.mechanism].wrapped:
         return None
+    if plan.footpoint_distance is not None:
+        space, centre = records.space, records.frechet.point
+        away = plan.footpoint_distance * directions(size, space.dim, rng)
+        return Footpoints(space.exp(centre, away), records.n)
     if plan.footpoint == "all":
         return Footpoints(records.frechet.point, records.n)
     few = max(1, round(plan.subsample * records.n))
@@ -130,7 +153,7 @@ def draw_single(
     *,
     noise: Noise,
     size: int,
-    footpoint: PrivateFootpoints | None,
+    footpoint: DrawnFootpoints | None,
 ) -> tuple[Release, FloatArray | None]:
     """Draw `size` private means, each of which costs `budget` with its `footpoint`, as of `draw`.
 
@@ -144,7 +167,7 @@ def draw_single(
         As `calibrate`; and when hardened noise is asked for and the mechanism has none.
     """
     started = time.perf_counter()
-    steps = [] if footpoint is None else [footpoint.step]
+    steps = [] if footpoint is None or footpoint.step is None else [footpoint.step]
     mechanism, space, statistic, pole = calibrate(records, split_budget(budget, plan)[1], plan)
     family, base = MECHANISMS[plan.mechanism], pole if footpoint is None else footpoint.points
     if noise.rng is not None:
@@ -173,6 +196,7 @@ def draw_single(
         predicted_error=np.full(size, error) if has_law else None,
         seconds=(time.perf_counter() - started) / size,
         diagnostics=drawn.diagnostics,
+        footpoint=None if footpoint is None else footpoint.points,
     )
     return release, distance
 
@@ -214,25 +238,31 @@ def draw_footpoints(
     noise: Noise,
     size: int,
     footpoints: Footpoints | None,
-) -> PrivateFootpoints | None:
-    """Draw the footpoints of `size` draws for their share of `budget`; None where none is paid.
+) -> DrawnFootpoints | None:
+    """Draw the footpoints of `size` draws for their share of `budget`; None of the public origin.
+
+    Footpoints that are not private cost nothing, and are what they are.
 
     Raises
     ------
     PrivacyError
         When hardened noise is asked for, or the mechanism has no density at its share.
     """
-    share = split_budget(budget, plan)[0]
-    if footpoints is None or share is None:
+    if footpoints is None:
         return None
+    share = split_budget(budget, plan)[0]
+    if share is None:
+        return DrawnFootpoints(footpoints.means, None)
     if noise.rng is None:
         raise PrivacyError("a hardened release has a public footpoint; set footpoint = 'origin'")
     family = MECHANISMS[plan.footpoint_mechanism]
+    if not family.footpoint:
+        raise PrivacyError(no_footpoint(plan.footpoint_mechanism))
     rule = SinglePlan(plan.footpoint_mechanism, sensitivity=plan.sensitivity)
     bound = frechet_sensitivity(records.domain, footpoints.n, rule, family, records.manifold)
     mechanism = family.calibrate(share, sensitivity=bound, manifold=records.space)
     drawn = mechanism.sample(footpoints.means, size=size, rng=noise.rng)
-    return PrivateFootpoints(drawn.points, Step("footpoint", share, bound, mechanism.sigma))
+    return DrawnFootpoints(drawn.points, Step("footpoint", share, bound, mechanism.sigma))
 
 
 def _draw_hardened(

@@ -4,8 +4,9 @@
     draws = mechanism.sample(statistic, base=footpoint, size=1, rng=rng)
 
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
-release), ``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its
-exact laws ``radial.py``. ``chains.py`` holds the Markov chains of the papers.
+release), ``wrapping.py`` (how accurate wrapped noise is, and what a footpoint changes),
+``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its exact laws
+``radial.py``. ``chains.py`` holds the Markov chains of the papers.
 """
 
 from pipeline.mechanisms import additive, exponential
@@ -46,3 +47,12 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
     if name not in MECHANISMS:
         return f"a mechanism must be one of {', '.join(MECHANISMS)}; found {name!r}; choose one"
     return MECHANISMS[name].refusal(definition, manifold, sampler)
+
+
+def no_footpoint(name: str) -> str:
+    """Return one line saying why a mechanism draws no footpoint."""
+    able = ", ".join(name for name, family in MECHANISMS.items() if family.footpoint)
+    return (
+        f"a footpoint is a point of the manifold, drawn around one mean; {name} takes the records "
+        f"or leaves the manifold; use one of {able}"
+    )

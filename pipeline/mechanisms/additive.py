@@ -62,6 +62,7 @@ from pipeline.mechanisms.base import (
 )
 from pipeline.mechanisms.noise import Noise
 from pipeline.mechanisms.radial import directions
+from pipeline.mechanisms.wrapping import Norms, radial_norms
 from pipeline.privacy import (
     Budget,
     RaoDP,
@@ -105,6 +106,13 @@ class LaplaceNoise:
         """Return E‖x‖ = σm."""
         return sigma * dim
 
+    def norms(self, sigma: float, dim: int) -> Norms:
+        """Return a quadrature for the law of ‖x‖: σ·Gamma(m, 1)."""
+        wide = 9.0 * math.sqrt(dim)
+        ends = max(1e-9, dim - wide), dim + wide + 30.0
+        rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x, *ends)
+        return sigma * rho, weights
+
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −‖x‖/σ."""
         return -np.asarray(np.linalg.norm(x, axis=-1)) / sigma
@@ -138,6 +146,13 @@ class GaussianNoise:
     def mean_norm(self, sigma: float, dim: int) -> float:
         """Return E‖x‖ = σ√2·Γ((m+1)/2)/Γ(m/2)."""
         return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
+
+    def norms(self, sigma: float, dim: int) -> Norms:
+        """Return a quadrature for the law of ‖x‖: σ times chi of m degrees of freedom."""
+        middle = math.sqrt(max(0.0, dim - 1.0))
+        ends = max(1e-9, middle - 7.5), middle + 7.5
+        rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x * x / 2.0, *ends)
+        return sigma * rho, weights
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −‖x‖²/2σ²."""
@@ -291,6 +306,7 @@ EWL = Family(
     neighbours=wrapped_neighbours,
     note="float noise: for experiments",
     wrapped=True,
+    noise_norms=LaplaceNoise().norms,
 )
 EWG = Family(
     name="ewg",
@@ -304,6 +320,7 @@ EWG = Family(
     options=("analytic",),
     note="a release draws its noise from an integer lattice",
     wrapped=True,
+    noise_norms=GaussianNoise().norms,
     hardened=hardened_gaussian_draw,
 )
 TANGENT_GAUSSIAN = replace(

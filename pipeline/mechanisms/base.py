@@ -27,6 +27,7 @@ from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.geometry.manifold import EmbeddedManifold
 from pipeline.mechanisms.noise import Noise
+from pipeline.mechanisms.wrapping import Norms
 from pipeline.privacy import Budget
 
 Points: TypeAlias = NDArray[Any]
@@ -182,6 +183,9 @@ class Family:
         Whether the output is left as it is stored, off the manifold.
     wrapped : bool
         Whether it needs the chart at its footpoint only.
+    noise_norms : callable, optional
+        ``noise_norms(sigma, dim)``: a quadrature for the norm of wrapped noise of scale σ, where
+        its law is spherical, by which errors are bounded (``wrapping.py``).
     hardened : callable, optional
         ``hardened(mechanism, statistic, noise)``: one draw at the origin with the noise of a source
         that survives floating point. None: there is no such sampler, so no release.
@@ -205,6 +209,7 @@ class Family:
     moves: Literal["distance", "gradient", "embedding"] = "distance"
     embedded: bool = False
     wrapped: bool = False
+    noise_norms: Callable[[float, int], Norms] | None = None
     hardened: Callable[[Mechanism, Points, Noise], HardenedDraw] | None = None
     options: tuple[str, ...] = ()
     typical: float = 0.25
@@ -218,6 +223,11 @@ class Family:
     def manifolds(self) -> tuple[str, ...]:
         """Names of the known manifolds on which the guarantee is proven."""
         return tuple(name for name, kind in MANIFOLDS.items() if self.proven(small(kind)))
+
+    @property
+    def footpoint(self) -> bool:
+        """Whether its output may be a footpoint: a point of the manifold, drawn around one mean."""
+        return self.moves == "distance"
 
     @property
     def release(self) -> bool:

@@ -568,6 +568,22 @@ def _mean_of(values: Callable[[Table], FloatArray], sign: float = 1.0) -> Judge:
     return judge_mean
 
 
+def _is_bounded(factor: float, cell: Table) -> CellVerdict | None:
+    """Say whether the mean error is at most `factor` times its bound, but for a t-test's chance.
+
+    Each error is held against the bound of its own draw, as private footpoints differ.
+    """
+    from scipy import stats
+
+    good = np.isfinite(cell["error"]) & np.isfinite(cell["error_bound"])
+    if good.sum() < 2:
+        return None
+    over = cell["error"][good] - factor * cell["error_bound"][good]
+    p = float(stats.ttest_1samp(over, 0.0, alternative="greater").pvalue) if over.any() else 1.0
+    ratio = float(cell["error"][good].mean() / cell["error_bound"][good].mean())
+    return CellVerdict(p >= NOMINAL, f"{number(ratio)} times its bound", ratio, NOMINAL)
+
+
 JUDGED: Mapping[str, tuple[str, Judge]] = {
     "coverage": ("offered", lambda level, cell: _covers_at_least(level, cell, level)),
     "held": ("offered", _covers_at_least),
@@ -581,6 +597,7 @@ JUDGED: Mapping[str, tuple[str, Judge]] = {
     "auc": ("auc", _mean_of(lambda cell: cell["auc"], -1.0)),
     "behind": ("auc", _mean_of(lambda cell: cell["right"] - cell["auc"])),
     "balanced": ("balanced", _mean_of(lambda cell: cell["balanced"])),
+    "bounded": ("error_bound", _is_bounded),
 }
 """Column of a claim → the column of the rows that it rests on, and what judges it."""
 

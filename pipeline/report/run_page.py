@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import curve_name
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.figures import (
     Figure,
@@ -26,6 +27,8 @@ from pipeline.figures import (
     printed_numbers,
     tightness,
 )
+from pipeline.mechanisms import MECHANISMS
+from pipeline.mechanisms.wrapping import Norms, mean_reach, printed_mean
 from pipeline.report.findings import claims, findings, median_times, our_value
 from pipeline.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
 from pipeline.report.page import Finding, table
@@ -257,20 +260,40 @@ def measured(run: FinishedRun, *, shown: str) -> Figure | None:
     Parameters
     ----------
     run : FinishedRun
-    shown : {"budget", "one budget", "n", "dim", "k", "night", "seconds", "rejected", "auc"}
+    shown : {"budget", "one budget", "n", "dim", "k", "night", "footpoint_share",
+            "footpoint_distance", "seconds", "rejected", "auc"}
         What an error is drawn against; or what else is drawn, against anything.
     """
     if run.rows is None or not run.kind.means:
         return None
-    chosen: dict[str, Any] = {"x": "budget"} | dict(run.record.config.get("figure") or {})
-    along = chosen["x"]
-    if along == "budget" and len(set(run.rows["budget"][run.rows["status"] == "ok"])) == 1:
-        along = "one budget"
-    if shown != (along if run.value == "error" else run.value):
-        return None
-    series = run.record.config.get("mechanisms", ())
+    config = run.record.config
+    for figure in (config.get("figure") or {}, *config.get("figures", ())):
+        chosen = {"x": "budget"} | dict(figure)
+        along = chosen["x"]
+        if along == "budget" and len(set(run.rows["budget"][run.rows["status"] == "ok"])) == 1:
+            along = "one budget"
+        if shown == (along if run.value == "error" else run.value):
+            return _figure(run, chosen)
+    return None
+
+
+ALONG_FOOTPOINTS = ("footpoint_share", "footpoint_distance")
+"""Where they are the x axis, series whose names differ after the last comma are one curve."""
+
+
+def _figure(run: FinishedRun, chosen: dict[str, Any]) -> Figure | None:
+    """Return a figure of the rows as a config says."""
+    series, only = run.record.config.get("mechanisms", ()), chosen.pop("series", ())
     groups = {item["series"]: item.get("panel", "") for item in series}
-    return curves(run.rows, **chosen, panel_of=groups)
+    if chosen["x"] not in ALONG_FOOTPOINTS or run.rows is None:
+        return curves(run.rows or {}, **chosen, panel_of=groups)
+    curve_of = {name: curve_name(name) for name in groups}
+    share = run.rows["footpoint_share"]
+    rows = {**run.rows, "footpoint_share": np.where(share > 0.0, share, np.nan)}
+    drawn = [not only or curve_of[name] in only for name in rows["series"]]
+    rows = {name: column[drawn] for name, column in rows.items()}
+    figure = curves(rows, **chosen, panel_of=groups, curve_of=curve_of)
+    return figure and replace(figure, id=chosen["x"].replace("_", "-"))
 
 
 def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
@@ -425,6 +448,43 @@ def _coverage_row(cell: Table) -> dict[str, Any]:
 
 def _share(count: int, total: int) -> str:
     return f"{100 * count / total:.3g} % ({count} of {total})" if total else "–"
+
+
+def bounds(run: FinishedRun) -> list[dict[str, Any]]:
+    """Return each mean error of a wrapped mechanism beside its bounds, by the theorem and without.
+
+    Of Gaussian noise around footpoints at stated distances, and around the public origin.
+    """
+    series = run.record.config.get("mechanisms", ())
+    chosen = {
+        item["series"]: (item["footpoint_distance"], MECHANISMS[item["mechanism"]].noise_norms)
+        for item in series
+        if item.get("footpoint") == "origin" or item.get("footpoint_distance") is not None
+    }
+    if run.rows is None or all(distance is None for distance, _ in chosen.values()):
+        return []
+    out = []
+    for line in _lines(summarise(run.rows)):
+        stated, norms = chosen.get(line["series"], (None, None))
+        if line["count"] and norms is not None:
+            distance = line["footpoint_distance"] if stated is None else stated
+            out.append(line | {"distance": distance} | _bounds_of(line, distance, norms))
+    return out
+
+
+def _bounds_of(
+    line: Mapping[str, Any], distance: float, norms: Callable[[float, int], Norms]
+) -> dict[str, Any]:
+    """Return the bounds of one mean error, by the distance of its footpoint and its noise."""
+    sigma, dim = line["sigma"], int(line["dim"])
+    law = norms(sigma, dim)
+    return {
+        "letter": letter(str(line["definition"])),
+        "least": float(law[0] @ law[1]),
+        "curved": line["error_bound"],
+        "corrected": float(mean_reach(law, np.array(distance), dim)) + distance,
+        "printed": float(printed_mean(sigma, np.array(distance), dim)) + distance,
+    }
 
 
 def missing(run: FinishedRun, *, status: str) -> list[str]:

@@ -118,8 +118,12 @@ class RunRecord:
 
     @property
     def run(self) -> str:
-        """Name of the run, of its folder and of its section: ``<experiment>-<dataset>``."""
-        return f"{self.experiment}-{self.dataset.name}"
+        """Name of the run, of its folder and of its section: ``<experiment>-<dataset>``.
+
+        Of several runs on a dataset what tells them apart follows.
+        """
+        parts = (self.experiment, self.dataset.name, str(self.config.get("variant", "")))
+        return "-".join(filter(None, parts))
 
     @property
     def units(self) -> str:

@@ -440,6 +440,13 @@ GROUP = ("label", "series", "budget", "night")
 not tell anything apart."""
 
 
+AVERAGED = (
+    *("n", "dim", "sigma", "expected_error"),
+    *("footpoint_share", "footpoint_distance", "error_bound"),
+)
+"""Columns of numbers whose means stand beside that of a value."""
+
+
 def summarise(rows: Table, *, value: str = "error") -> Table:
     """Return mean and spread of `value` over the rows that agree in all columns of `GROUP`.
 
@@ -455,8 +462,8 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
     table with one row a group, in the order of appearance of its values
         Every text column and every column of `GROUP` with the group's first value, and:
         ``count`` (values averaged), ``mean``, ``sd`` (divisor count − 1), ``se`` = sd/√count,
-        ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma`` and
-        ``expected_error`` where the table has them. What cannot be computed is NaN.
+        ``rows`` (rows of the group), and the means of `AVERAGED` where the table has them. What
+        cannot be computed is NaN.
     """
     by = [name for name in GROUP if name in rows]
     group, first = _groups(rows, by)
@@ -470,7 +477,7 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
         se = sd / np.sqrt(count)
     out |= {"count": count, "mean": mean, "sd": sd, "se": se}
     out["rows"] = np.bincount(group, minlength=size)
-    for name in ("n", "dim", "sigma", "expected_error"):
+    for name in AVERAGED:
         if name in rows and name not in by:
             out[name] = _mean(np.asarray(rows[name], dtype=np.float64), group, size)[1]
     return out

@@ -38,6 +38,7 @@ NAMES = [
     "ew-simulation",
     "ew-timing",
     "ew-octmnist",
+    "ew-footpoint",
     "ew-geometries",
     "tg-synthetic",
     "tg-medmnist",

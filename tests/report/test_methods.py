@@ -177,6 +177,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "subsample": 0.2,
     "footpoint_mechanism": "rl",
     "footpoint_share": 0.3,
+    "footpoint_distance": 3.0,
     "burn_in": 77,
     "hospitals": [2, 1],
     "n_other": 60,
@@ -198,9 +199,11 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
     "subsample": {"footpoint": "subsample"},
     "footpoint_mechanism": {"footpoint": "subsample"},
     "footpoint_share": {"footpoint": "all"},
+    "footpoint_distance": {"footpoint": "at", "footpoint_distance": 2.0},
 }
 """Where a setting of a series has a meaning."""
-LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes"}
+LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes", "variant"}
+LAYOUT |= {"figures"}
 """What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what
 its source leaves open, which is said of the whole experiment and not of what ran; how long it takes
 is said by the command that lists them."""

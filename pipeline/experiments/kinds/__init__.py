@@ -20,7 +20,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
         ),
         cells=run_cells,
         footpoints=draw_footpoints,
-        keys=("definition", "delta", "measure", "records"),
+        keys=("definition", "delta", "measure", "records", "footpoint_distance"),
         useful=True,
     ),
     "timing": TIMING,

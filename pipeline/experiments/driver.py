@@ -268,6 +268,7 @@ def columns(data: ClassData, prepared: MeanSetup, cell: Cell, setting: Setting) 
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
         "expected_error": (release.expected_error if exact else None) or np.nan,
+        "expected_square": (release.expected_square if exact else None) or np.nan,
         "seconds": release.seconds,
         **release.diagnostics._asdict(),
     }

@@ -245,6 +245,8 @@ class Release(NamedTuple):
         How the sampler made the draws.
     class_size : ReleasedCount or None
         The number of records, with noise, where labels are secret.
+    expected_square : float or None
+        Exact expectation of the squared distance to the mean, where the law gives it.
     """
 
     outputs: NDArray[Any]
@@ -258,6 +260,7 @@ class Release(NamedTuple):
     moments: tuple[NoisyMoments, ...] = ()
     diagnostics: Diagnostics = Diagnostics()
     class_size: ReleasedCount | None = None
+    expected_square: float | None = None
 
     @property
     def points(self) -> NDArray[Any]:

@@ -147,6 +147,7 @@ def draw_single(
         predicted_error=np.full(size, error) if has_law else None,
         seconds=(time.perf_counter() - started) / size,
         diagnostics=drawn.diagnostics,
+        expected_square=mechanism.expected_error(2),
     )
     return release, distance
 

@@ -93,8 +93,11 @@ class FinishedRun:
 
     @property
     def where(self) -> str:
-        """The dataset of a run on images; simulated records have none."""
-        return self.record.dataset.title if self.subject in ("images", "missing") else ""
+        """The dataset of a run on images, with the variant; simulated records have none."""
+        if self.subject not in ("images", "missing"):
+            return ""
+        variant = self.record.config.get("variant")
+        return ", ".join(filter(None, (self.record.dataset.title, variant)))
 
 
 def load_runs(out: Path) -> list[FinishedRun]:

@@ -453,8 +453,9 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
     table with one row a group, in the order of appearance of its values
         Every text column and every column of `GROUP` with the group's first value, and:
         ``count`` (values averaged), ``mean``, ``sd`` (divisor count − 1), ``se`` = sd/√count,
-        ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma`` and
-        ``expected_error`` where the table has them. What cannot be computed is NaN.
+        ``rows`` (rows of the group), and the means of ``n``, ``dim``, ``sigma``,
+        ``expected_error`` and ``expected_square`` where the table has them. What cannot be computed
+        is NaN.
     """
     by = [name for name in GROUP if name in rows]
     group, first = _groups(rows, by)
@@ -468,7 +469,7 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
         se = sd / np.sqrt(count)
     out |= {"count": count, "mean": mean, "sd": sd, "se": se}
     out["rows"] = np.bincount(group, minlength=size)
-    for name in ("n", "dim", "sigma", "expected_error"):
+    for name in ("n", "dim", "sigma", "expected_error", "expected_square"):
         if name in rows and name not in by:
             out[name] = _mean(np.asarray(rows[name], dtype=np.float64), group, size)[1]
     return out

@@ -81,6 +81,8 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
         for claim in config.claims:
             known = series | begins if claim.column in JUDGED else series
             assert {claim.left, claim.right} - {""} <= known
+            for reading in claim.readings:
+                assert {reading.left, reading.right} - {None} <= known
         assert {item.series for item in config.published if item.series} <= series
         assert not config.baseline or config.baseline in series
 
@@ -149,8 +151,10 @@ def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
 
 def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
     """The variant whose descriptor fits the channels runs, on the classes the dataset has."""
-    (config,) = load_experiments("ew-octmnist", dataset="pneumoniamnist")
+    config, curved = load_experiments("ew-octmnist", dataset="pneumoniamnist")
     assert config.beyond
+    assert curved.run_name == "ew-octmnist-pneumoniamnist-affine-invariant"
+    assert (curved.manifold, curved.dataset) == ("spd-affine-invariant", config.dataset)
     assert not load_experiments("ew-octmnist")[0].beyond
     assert load_experiments("ew-octmnist", dataset="organamnist")[0].beyond
     assert config.run_name == "ew-octmnist-pneumoniamnist"
@@ -329,9 +333,9 @@ def test_each_series_has_its_own_promise() -> None:
     assert f"at most {success(PureDP(2.0))} %" in mixed["In plain words"]
     sphere = load_experiments("kng-sphere")[0]
     found = guarantees(sphere, {"a": 100})
-    assert "2 times" in found["Manifold Laplace as published"]
+    assert "2 times" in found["Manifold Laplace, 2Δ/ε"]
     assert found["Manifold Laplace, Δ/ε"] == "1-DP, pure: δ = 0"
-    embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace as published")
+    embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace, 2Δ/ε")
     alone = embedded.model_copy(update={"scale": 1.0})
     assert "2r/n does not bound" in uncertified(sphere, alone)
     synthetic = load_experiments("tg-synthetic")[0]

@@ -200,7 +200,7 @@ WHERE: Mapping[str, Mapping[str, Any]] = {
     "footpoint_share": {"footpoint": "all"},
 }
 """Where a setting of a series has a meaning."""
-LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes"}
+LAYOUT = {"title", "figure", "published", "claims", "panel", "open", "minutes", "variant"}
 """What an experiment's page shows elsewhere: its headline, its figures, what is judged, and what
 its source leaves open, which is said of the whole experiment and not of what ran; how long it takes
 is said by the command that lists them."""

@@ -102,13 +102,15 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     ]
     assert "1 of 2 statements hold, 1 is not decided; counted in each dataset." in words
     assert "1 of 1 statement holds." in words
-    assert "Of the papers' statements that these rows decide, 1 of 2 agree." in words
-    assert "Of our own claims that these rows decide, 1 of 1 agree." in words
+    own = "Statements of the papers, on their own data: 2 of 3 decided, 1 for them and 1 against."
+    assert own in words
+    assert "which count for no paper" not in words
+    assert "Our own claims: 1 of 1 decided, 1 for it and 0 against." in words
     assert "Data not at hand 3 not a failure" in words
     assert "1 run had no data at hand, which is no failure." in words
     (why,) = re.findall(r'<p class="why">([^<]+)</p>', index)  # it does not agree
     assert why.startswith("PneumoniaMNIST: So in 0 of 4 comparisons")
-    assert "Measured: “EWG, D/n, all data” has" in why
+    assert "By exact expectations: “EWG, D/n, all data” has" in why
     assert "covdp reproduce first" in words
     assert "A paper on means" in words
     assert "Ours &lt;b&gt;" in index
@@ -119,6 +121,33 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
         "Not checked": ["first"],
         "Data not at hand": ["first"],
     }
+
+
+def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
+    """Runs on data, or in a setting, that are not the paper's are counted apart; ours count."""
+    said = [claim("the wrapped one errs less", OURS, SERIES[2])]
+    for name, dataset, beyond in (("first", "a", False), ("first", "b", True), ("own", "b", True)):
+        record = write_sample(tmp_path, experiment=name, dataset=dataset, budgets=2, images=False)
+        paper = {"paper": PAPER_NAME} if name == "first" else {}
+        variant = {"variant": "curved"} if beyond else {}
+        config = {"claims": said, "beyond": beyond, **paper, **variant}
+        change(tmp_path, record.run, config=config)
+    index = build_report(tmp_path).read_text(encoding="utf-8")
+    words = text_of(index)
+    for lead in (
+        "Statements of the papers, on their own data: 1 of 1 decided, 1 for it and 0 against.",
+        "The same on other data or settings, which count for no paper: 1 of 1 decided",
+        "Our own claims: 1 of 1 decided",
+        "1 of 1 statement holds; counted in each dataset. Data or settings that are not the "
+        "paper's count for nothing: 1 of 1 holds there.",
+        "PneumoniaMNIST , PneumoniaMNIST, curved (not in the paper)",
+        "PneumoniaMNIST, curved (held out)",
+    ):
+        assert lead in words
+    (tally,) = re.findall(r"<dt>Agrees .*?>(\d+)<", index)
+    assert tally == "2"  # the paper's and ours
+    page = text_of((tmp_path / "report-pages" / "first.html").read_text(encoding="utf-8"))
+    assert "This setting is not the paper's: nothing here counts for it or against it." in page
 
 
 def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
@@ -165,7 +194,7 @@ def test_the_index_ends_with_what_all_pages_cite(site: Path) -> None:
     assert set(re.findall(r"@\w+\{(\w+),", unescape(index))) == set.union(*keys)
     words = text_of(index)
     assert "3 runs of 3 experiments" in words
-    assert words.count("Each statement on errors is decided by tests on the means") == 1
+    assert words.count("Each statement on errors is decided by exact expectations") == 1
 
 
 def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:

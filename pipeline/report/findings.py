@@ -414,7 +414,7 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
 
 
 def _readings(claim: Claim, run: FinishedRun, tables: Mapping[str, Table]) -> ClaimVerdict:
-    """Judge a statement under every reading of it; it agrees, or not, if all readings do."""
+    """Judge a statement under every reading of it; see `_together`."""
     readings = claim.get("readings") or ()
     if not readings:
         return _under(claim, run, tables)
@@ -423,9 +423,22 @@ def _readings(claim: Claim, run: FinishedRun, tables: Mapping[str, Table]) -> Cl
         own = {key: value for key, value in reading.items() if key != "name" and value is not None}
         judged = _under({**claim, **own, "ours": ""}, run, tables)
         each.append((reading["name"], judged, PLACE.sub("", judged.found)))
-    words = list(dict.fromkeys(judged.word for _, judged, _ in each))
     text = say("readings", claim=claim, each=each)
-    return ClaimVerdict(words[0] if len(words) == 1 else DEPENDS, claim["says"], text)
+    return ClaimVerdict(_together([judged.word for _, judged, _ in each]), claim["says"], text)
+
+
+def _together(words: Sequence[str]) -> str:
+    """Return what became of a statement with several readings.
+
+    It agrees if it does under all of them, and fails if it does; if it agrees under some and fails
+    under others, it depends on the reading. What is left open under one is left open.
+    """
+    if left := [word for word in words if word not in (AGREES, IN_PART, AGAINST)]:
+        return left[0]
+    failed = [word for word in words if word != AGREES]
+    if failed and len(failed) < len(words):
+        return DEPENDS
+    return next((word for word in (IN_PART, AGAINST) if word in failed), AGREES)
 
 
 def _under(claim: Claim, run: FinishedRun, tables: Mapping[str, Table]) -> ClaimVerdict:
@@ -599,8 +612,10 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
 def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
     """Judge a statement that is true or not of each class or set."""
     holds = sum(outcomes)
-    text = say("known", claim=claim, holds=holds, count=len(outcomes), what=what, measured=measured)
-    return ClaimVerdict(_word(holds, 0, len(outcomes) - holds, 0), claim["says"], text)
+    alike = bool(claim.get("no_number"))
+    many = {"holds": holds, "count": len(outcomes), "what": what, "measured": measured}
+    word = NO_NUMBER if alike else _word(holds, 0, len(outcomes) - holds, 0)
+    return ClaimVerdict(word, claim["says"], say("known", claim=claim, alike=alike, **many))
 
 
 class CellVerdict(NamedTuple):

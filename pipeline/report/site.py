@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pipeline.figures import grouped, listing
 from pipeline.files import owner_only
+from pipeline.report.errata import PAGE, load_errata, write_errata
 from pipeline.report.findings import (
     NO_DATA,
     UNRUN,
@@ -28,10 +29,11 @@ Drawn: TypeAlias = dict[str, Any]
 
 
 class Index(NamedTuple):
-    """What the index draws: groups of experiments, and all their runs."""
+    """What the index draws: groups of experiments, all their runs, and where the errata are."""
 
     groups: Sequence[Drawn]
     runs: Sequence[FinishedRun]
+    errata: Drawn
 
     @property
     def counted(self) -> dict[str, list[str]]:
@@ -55,7 +57,8 @@ def build_report(out: Path, *, target: Path | None = None) -> Path:
     """Write the report of all experiments under `out` and return its path.
 
     One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
-    beside it; pages that are there of experiments that are not under `out` stay.
+    beside it, with the errata of the papers. Pages that are there of experiments that are not under
+    `out` stay.
 
     Parameters
     ----------
@@ -99,9 +102,11 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         }
         page = folder / f"{entry['id']}.html"
         write_page(page, "run", experiments[entry["id"]], bar=bar | beside)
+    write_errata(folder, {**bar, "home": quote(f"../{path.name}"), "here": PAGE})
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     parts = [*((group["title"], group["id"], False) for group in groups), *ends]
-    index = Index(groups, [run for runs in experiments.values() for run in runs])
+    errata = {"href": f"{quote(folder.name)}/{PAGE}", "counts": load_errata().counts}
+    index = Index(groups, [run for runs in experiments.values() for run in runs], errata)
     return write_page(path, "reproduction", index, bar={**bar, "title": "", "parts": parts})
 
 

@@ -19,6 +19,7 @@ from pipeline.figures import number
 from pipeline.report import FinishedRun, load_run, verdicts
 from pipeline.report.findings import (
     RATE,
+    _together,
     check_cells,
     claims,
     findings,
@@ -184,6 +185,23 @@ def test_squared_errors_have_an_expectation_of_their_own(tmp_path: Path) -> None
         claim = ClaimConfig(**PLACE, factor=factor, readings=readings)
         (found,) = verdicts(run_of(tmp_path / f"{factor}", rows, claim))
         assert found.word == word
+
+
+@pytest.mark.parametrize(
+    ("words", "together"),
+    [
+        (("Agrees", "Agrees"), "Agrees"),
+        (("Agrees", "Agrees in part"), "Depends on the reading"),
+        (("Does not agree", "Agrees"), "Depends on the reading"),
+        (("Does not agree", "Agrees in part"), "Agrees in part"),
+        (("Does not agree", "Does not agree"), "Does not agree"),
+        (("Agrees", "Not decided"), "Not decided"),
+        (("Not checked", "Does not agree"), "Not checked"),
+    ],
+)
+def test_readings_are_put_together(words: tuple[str, ...], together: str) -> None:
+    """A statement holds or fails only if it does so whatever is read into it."""
+    assert _together(words) == together
 
 
 def test_a_statement_without_a_number_gets_none_from_us(tmp_path: Path) -> None:

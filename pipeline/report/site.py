@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pipeline.figures import grouped, listing
 from pipeline.files import owner_only
-from pipeline.report.errata import PAGE, load_errata, write_errata
+from pipeline.report.errata import PAGE, load_errata, methods_of_errata, write_errata
 from pipeline.report.findings import (
     NO_DATA,
     UNRUN,
@@ -125,7 +125,9 @@ def methods_of_site(index: Index) -> Methods:
     how = [(how_judged(column) or texts["methods_else"]).rstrip(".") for column in columns]
     lines = [texts["methods_how"].format(experiments=experiments, runs=len(done)), *how]
     sentences = {line: line for line in lines}
-    cited = sorted(methods_of_runs(runs).references, key=lambda entry: entry.text.casefold())
+    pages = methods_of_runs(runs), methods_of_errata(load_errata())
+    entries = {entry.key: entry for page in reversed(pages) for entry in page.references}
+    cited = sorted(entries.values(), key=lambda entry: entry.text.casefold())
     own = methods({"": sentences}, version=version_of(runs))
     return own._replace(references=tuple(cited))
 

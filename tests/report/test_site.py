@@ -102,10 +102,10 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     ]
     assert "1 of 2 statements hold, 1 is not decided; counted in each dataset." in words
     assert "1 of 1 statement holds." in words
-    own = "Statements of the papers, on their own data: 2 of 3 decided, 1 for them and 1 against."
-    assert own in words
+    papers = "Statements of the papers, on their own data: 2 of 3 decided; 1 agrees, 1 does not, or"
+    assert papers in words
     assert "which count for no paper" not in words
-    assert "Our own claims: 1 of 1 decided, 1 for it and 0 against." in words
+    assert "Our own claims: 1 of 1 decided; 1 agrees, 0 do not, or only in part." in words
     assert "Data not at hand 3 not a failure" in words
     assert "1 run had no data at hand, which is no failure." in words
     (why,) = re.findall(r'<p class="why">([^<]+)</p>', index)  # it does not agree
@@ -135,7 +135,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
     index = build_report(tmp_path).read_text(encoding="utf-8")
     words = text_of(index)
     for lead in (
-        "Statements of the papers, on their own data: 1 of 1 decided, 1 for it and 0 against.",
+        "Statements of the papers, on their own data: 1 of 1 decided; 1 agrees, 0 do not, or",
         "The same on other data or settings, which count for no paper: 1 of 1 decided",
         "Our own claims: 1 of 1 decided",
         "1 of 1 statement holds; counted in each dataset. Data or settings that are not the "
@@ -153,7 +153,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
 def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
     """All relative links of index and pages lead to files and to ids that they hold."""
     pages = sorted((site / "report-pages").iterdir())
-    assert [path.name for path in pages] == ["first.html", "own.html", "plain.html"]
+    assert [path.stem for path in pages] == ["errata", "first", "own", "plain"]
     files = [site / "report.html", *pages]
     ids = {path: set(re.findall(r' id="([^"]+)"', path.read_text("utf-8"))) for path in files}
     for path in files:
@@ -166,11 +166,11 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
             assert target in ids
             assert not place or place in ids[target]
         assert "default-src 'none'" in html
-        assert html.count('id="privacy"') == 1
+        assert html.count('id="privacy"') == (path.stem != "errata")
     menus = [
         re.findall(r'<li class="\w+"><a href="[^"]*?(\w+)\.html"', x.read_text()) for x in files
     ]
-    assert menus == 4 * [["first", "own", "plain"]]
+    assert menus == 5 * [["first", "own", "plain"]]
     assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
 
 
@@ -235,7 +235,8 @@ def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:
     assert index.read_bytes() == before
     assert kept.read_text() == "of another folder"
     assert (pages / "first.html").stat().st_mode & 0o077 == 0
-    assert {path.name for path in pages.iterdir()} == {"elsewhere.html", "first.html", "plain.html"}
+    left = {"elsewhere", "errata", "first", "plain"}
+    assert {path.stem for path in pages.iterdir()} == left
     kept.unlink()
 
 

@@ -14,7 +14,7 @@ pure        the largest L of P: of noise whose loss is bounded
 approx      least ε with E(1 − e^(ε − L))⁺ ≤ δ, at the δ of the total
 kl, mcdp    E L; of mcdp the first parameter
 rdp         ln E e^((α − 1)L)/(α − 1)
-zcdp        the largest of rdp/α over orders
+zcdp        the largest of rdp/α over orders that the grid reaches
 gdp         sup over t of Φ⁻¹(P(L > t)) − Φ⁻¹(P(L < −t)): the tests {L > t} are the best there are
 ==========  ====================================================================================
 
@@ -50,6 +50,8 @@ STEPS = 50
 """Steps of the grid of losses in Δ/σ, the largest loss of one query with Laplace noise."""
 NEGLIGIBLE = 1e-60
 """Probability of a loss on the grid that is left out."""
+CUT, GUARDED = 1e-40, 1e-9
+"""A last share below the first was cut there; of a divergence it may be no more than the second."""
 LEAST_RATE = 1e-6
 """Least type I error at which tests are compared; below it nothing is seen."""
 ORDERS = 1 + np.geomspace(1e-3, 30.0, 60)
@@ -109,12 +111,16 @@ def together(one: LossLaw, queries: int) -> LossLaw:
 def attained(law: LossLaw, budget: Budget) -> float:
     """Return the least main parameter of the definition of `budget` that a loss of `law` satisfies.
 
-    NaN of definitions that no loss tells.
+    NaN of definitions that no loss tells, and where the grid ends before a divergence does.
     """
     losses, shares = law.losses, law.shares
 
     def renyi(order: float) -> float:
-        return float(special.logsumexp((order - 1) * losses, b=shares)) / (order - 1)
+        tilted = (order - 1) * losses + np.log(np.maximum(shares, NEGLIGIBLE**2))
+        total = float(special.logsumexp(tilted))
+        if shares[-1] < CUT and tilted[-1] > total + math.log(GUARDED):
+            return math.nan
+        return total / (order - 1)
 
     match budget:
         case PureDP():

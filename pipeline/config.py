@@ -80,7 +80,7 @@ class ClaimConfig(Record):
     place : str
         Where the paper says it.
     no_number : bool
-        True if the paper calls both alike and gives no number that decides: how much they differ
+        True if the paper calls both similar and gives no number that decides: how much they differ
         is then stated, and no verdict.
     trend : bool
         True if the ratio of both is to grow from class to class.

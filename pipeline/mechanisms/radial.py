@@ -340,7 +340,7 @@ def spectral_moment(k: int, sigma: float, power: int = 1) -> float | None:
         return None
     s, pairs = 1.0 / sigma, k * (k - 1) / 2
     rate, order = (s * s - growth(k) ** 2) / 2.0, (k - 1) / 2 + pairs / 2
-    # Pf ~ t^{P/2} near 0 and → 1, so that t lies between its means under the two Gamma laws
+    # Pf ~ t^{P/2} near 0 and → 1, so that t is between its means under the two Gamma laws
     low, high = (k + 1) / 2 / rate / 50, (order + 1) / rate * 2
 
     def moment(degree: int) -> float:

@@ -309,7 +309,7 @@ OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
 DEPENDS = "Depends on reading"
 """True under one reading of what the paper leaves open, and not under another."""
 NO_NUMBER = "No number given"
-"""The paper calls two things alike, with no number that decides; how much they differ is said."""
+"""The paper calls two things similar, with no number that decides; the difference is shown."""
 NO_VERDICT = "No verdict"
 """Nothing but the statement itself could judge it."""
 PRICE = "Price"
@@ -499,22 +499,9 @@ def _judge(claim: Claim, table: Table, checked: LawChecks | None) -> ClaimVerdic
         if name not in table["series"]:
             return ClaimVerdict(UNRUN, says, f"; the series “{name}” was not run.")
     both = rows_of(claim, table)
-    void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
-    alike = bool(claim.get("no_number") or claim.get("within"))  # older records have a bar of ours
-    if alike:  # of two chains it is said what they return, whatever their law
-        void = [pair for pair in void if (table["sampler"][[*pair]] != "chain").any()]
+    void = [pair for pair in both if _is_void(claim, table, checked, pair)]
     pairs, means = [pair for pair in both if pair not in void], best_means(table, checked)
-    # 1 where a comparison is decided for the statement, −1 against it, 0 where neither
-    steps = _steps(claim, table, pairs) if claim.get("trend") else pairs
-    tests = len(steps)
-    factors = [_factor(claim, checked, dict(pairs), step) for step in steps]
-    decisions = [
-        smaller(table, a, b, factor, tests, checked) if np.isfinite(factor) else 0
-        for (a, b), factor in zip(steps, factors, strict=True)
-    ]
-    fails = [
-        _pair(table, means, *step) for step, word in zip(steps, decisions, strict=True) if word < 0
-    ]
+    decisions, fails = _decide(claim, table, checked, pairs)
     word = _word(decisions.count(1), decisions.count(0), len(fails), len(void))
     why = ""
     if void and checked is not None:
@@ -526,7 +513,7 @@ def _judge(claim: Claim, table: Table, checked: LawChecks | None) -> ClaimVerdic
     text = say(
         "pairs",
         claim=claim,
-        alike=alike,
+        alike=no_number(claim),
         decisions=decisions,
         fails=fails,
         absent=len(rows_of(claim, every)) - len(both),
@@ -537,7 +524,40 @@ def _judge(claim: Claim, table: Table, checked: LawChecks | None) -> ClaimVerdic
         mean=np.exp(np.log(ratios).mean()) if pairs else None,
         most=_most(table, means, pairs),
     )
-    return ClaimVerdict(NO_NUMBER if alike and pairs else word, says, text)
+    return ClaimVerdict(NO_NUMBER if no_number(claim) and pairs else word, says, text)
+
+
+def no_number(claim: Claim) -> bool:
+    """Tell whether a paper calls two similar, without a number that decides.
+
+    Older records have a bar of ours in its place.
+    """
+    return bool(claim.get("no_number") or claim.get("within"))
+
+
+def _is_void(claim: Claim, table: Table, checked: LawChecks | None, pair: tuple[int, int]) -> bool:
+    """Tell whether a comparison rests on a mean that is not that of its law.
+
+    If two chains are called similar, it is shown what they return, whatever their law.
+    """
+    rows = [*pair]
+    if checked is None or not checked.off[rows].any():
+        return False
+    return not no_number(claim) or bool((table["sampler"][rows] != "chain").any())
+
+
+def _decide(
+    claim: Claim, table: Table, checked: LawChecks | None, pairs: Sequence[tuple[int, int]]
+) -> tuple[list[int], list[str]]:
+    """Return what each comparison decides, as `smaller` does, and where it is against."""
+    steps = _steps(claim, table, pairs) if claim.get("trend") else pairs
+    factors = [_factor(claim, checked, dict(pairs), step) for step in steps]
+    decisions = [
+        smaller(table, a, b, factor, len(steps), checked) if np.isfinite(factor) else 0
+        for (a, b), factor in zip(steps, factors, strict=True)
+    ]
+    against = [step for step, word in zip(steps, decisions, strict=True) if word < 0]
+    return decisions, [_pair(table, best_means(table, checked), *step) for step in against]
 
 
 def _steps(claim: Claim, table: Table, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -612,7 +632,7 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
 def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
     """Judge a statement that is true or not of each class or set."""
     holds = sum(outcomes)
-    alike = bool(claim.get("no_number"))
+    alike = no_number(claim)
     many = {"holds": holds, "count": len(outcomes), "what": what, "measured": measured}
     word = NO_NUMBER if alike else _word(holds, 0, len(outcomes) - holds, 0)
     return ClaimVerdict(word, claim["says"], say("known", claim=claim, alike=alike, **many))

@@ -95,7 +95,7 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
         ("burn_in = 10000", "burnin = 10000", "did you mean 'burn_in'"),
         ('left = "EWG', 'lfet = "EWG', "did you mean 'left'"),
         ('kind = "ball"', 'kind = "bal"', "ball"),
-        ("repetitions = 100", "repetitons = 100", "did you mean 'repetitions'"),
+        ("repetitions = 3000", "repetitons = 3000", "did you mean 'repetitions'"),
     ],
 )
 def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -205,7 +205,7 @@ def test_readings_are_put_together(words: tuple[str, ...], together: str) -> Non
 
 
 def test_a_statement_without_a_number_gets_none_from_us(tmp_path: Path) -> None:
-    """Two that a paper calls alike are neither refuted nor confirmed: how far apart is stated.
+    """Two that a paper calls similar are neither refuted nor confirmed: how far apart is stated.
 
     Of two chains it is stated what they return, also where that is not their law.
     """

@@ -139,7 +139,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
         "The same on other data or settings, which count for no paper: 1 of 1 decided",
         "Our own claims: 1 of 1 decided",
         "1 of 1 statement holds; counted in each dataset. Data or settings that are not the "
-        "paper's count for nothing: 1 of 1 holds there.",
+        "paper's do not count: 1 of 1 holds there.",
         "PneumoniaMNIST , PneumoniaMNIST, curved (not in the paper)",
         "PneumoniaMNIST, curved (held out)",
     ):

@@ -53,7 +53,7 @@ NEGLIGIBLE = 1e-60
 CUT, GUARDED = 1e-40, 1e-9
 """A last share below the first was cut there; of a divergence it may be no more than the second."""
 LEAST_RATE = 1e-6
-"""Least type I error at which tests are compared; below it nothing is seen."""
+"""Least type I error at which tests are compared."""
 ORDERS = 1 + np.geomspace(1e-3, 30.0, 60)
 """Rényi orders of zCDP."""
 
@@ -66,7 +66,7 @@ class LossLaw(NamedTuple):
 
 
 def one_loss(noise: Any, sigma: float) -> LossLaw:
-    """Return the law of the loss of one query: noise on the line, at 0 against at 1.
+    """Return the law of the loss of one query: real noise around 0, against the same around 1.
 
     Every loss is divided between its two neighbours on the grid, which keeps the mean.
     """

@@ -218,6 +218,9 @@ class SeriesConfig(Record):
         Fraction of the records in a subsample footpoint.
     burn_in : int
         Steps a chain discards; chains only.
+    start : float, optional
+        Distance from its centre at which a chain starts, in √d; one proposal away by default.
+        Flat manifolds only.
     shares : tuple of float, optional
         Of adaptive: survey, then shells and mean of each round; sum 1.
     """
@@ -258,6 +261,7 @@ class SeriesConfig(Record):
     footpoint_share: Share = 0.1
     subsample: Share = 0.05
     burn_in: int = Field(10_000, ge=1)
+    start: Positive | None = None
     shares: tuple[float, ...] | None = None
 
     @property

@@ -29,6 +29,8 @@ class SinglePlan:
         Share of the budget for the footpoint; fraction of the records in a subsample.
     burn_in : int
         Steps that a Markov chain discards.
+    start : float, optional
+        Where it starts, see `ChainSettings`.
     analytic : bool
         The exact (ε, δ) condition, or the classical formula.
     scale : float
@@ -55,6 +57,7 @@ class SinglePlan:
     footpoint_share: float = 0.1
     subsample: float = 0.05
     burn_in: int = 10_000
+    start: float | None = None
     analytic: bool = True
     scale: float = 1.0
     aligned: bool = True

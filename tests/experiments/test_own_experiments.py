@@ -173,6 +173,13 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
         ("tg-medmnist", 'name = "octmnist"', 'name = "octmnst"', "did you mean 'octmnist'"),
         ("ew-simulation", 'kind = "ball"', 'kind = "bal"', "did you mean 'ball'"),
         ("ew-simulation", "[source]", "[[sauce]]", "did you mean 'source'"),
+        ("ew-simulation", "burn_in = 10000", "burn_in = 10000\nstart = 1.0", "leave it out"),
+        (
+            "tg-burnin",
+            'mechanism = "rl"  # ours',
+            'start = 1.0\nmechanism = "rl" # ours',
+            "leave it out",
+        ),
         ("ew-simulation", "repetitions = 3000", "repetitions = 1", "found 1"),
         ("ew-octmnist", "budgets = [0.1, 0.2,", "budgets = [0.2, 0.2,", "budgets must differ"),
         ("ours-stream", "classes = [1]", "classes = [0, 0]", r"each once, found \[0, 0\]"),

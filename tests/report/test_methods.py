@@ -178,6 +178,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "footpoint_mechanism": "rl",
     "footpoint_share": 0.3,
     "burn_in": 77,
+    "start": 0.25,
     "hospitals": [2, 1],
     "n_other": 60,
     "opening": 60.0,

@@ -12,7 +12,7 @@ footpoint does not change the output at all.
 
 References: "Exponential-wrapped mechanisms for differential privacy on Hadamard manifolds",
 Theorems 3.1 to 3.4; Utpala, Vepakomma and Miolane, "Differentially private Fréchet mean on the
-manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4); Soto and others,
+manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4); Soto,
 "Rao differential privacy", Theorem 4.12 (generalized Gaussian).
 
 **Mechanisms of the surrounding vector space**: noise on the point itself, not in a tangent space.

@@ -345,7 +345,8 @@ class ClaimVerdict(NamedTuple):
         why = f" Why: {self.why}." if self.why else ""
         text = f"{self.word}: “{self.says}”{self.found}{why}"
         left = self.word in (OPEN, VOID, UNRUN, DEPENDS)
-        return Finding(text, self.word in (IN_PART, AGAINST), left, self.word == RATIO)
+        stated = self.word in (RATIO, NO_NUMBER, NO_VERDICT, PRICE)
+        return Finding(text, self.word in (IN_PART, AGAINST), left, stated)
 
     @property
     def reason(self) -> str:
@@ -549,15 +550,22 @@ def _is_void(claim: Claim, table: Table, checked: LawChecks | None, pair: tuple[
 def _decide(
     claim: Claim, table: Table, checked: LawChecks | None, pairs: Sequence[tuple[int, int]]
 ) -> tuple[list[int], list[str]]:
-    """Return what each comparison decides, as `smaller` does, and where it is against."""
-    steps = _steps(claim, table, pairs) if claim.get("trend") else pairs
+    """Return what each comparison decides, as `smaller` does, and where it is against.
+
+    Of a trend the ratios of both sides are shown, of all others their means.
+    """
+    shown, steps = best_means(table, checked).copy(), pairs
+    if claim.get("trend"):
+        steps = _steps(claim, table, pairs)
+        for left, right in pairs:
+            shown[left] /= shown[right]
     factors = [_factor(claim, checked, dict(pairs), step) for step in steps]
     decisions = [
         smaller(table, a, b, factor, len(steps), checked) if np.isfinite(factor) else 0
         for (a, b), factor in zip(steps, factors, strict=True)
     ]
     against = [step for step, word in zip(steps, decisions, strict=True) if word < 0]
-    return decisions, [_pair(table, best_means(table, checked), *step) for step in against]
+    return decisions, [_pair(table, shown, *step) for step in against]
 
 
 def _steps(claim: Claim, table: Table, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

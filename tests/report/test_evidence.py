@@ -3,6 +3,7 @@
 Random tests are seeded; each states how often it would fail by chance.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,8 @@ def test_where_both_laws_are_known_the_laws_decide(tmp_path: Path) -> None:
     rows["expected_error"] = np.where(rows["series"] == "a", 3.0, 300.0)
     (found,) = verdicts(run_of(tmp_path / "off", rows, ClaimConfig(**PLACE)))
     assert found.word == "Cannot be judged"
+    table = summarise(rows)
+    assert (np.isfinite(check_cells(table).exact) == (table["series"] == "a")).all()
 
 
 def test_squared_errors_have_an_expectation_of_their_own(tmp_path: Path) -> None:
@@ -220,7 +223,8 @@ def test_a_statement_without_a_number_gets_none_from_us(tmp_path: Path) -> None:
     assert found.word == "No number given"
     assert "The paper gives no number. Measured: “b” has" in found.found
     assert "They differ most at k = " in found.found
-    assert not found.finding.warning
+    assert found.finding.stated
+    assert not (found.finding.warning or found.finding.open)
     rows["sampler"][:] = "exact"
     (found,) = verdicts(run_of(tmp_path / "exact", rows, claim))
     assert found.word == "Cannot be judged"
@@ -241,6 +245,9 @@ def test_a_trend_is_one_of_ratios(tmp_path: Path) -> None:
         claim = ClaimConfig(**PLACE, trend=True, labels=labels)
         (found,) = verdicts(run_of(tmp_path / word, rows, claim))
         assert (found.word, "2 of 2" in found.found) == (word, word == "Agrees")
+        if word != "Agrees":  # the ratios are shown, not the means
+            (shown,) = re.findall(r"k = 2, ε = 1 \((\S+) against (\S+)\)", found.found)
+            assert [float(x) for x in shown] == pytest.approx([4, 2], rel=0.05)
     rows["expected_error"][:] = np.nan
     (found,) = verdicts(run_of(tmp_path / "unknown", rows, ClaimConfig(**PLACE, trend=True)))
     assert found.word == "Not decided"

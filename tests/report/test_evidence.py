@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sample_runs import write_sample
 from scipy import stats
 
-from pipeline.config import ClaimConfig
+from pipeline.config import ClaimConfig, PublishedConfig
 from pipeline.experiments import load_experiments
 from pipeline.figures import number
 from pipeline.report import FinishedRun, load_run, verdicts
@@ -28,6 +28,7 @@ from pipeline.report.findings import (
     smaller,
     verdict,
 )
+from pipeline.report.run_page import printed_lines
 from pipeline.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}
@@ -224,7 +225,8 @@ def test_a_statement_without_a_number_gets_none_from_us(tmp_path: Path) -> None:
     assert "The paper gives no number. Measured: “b” has" in found.found
     assert "They differ most at k = " in found.found
     assert found.finding.stated
-    assert not (found.finding.warning or found.finding.open)
+    assert not found.finding.warning
+    assert not found.finding.open
     rows["sampler"][:] = "exact"
     (found,) = verdicts(run_of(tmp_path / "exact", rows, claim))
     assert found.word == "Cannot be judged"
@@ -386,6 +388,25 @@ def test_a_bar_of_ours_must_say_so() -> None:
         for claim in config.claims:
             assert claim.place
             assert claim.factor >= 1 or claim.column == "ratio" or claim.ours
+
+
+def test_acceptance_and_class_sizes_stand_beside_the_printed_ones(tmp_path: Path) -> None:
+    """Of a column the least and the largest value of a series are ours; the files print both."""
+    rows = rows_of({(name, label): np.ones(3) for name in "ab" for label in (0, 1)})
+    rows["n"] = np.where(rows["label"] == 0, 8004, 46276)
+    rows["acceptance"] = np.where(rows["series"] == "a", 0.52 + 0.1 * rows["label"], 1.0)
+    printed = [
+        PublishedConfig(quantity=f"{column} {x}", value=1, column=column, statistic=x, series=of)
+        for column, of in (("n", None), ("acceptance", "a"))
+        for x in ("min", "max")
+    ]
+    published = [item.model_dump(mode="json") for item in printed]
+    lines = printed_lines(run_of(tmp_path, rows, published=published))
+    assert [line["ours"] for line in lines] == pytest.approx([8004, 46276, 0.52, 0.62])
+    by_run = {config.run_name: config.published for config in load_experiments("tg-medmnist")}
+    of_octmnist = {item.value for item in by_run["tg-medmnist-octmnist"]}
+    assert of_octmnist == {8000, 46276, 0.5, 0.65}
+    assert {item.value for item in by_run["tg-medmnist-pathmnist"]} == {0.5, 0.65}
 
 
 def test_missing_data_is_no_judgement(tmp_path: Path) -> None:

@@ -304,7 +304,7 @@ def open_run(
     data_root: Path | None,
     out: Path | None,
 ) -> Run:
-    """Return the run that a flow is asked for; what is wrong with it is said before anything else.
+    """Return the run that a flow is asked for, checked before anything else is done.
 
     Raises
     ------

@@ -34,18 +34,37 @@ class PublishedConfig(Record):
 
 
 CLAIMED = (
-    *("error", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius", "price"),
-    *("offered", "false", "power", "flags", "auc", "behind", "balanced", "bounded"),
+    *("error", "squared", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius"),
+    *("price", "offered", "false", "power", "flags", "auc", "behind", "balanced", "tight"),
+    "bounded",
 )
 """What a claim may be of, see ``report/findings.py``."""
+
+
+class ReadingConfig(Record):
+    """One reading of a statement that its paper leaves open; what is left out is as stated.
+
+    Attributes
+    ----------
+    name : str
+        What the reading takes, as a clause.
+    """
+
+    name: str = Field(min_length=1)
+    left: str | None = None
+    right: str | None = None
+    column: str | None = None
+    factor: Factor | None = None
 
 
 class ClaimConfig(Record):
     """One thing the paper says of its figure, in its own words as far as a sentence allows.
 
-    It holds for a class and budget when mean(left)·`factor` < mean(right), or, given `within`, when
-    neither mean is `within` times the other; for the column ``ratio``, which has no series, where
-    the largest record of a class fills `factor` of its bound; for ``memory`` no pass takes more MB.
+    It holds for a class and budget when mean(left)·`factor` < mean(right), of errors, of squared
+    errors or of times. If the statement is one of a `trend`, mean(left)/mean(right) must grow from
+    each of the classes to the next. For the column ``ratio``, which has no series, the largest
+    record of a class must fill `factor` of its bound; for ``memory`` no pass takes more MB; for
+    ``tight`` the least GDP of the queries of the series `left` must be their Rao budget.
     Of regions, ``coverage`` is at least `factor` at this level, ``held`` that of regions of 95 %,
     ``radius`` at most that many times the error, ``price`` the same, which is measured and shown
     and no promise, and ``offered`` the share that is available, none for 0. Of tests, ``false``
@@ -62,8 +81,13 @@ class ClaimConfig(Record):
     ----------
     place : str
         Where the paper says it.
-    within : float, optional
-        In place of `factor`.
+    no_number : bool
+        True if the paper calls both similar and gives no number that decides: how much they differ
+        is then stated, and no verdict.
+    trend : bool
+        True if the ratio of both is to grow from class to class.
+    readings : tuple of ReadingConfig
+        Readings among which the paper leaves the choice; the statement holds if all of them do.
     ours : str
         One sentence: what of this reading is not the paper's.
     why : str
@@ -89,7 +113,9 @@ class ClaimConfig(Record):
     left: str = ""
     right: str = ""
     factor: Factor = 1.0
-    within: float | None = Field(None, gt=1)
+    no_number: bool = False
+    trend: bool = False
+    readings: tuple[ReadingConfig, ...] = ()
     ours: str = ""
     why: str = ""
     column: str = "error"
@@ -104,10 +130,15 @@ class ClaimConfig(Record):
     @model_validator(mode="after")
     def _bars_are_said(self) -> Self:
         require_known("column", self.column, CLAIMED, f"a claim has {', '.join(CLAIMED)}")
-        if self.within is not None and (self.factor != 1.0 or not self.ours):
+        for item in self.readings:
+            require_known("column", item.column or self.column, CLAIMED)
+        if (self.no_number or self.trend) and self.factor != 1.0:
             raise ConfigError(
-                "within stands in place of factor, and ours must say where it is from"
+                "a statement without a number, or of a trend, has no factor, found "
+                f"{self.factor:g}; leave one of them out"
             )
+        if len(self.readings) == 1:
+            raise ConfigError("readings must be two or more; state one alone in the claim itself")
         if self.factor == 0.0 and self.column != "offered":
             raise ConfigError("factor must be above 0, but for the column `offered`, found 0")
         return self
@@ -195,6 +226,9 @@ class SeriesConfig(Record):
         Of footpoint ``at``; kind error only.
     burn_in : int
         Steps a chain discards; chains only.
+    start : float, optional
+        Distance from its centre at which a chain starts, in √d; one proposal away by default.
+        Flat manifolds only.
     shares : tuple of float, optional
         Of adaptive: survey, then shells and mean of each round; sum 1.
     """
@@ -236,6 +270,7 @@ class SeriesConfig(Record):
     subsample: Share = 0.05
     footpoint_distance: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     burn_in: int = Field(10_000, ge=1)
+    start: Positive | None = None
     shares: tuple[float, ...] | None = None
 
     @property
@@ -332,7 +367,7 @@ class TargetConfig(Record):
         In place of the file's.
     source : SourceConfig, optional
         Records simulated here, in place of images.
-    claims : tuple of ClaimConfig, optional
+    claims, published : tuple of ClaimConfig, of PublishedConfig, optional
         In place of the file's.
     """
 
@@ -345,6 +380,7 @@ class TargetConfig(Record):
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     source: SourceConfig | None = None
     claims: tuple[ClaimConfig, ...] | None = None
+    published: tuple[PublishedConfig, ...] | None = None
 
 
 class TargetsConfig(Record):

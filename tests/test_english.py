@@ -277,7 +277,7 @@ def test_declared_texts_are_plain() -> None:
             for number, part in enumerate(value):
                 collect(f"{where}[{number}]", part)
 
-    for name in ("report", "methods"):
+    for name in ("report", "methods", "errata"):
         collect(name, tomllib.loads((ROOT / f"reports/{name}.toml").read_text(encoding="utf-8")))
     for path in (ROOT / "pipeline/experiments").glob("*.toml"):
         fields = tomllib.loads(path.read_text(encoding="utf-8"))

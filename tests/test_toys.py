@@ -298,8 +298,9 @@ def test_the_toy_draws_its_law(dim: int) -> None:
     law = integrate.cumulative_trapezoid(density, t, initial=0.0)
     radii = np.linalg.norm(drawn, axis=1) / noise.sigma
     assert stats.kstest(radii, lambda x: np.interp(x, t, law / law[-1])).pvalue > 1e-8
-    mean = noise.sigma * integrate.trapezoid(t * density, t) / law[-1]
-    assert noise.expected_error() == pytest.approx(mean, rel=1e-6)
+    for power in (1, 2):
+        moment = noise.sigma**power * integrate.trapezoid(t**power * density, t) / law[-1]
+        assert noise.expected_error(power) == pytest.approx(moment, rel=1e-6)
 
 
 def test_the_guide_shows_the_toy_as_it_is() -> None:

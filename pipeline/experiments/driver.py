@@ -353,6 +353,7 @@ def columns(
         "sigma": release.sigma if isinstance(prepared.plan, SinglePlan) else np.nan,
         "error": distance,
         "expected_error": (release.expected_error if exact else None) or np.nan,
+        "expected_square": (release.expected_square if exact else None) or np.nan,
         "seconds": release.seconds,
         **release.diagnostics._asdict(),
         **where,
@@ -424,7 +425,7 @@ def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
 def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -> dict[str, Any]:
     """Return the columns that say how a budget is split between footpoint and mean.
 
-    Of an adaptive plan all steps that look for centre and radii, which are histograms, count as the
+    Of an adaptive plan the histograms, which find centre and radii, count as the
     footpoint, and the clipped means of all rounds as the mean. What was not drawn has no `steps`.
     """
     if isinstance(plan, SinglePlan):

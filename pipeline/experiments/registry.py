@@ -23,6 +23,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
 from pipeline.mean import SinglePlan, pays_footpoint
 from pipeline.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
+from pipeline.mechanisms.base import small
 from pipeline.privacy import DEFINITIONS
 from pipeline.toml import parse, read_toml
 
@@ -302,6 +303,13 @@ def _check_images(config: ExperimentConfig) -> None:
 
 def _check_combinations(config: ExperimentConfig, manifold: str) -> None:
     for series in config.mechanisms:
+        if series.start is not None and not (
+            series.sampler == "chain" and small(MANIFOLDS[manifold]).flat
+        ):
+            raise ConfigError(
+                f"series {series.series!r}: start is where a chain starts on a flat manifold, "
+                f"found sampler {series.sampler!r} on {manifold}; leave it out"
+            )
         names = [(series.mechanism, series.sampler)]
         if isinstance(series.plan, SinglePlan) and pays_footpoint(series.plan):
             names.append((series.footpoint_mechanism, "exact"))

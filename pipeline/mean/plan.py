@@ -35,6 +35,8 @@ class SinglePlan:
         Of footpoint "at", in a random direction.
     burn_in : int
         Steps that a Markov chain discards.
+    start : float, optional
+        Where it starts, see `ChainSettings`.
     analytic : bool
         The exact (ε, δ) condition, or the classical formula.
     scale : float
@@ -63,6 +65,7 @@ class SinglePlan:
     subsample: float = 0.05
     footpoint_distance: float | None = None
     burn_in: int = 10_000
+    start: float | None = None
     analytic: bool = True
     scale: float = 1.0
     aligned: bool = True

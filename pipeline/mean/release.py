@@ -247,6 +247,8 @@ class Release(NamedTuple):
         The number of records, with noise, where labels are secret.
     footpoint : array, shape (size, *space.point_shape), or None
         Private footpoints of a single plan, one a draw; None for a public one.
+    expected_square : float or None
+        Exact expectation of the squared distance to the mean, where the law gives it.
     """
 
     outputs: NDArray[Any]
@@ -261,6 +263,7 @@ class Release(NamedTuple):
     diagnostics: Diagnostics = Diagnostics()
     class_size: ReleasedCount | None = None
     footpoint: NDArray[Any] | None = None
+    expected_square: float | None = None
 
     @property
     def points(self) -> NDArray[Any]:

@@ -136,7 +136,7 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     base = None
     options: dict[str, Any] = {} if plan.analytic else {"analytic": False}
     if plan.sampler == "chain":
-        options["chain"] = ChainSettings(burn_in=plan.burn_in)
+        options["chain"] = ChainSettings(plan.burn_in, start=plan.start)
     if records.manifold.curvature[1] > 0.0:
         base = center_of(records.domain, records.manifold)
         if "radius" in family.options:
@@ -197,6 +197,7 @@ def draw_single(
         seconds=(time.perf_counter() - started) / size,
         diagnostics=drawn.diagnostics,
         footpoint=None if footpoint is None else footpoint.points,
+        expected_square=mechanism.expected_error(2),
     )
     return release, distance
 

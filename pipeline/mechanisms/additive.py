@@ -12,7 +12,7 @@ footpoint does not change the output at all.
 
 References: "Exponential-wrapped mechanisms for differential privacy on Hadamard manifolds",
 Theorems 3.1 to 3.4; Utpala, Vepakomma and Miolane, "Differentially private Fréchet mean on the
-manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4); Soto and others,
+manifold of symmetric positive definite matrices" (tangent Gaussian, Theorem 4); Soto,
 "Rao differential privacy", Theorem 4.12 (generalized Gaussian).
 
 **Mechanisms of the surrounding vector space**: noise on the point itself, not in a tangent space.
@@ -102,9 +102,9 @@ class LaplaceNoise:
         radius = sigma * rng.standard_gamma(dim, size)
         return np.asarray(radius[:, None] * directions(size, dim, rng))
 
-    def mean_norm(self, sigma: float, dim: int) -> float:
-        """Return E‖x‖ = σm."""
-        return sigma * dim
+    def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float:
+        """Return E‖x‖^p = σ^p·m(m + 1)···(m + p − 1), a moment of σ·Gamma(m)."""
+        return sigma**power * math.prod(dim + step for step in range(power))
 
     def norms(self, sigma: float, dim: int) -> Norms:
         """Return a quadrature for the law of ‖x‖: σ·Gamma(m, 1)."""
@@ -143,9 +143,10 @@ class GaussianNoise:
         """Return `size` draws, shape (size, m)."""
         return sigma * rng.standard_normal((size, dim))
 
-    def mean_norm(self, sigma: float, dim: int) -> float:
-        """Return E‖x‖ = σ√2·Γ((m+1)/2)/Γ(m/2)."""
-        return sigma * math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
+    def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float:
+        """Return E‖x‖^p = (σ√2)^p·Γ((m+p)/2)/Γ(m/2), a moment of σ·χ_m: σ²m for p = 2."""
+        ratio = math.exp(math.lgamma((dim + power) / 2) - math.lgamma(dim / 2))
+        return (sigma * math.sqrt(2.0)) ** power * ratio
 
     def norms(self, sigma: float, dim: int) -> Norms:
         """Return a quadrature for the law of ‖x‖: σ times chi of m degrees of freedom."""
@@ -187,7 +188,7 @@ class GeneralizedGaussianNoise:
         magnitude = rng.standard_gamma(1.0 / self.degree, (size, dim)) ** (1.0 / self.degree)
         return np.asarray(sigma * (1.0 - 2.0 * rng.integers(0, 2, (size, dim))) * magnitude)
 
-    def mean_norm(self, sigma: float, dim: int) -> float | None:
+    def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float | None:
         """Return None: the norm has no closed law, except for N = 2."""
         return None
 
@@ -232,10 +233,10 @@ class WrappedMechanism(CalibratedMechanism):
         noise = self.noise.draw(self.sigma, check_size(size), self.manifold.dim, rng)
         return wrap(center, base, noise, self.manifold)
 
-    def expected_error(self) -> float | None:
-        """Return E dist(output, c) = E‖x‖ on a flat manifold, else None."""
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E dist(output, c)^p = E‖x‖^p on a flat manifold, else None."""
         flat = self.manifold.flat
-        return self.noise.mean_norm(self.sigma, self.manifold.dim) if flat else None
+        return self.noise.mean_norm(self.sigma, self.manifold.dim, power) if flat else None
 
 
 def with_noise(
@@ -391,10 +392,10 @@ class EmbeddedMechanism(CalibratedMechanism):
             points = nearest(points)
         return Draws(points, Diagnostics())
 
-    def expected_error(self) -> float | None:
-        """Return E‖output − c‖ = E‖x‖ in the surrounding space; None if projected."""
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E‖output − c‖^p = E‖x‖^p in the surrounding space; None if projected."""
         dim = cast(EmbeddedManifold, self.manifold).embedding_dim
-        return None if self.projected else self.noise.mean_norm(self.sigma, dim)
+        return None if self.projected else self.noise.mean_norm(self.sigma, dim, power)
 
 
 def _apart(mechanism: Mechanism) -> tuple[Points, Points]:

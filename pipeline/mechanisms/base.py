@@ -103,8 +103,8 @@ class Mechanism(Protocol):
     ) -> Draws:
         """Return `size` outputs for the statistic `center`, one point or one point per output."""
 
-    def expected_error(self) -> float | None:
-        """Return the exact mean distance from output to statistic, or None if no law gives it."""
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E dist(output, statistic)^power exactly, or None if no law gives it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class CalibratedMechanism:
     manifold: Manifold
     sigma: float
 
-    def expected_error(self) -> float | None:
+    def expected_error(self, power: int = 1) -> float | None:
         """Return None: no law gives the mean distance from output to statistic."""
         return None
 

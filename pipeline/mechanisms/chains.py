@@ -24,7 +24,8 @@ geodesic random walk y' = exp(y, σ·z), z ~ N(0, Id_d), accepted with probabili
 min(1, f(y')/f(y)). No proposal ratio is needed: the volume density of exp_y at y' equals that of
 exp_y' at y, so the proposal density with respect to the Riemannian volume is symmetric.
 
-Every chain starts one proposal away from the centre. A trace keeps the distance to the centre.
+Every chain starts one proposal away from the centre, or on a flat manifold at a given distance from
+it: the paper of the flat chain starts at a random matrix. A trace keeps the distance to the centre.
 """
 # ruff: noqa: NPY002  (inside compiled loops, np.random is numba's own generator, seeded per chain)
 
@@ -55,10 +56,14 @@ class ChainSettings:
         Steps before the one draw that each chain gives.
     keep : int
         Length of the trace stored for the diagnostics, evenly spaced over the second half.
+    start : float, optional
+        Distance from the centre at which it starts, in √d, in a uniform direction; one proposal
+        away if None. Flat manifolds only.
     """
 
     burn_in: int = 10_000
     keep: int = 100
+    start: float | None = None
 
     def __post_init__(self) -> None:
         if self.burn_in < 2 * self.keep or self.keep < 4:
@@ -116,6 +121,7 @@ def _seeds(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
 def _radius_kernel(
     dim: int,
     bent: bool,
+    firsts: FloatArray,
     seeds: NDArray[np.uint32],
     sigmas: FloatArray,
     burn_in: int,
@@ -125,12 +131,17 @@ def _radius_kernel(
     start: int,
     stop: int,
 ) -> bool:
-    """Write last radii (C, 1), trace (C, keep) and accepted share (C,); `bent` is hyperbolic."""
+    """Write last radii (C, 1), trace (C, keep) and accepted share (C,); `bent` is hyperbolic.
+
+    `firsts` are the radii at which chains start (C,), NaN for one proposal away.
+    """
     keep, half = trace.shape[1], burn_in - burn_in // 2
     for c in range(start, stop):
         np.random.seed(seeds[c])
         scale = sigmas[c]
-        radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
+        radius = firsts[c]
+        if math.isnan(radius):
+            radius = scale * math.sqrt(2.0 * np.random.standard_gamma(dim / 2.0))
         moves = entries = 0
         for t in range(burn_in):
             across = 0.0
@@ -250,6 +261,11 @@ def laplace_chains(
     They give tangent vectors at the centre: on a homogeneous manifold, exp(c, ·) carries them to
     any c.
     """
+    if settings.start is not None and not manifold.flat:
+        raise ConfigError(
+            f"a chain starts at a distance of its own on flat manifolds only, found start = "
+            f"{settings.start:g} on {manifold.name}; leave start out"
+        )
     order: int | None = getattr(manifold, "spectral_order", None)
     bent = manifold.hadamard and manifold.curvature == (-1.0, -1.0)  # which is H^d and no other
     if order is None and not (manifold.flat or bent):
@@ -260,7 +276,9 @@ def laplace_chains(
 
         return geodesic_chains(log_density, origin, manifold, sigmas, settings=settings, rng=rng)
     chains, scales = len(sigmas), np.ascontiguousarray(sigmas, dtype=np.float64)
-    width, kernel = 1, cast(Callable[..., bool], partial(_radius_kernel, manifold.dim, bent))
+    begins = math.nan if settings.start is None else settings.start * math.sqrt(manifold.dim)
+    begun = partial(_radius_kernel, manifold.dim, bent, begins / scales)  # NaN if not flat
+    width, kernel = 1, cast(Callable[..., bool], begun)
     if order is not None:
         kernel, width = _spd_kernel, order
     units = np.ones(chains) if manifold.flat else scales

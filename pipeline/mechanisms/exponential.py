@@ -76,6 +76,7 @@ from pipeline.mechanisms.radial import (
     accept,
     directions,
     growth,
+    spectral_moment,
     tangent_draws,
 )
 from pipeline.privacy import Budget, laplace_cost, laplace_sigma
@@ -156,11 +157,12 @@ class RiemannianLaplace(CalibratedMechanism):
         distance = np.asarray(np.linalg.norm(tangent, axis=-1))
         return Draws(self.manifold.exp(center, tangent), diagnostics, distance)
 
-    def expected_error(self) -> float | None:
-        """Return E dist(output, c), or None where the law is not radial."""
-        if hasattr(self.manifold, "spectral_order"):
-            return None
-        return RadialLaw(area_of(self.manifold), self.sigma).mean()
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E dist(output, c)^p: of the law, also where a chain is to approach it."""
+        order: int | None = getattr(self.manifold, "spectral_order", None)
+        if order is not None:
+            return spectral_moment(order, self.sigma, power)
+        return RadialLaw(area_of(self.manifold), self.sigma).mean(power)
 
 
 def riemannian_laplace(
@@ -335,9 +337,11 @@ class KNormGradient(CalibratedMechanism):
                 )
         return self._draws(records, pole, check_size(size), rng)
 
-    def expected_error(self) -> float | None:
-        """Return E dist(output, x̄) = σd on a flat manifold, else None."""
-        return self.sigma * self.manifold.dim if self.manifold.flat else None
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E dist(output, x̄)^p on a flat manifold, as of `LaplaceNoise`, else None."""
+        if not self.manifold.flat:
+            return None
+        return RadialLaw(area_of(self.manifold), self.sigma).mean(power)
 
     def _draws(self, records: Points, pole: Points, size: int, rng: np.random.Generator) -> Draws:
         """Return outputs for records that are in the ball around `pole`."""

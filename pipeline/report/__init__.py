@@ -5,6 +5,7 @@
     findings   what rows prove, statements judged by it, and what was found, in sentences
     run_page   of an experiment, with its blocks of numbers
     split      of how its series split their budget
+    errata     where the papers are wrong, and we were
     site       the page of one experiment, or an index and a page each
     readings   what released means say in words, and where the truth is
 

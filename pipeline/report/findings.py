@@ -10,15 +10,17 @@ errors here have a density ∝ ρ^(d−1)·g(ρ) on manifolds that are not negat
 log-concave. Against Gamma(d), scaled to the same mean m, the logarithm of that density is concave,
 so it crosses at most twice: the error is below Gamma(d) in convex order, its variance at most m²/d,
 with equality for Laplace noise. The sum of n errors is held against Gamma(n·d). The spread of the
-sample is not used: chains that have not mixed spread most. Elsewhere a t-test is made. A chain
-without a known law is compared with the exact draws of the same noise in the same run, by the
-spread of the latter.
+sample is not used: chains that have not mixed spread most. Elsewhere a t-test is made. A chain is
+then compared by the spread of the exact draws of the same noise in the same run, and where no law
+is known with their mean.
 
-**Two means.** Where both have such a law their ratio is held against F(2n·d, 2n'·d'), elsewhere it
-is Welch's t-test on the difference. Cells of one seed had the same noise, repetition by repetition:
-there it is a t-test on the differences, in which what both have in common cancels. Times have
-outliers without bound: their medians are shown, and ranks decide, by the exact test of Mann and
-Whitney. What is within the noise is not decided.
+**Two means.** What was drawn exactly, and agrees with its law, has the mean of that law: where both
+sides have one, the laws decide, and no repetition changes it; where one has, the other is held
+against its number. Where both are only bounded by such a law, as chains are, their ratio is held
+against F(2n·d, 2n'·d'), elsewhere it is Welch's t-test on the difference. Cells of one seed had the
+same noise, repetition by repetition: there it is a t-test on the differences, in which what both
+have in common cancels. Times have outliers without bound: their medians are shown, and ranks
+decide, by the exact test of Mann and Whitney. What is within the noise is not decided.
 
 **Rates.** `RATE` bounds the probability of a wrong decision over all cells of a run, or over all
 comparisons of a statement, by Bonferroni. The errors are skewed, so that a t-test on ten of them
@@ -45,6 +47,8 @@ from pipeline.results.tables import GROUP
 
 Claim = Mapping[str, Any]
 """A statement of an experiment's TOML."""
+EQUAL = 1e-9
+"""Relative difference of two exact expectations that is rounding."""
 RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
 NOMINAL = RATE / 100
@@ -65,6 +69,8 @@ class LawChecks(NamedTuple):
         Distance from it in standard errors.
     shape : array, shape (cells,)
         n·d of the Gamma law that bounds the spread of the sum, NaN where none does.
+    exact : array, shape (cells,)
+        The exact expectation of what was drawn exactly and agrees with its law, else NaN.
     """
 
     known: NDArray[np.bool_]
@@ -72,6 +78,12 @@ class LawChecks(NamedTuple):
     reference: NDArray[np.float64]
     score: NDArray[np.float64]
     shape: NDArray[np.float64]
+    exact: NDArray[np.float64]
+
+    def of_squares(self, expected: NDArray[np.float64]) -> "LawChecks":
+        """Return the same of squared errors, which are `expected` where the errors are exact."""
+        exact = np.where(np.isfinite(self.exact), expected, np.nan)
+        return self._replace(exact=exact, shape=np.full_like(self.shape, np.nan))
 
 
 def check_cells(table: Table) -> LawChecks:
@@ -87,10 +99,12 @@ def check_cells(table: Table) -> LawChecks:
     scale[radial] = expected[radial] / np.sqrt(count[radial] * d[radial])
     scale[spread] = table["se"][spread]
     paired = np.zeros(len(mean), dtype=bool)
-    for chain, exact in _pairs(table, np.isfinite(expected)):
-        paired[chain], expected[chain] = True, mean[exact]
-        scale[chain] = table["sd"][exact] * np.sqrt(1 / count[chain] + 1 / count[exact])
-        freedom[chain] = count[exact] - 1.0
+    for chain, exact in _pairs(table, radial):
+        unknown = not np.isfinite(expected[chain])
+        paired[chain], freedom[chain] = True, count[exact] - 1.0
+        expected[chain] = mean[exact] if unknown else expected[chain]
+        scale[chain] = table["sd"][exact] * np.sqrt(1 / count[chain] + unknown / count[exact])
+    spread &= ~paired
     testable = radial | spread | paired
     score = np.abs(mean - expected) / scale
     p = np.ones(len(mean))
@@ -108,6 +122,9 @@ def check_cells(table: Table) -> LawChecks:
         reference=np.where(testable, expected, np.nan),
         score=np.where(testable, score, np.nan),
         shape=np.where(radial & ~off, count * d, np.nan),
+        exact=np.where(
+            testable & ~off & (table["sampler"] == "exact"), table["expected_error"], np.nan
+        ),
     )
 
 
@@ -136,6 +153,12 @@ def mean_errors(rows: Table) -> Table:
     errors = _values(rows, "error")
     seeds = [int(rows["seed"][cell[0]]) for cell in cells_of(rows)]
     return {**summarise(rows), "errors": errors, "seed": np.array(seeds)}
+
+
+def mean_squares(rows: Table) -> Table:
+    """Return the summary of squared errors, with all of each cell."""
+    squared = {**rows, "error": np.asarray(rows["error"], dtype=np.float64) ** 2}
+    return {**mean_errors(squared), "expected_error": summarise(rows)["expected_square"]}
 
 
 def median_times(rows: Table) -> Table:
@@ -174,6 +197,11 @@ def smaller(
     from scipy import special, stats
 
     gap = float(table["mean"][b] - factor * table["mean"][a])
+    known = np.full(2, np.nan) if checked is None else checked.exact[[a, b]] * [factor, 1.0]
+    if np.isfinite(known).all():
+        return 1 if known[1] - known[0] > EQUAL * known[1] else -1
+    if checked is not None and np.isfinite(known).any():
+        return _one_sample(table, checked, (a, b), known, factor, tests)
     if "samples" in table:
         both = factor * table["samples"][a], table["samples"][b]
         p = float(stats.mannwhitneyu(*both, method="exact").pvalue)
@@ -194,6 +222,39 @@ def smaller(
     scaled = factor * first[0], factor * first[1], first[2]
     p = stats.ttest_ind_from_stats(*other, *scaled, equal_var=False).pvalue
     return int(np.sign(gap)) if p < NOMINAL / tests else 0
+
+
+def _one_sample(
+    table: Table,
+    checked: LawChecks,
+    rows: tuple[int, int],
+    known: NDArray[np.float64],
+    factor: float,
+    tests: int,
+) -> int:
+    """Decide as `smaller` where one of both means is `known` exactly, `factor` included."""
+    from scipy import special
+
+    other = int(np.isfinite(known[0]))  # the place of the one that was measured
+    scale, law = (factor, 1.0)[other], float(known[1 - other])
+    mean, row = scale * float(table["mean"][rows[other]]), rows[other]
+    sign = int(np.sign(law - mean)) * (1 - 2 * other)
+    shape, count = float(checked.shape[row]), float(table["count"][row])
+    if np.isfinite(shape):
+        tail = min(
+            special.gammainc(shape, shape * mean / law),
+            special.gammaincc(shape, shape * mean / law),
+        )
+        return sign if tail < RATE / (2 * tests) else 0
+    spread = scale * float(table["se"][row])
+    limit = -special.stdtrit(count - 1, NOMINAL / (2 * tests)) if count > 1 else np.inf
+    return sign if abs(law - mean) > limit * spread else 0
+
+
+def best_means(table: Table, checked: LawChecks | None) -> NDArray[np.float64]:
+    """Return the exact expectation of each cell where it decides, else the mean of its rows."""
+    mean = np.asarray(table["mean"], dtype=np.float64)
+    return mean if checked is None else np.where(np.isfinite(checked.exact), checked.exact, mean)
 
 
 def disagreement(table: Table, checked: LawChecks, row: int) -> str:
@@ -222,8 +283,8 @@ def _bends_down(manifold: str) -> bool:
     return curvature[0] < 0
 
 
-def _pairs(table: Table, testable: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the rows of chains without a known law, each with that of the same noise, exact."""
+def _pairs(table: Table, radial: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the rows of chains whose law is not `radial`, each with that of the same, exact."""
     same = ("label", "budget", "mechanism", "definition", "footpoint", "distance", "sigma")
     columns = [table[name].tolist() for name in same if name in table]
     keys = list(zip(*columns, strict=True))
@@ -231,12 +292,12 @@ def _pairs(table: Table, testable: NDArray[np.bool_]) -> list[tuple[int, int]]:
     exact = {
         key: row
         for row, key in enumerate(keys)
-        if good[row] and table["sampler"][row] == "exact" and not testable[row]
+        if good[row] and table["sampler"][row] == "exact" and not radial[row]
     }
     return [
         (row, exact[key])
         for row, key in enumerate(keys)
-        if table["sampler"][row] == "chain" and table["count"][row] and not testable[row]
+        if table["sampler"][row] == "chain" and table["count"][row] and not radial[row]
         if key in exact
     ]
 
@@ -245,11 +306,19 @@ AGREES, IN_PART, AGAINST = "Agrees", "Agrees in part", "Does not agree"
 RATIO = "Another ratio"
 """What the paper finds slow takes less time here than there, so it is closer to the others."""
 OPEN, VOID, UNRUN = "Not decided", "Cannot be judged", "Not checked"
+DEPENDS = "Depends on reading"
+"""True under one reading of what the paper leaves open, and not under another."""
+NO_NUMBER = "No number given"
+"""The paper calls two things similar, with no number that decides; the difference is shown."""
+NO_VERDICT = "No verdict"
+"""Nothing but the statement itself could judge it."""
 PRICE = "Price"
 """What is measured and shown, and promised by nobody."""
 NO_DATA = "Data not at hand"
 PLACE = re.compile(r"^[;. ]*\((?:[^()]|\([^()]*\))*\)[;. ]*")
 """Where a paper makes a statement, as a verdict begins: a figure may have a part (b)."""
+EXPLAINED = (IN_PART, AGAINST, VOID, DEPENDS)
+"""Of these the headline says which statement it is."""
 LEFT = {OPEN: "differences within the noise", UNRUN: "series that were not run"}
 """Why a statement is left open, in the headline."""
 FEWEST_REGIONS = 20
@@ -275,8 +344,9 @@ class ClaimVerdict(NamedTuple):
         """The sentence of the report."""
         why = f" Why: {self.why}." if self.why else ""
         text = f"{self.word}: “{self.says}”{self.found}{why}"
-        left = self.word in (OPEN, VOID, UNRUN)
-        return Finding(text, self.word in (IN_PART, AGAINST), left, self.word == RATIO)
+        left = self.word in (OPEN, VOID, UNRUN, DEPENDS)
+        stated = self.word in (RATIO, NO_NUMBER, NO_VERDICT, PRICE)
+        return Finding(text, self.word in (IN_PART, AGAINST), left, stated)
 
     @property
     def reason(self) -> str:
@@ -293,9 +363,15 @@ class ClaimVerdict(NamedTuple):
 def claims(run: FinishedRun) -> list[Finding]:
     """Return one sentence for each statement of the paper, and how they were judged."""
     sentences = [verdict.finding for verdict in verdicts(run)]
-    columns = dict.fromkeys(claim["column"] for claim in run.record.config.get("claims", ()))
-    how = (how_judged(name) for name in columns if sentences)
+    how = (how_judged(name) for name in columns_of(run) if sentences)
     return [*sentences, *(Finding(text, stated=True) for text in how if text)]
+
+
+def columns_of(run: FinishedRun) -> list[str]:
+    """Return the columns that statements of a run are on, whichever way they are read."""
+    stated = run.record.config.get("claims", ())
+    every = [read for claim in stated for read in (claim, *claim.get("readings", ()))]
+    return list(dict.fromkeys(read["column"] for read in every if read["column"]))
 
 
 def how_judged(column: str) -> str:
@@ -311,7 +387,7 @@ def verdict(run: FinishedRun) -> list[Finding]:
     config, each = run.record.config, [item.word for item in judged]
     text = say(
         "headline",
-        explained=[item for item in judged if item.why or item.word in (IN_PART, AGAINST, VOID)],
+        explained=[item for item in judged if item.why or item.word in EXPLAINED],
         decided=[word for word in each if word in (AGREES, IN_PART, AGAINST)],
         left=[(word, each.count(word), why) for word, why in LEFT.items() if word in each],
         ratio=RATIO in each,
@@ -327,20 +403,64 @@ def verdicts(run: FinishedRun) -> list[ClaimVerdict]:
     stated = run.record.config.get("claims", ())
     if run.rows is None or run.record.status != "ok":
         return []
-    columns = {claim["column"] for claim in stated}
-    summaries = {"error": mean_errors, "seconds": median_times}
-    tables = {name: summaries[name](run.rows) for name in columns & summaries.keys()}
+    summaries = {"error": mean_errors, "squared": mean_squares, "seconds": median_times}
+    tables = {name: summaries[name](run.rows) for name in columns_of(run) if name in summaries}
     out = []
     for claim in stated:
-        table = tables.get(claim["column"])
-        judgement = LIMITS[claim["column"]](claim, run) if table is None else _judge(claim, table)
-        if judgement.word in (IN_PART, AGAINST) and table is not None and outrun(run, claim):
-            order = _judge({**claim, "factor": 1.0}, table).word
-            judgement = judgement if order in (IN_PART, AGAINST) else judgement._replace(word=RATIO)
-        if judgement.word in (IN_PART, AGAINST, RATIO):
+        judgement = _readings(claim, run, tables)
+        if judgement.word in (IN_PART, AGAINST, RATIO, DEPENDS):
             judgement = judgement._replace(why=claim["why"])
         out.append(judgement)
     return out + _rules(run)
+
+
+def _readings(claim: Claim, run: FinishedRun, tables: Mapping[str, Table]) -> ClaimVerdict:
+    """Judge a statement under every reading of it; see `_together`."""
+    readings = claim.get("readings") or ()
+    if not readings:
+        return _under(claim, run, tables)
+    each = []
+    for reading in readings:
+        own = {key: value for key, value in reading.items() if key != "name" and value is not None}
+        judged = _under({**claim, **own, "ours": ""}, run, tables)
+        each.append((reading["name"], judged, PLACE.sub("", judged.found)))
+    text = say("readings", claim=claim, each=each)
+    return ClaimVerdict(_together([judged.word for _, judged, _ in each]), claim["says"], text)
+
+
+def _together(words: Sequence[str]) -> str:
+    """Return what became of a statement with several readings.
+
+    It agrees if it does under all of them, and fails if it does; if it agrees under some and fails
+    under others, it depends on the reading. What is left open under one is left open.
+    """
+    if left := [word for word in words if word not in (AGREES, IN_PART, AGAINST)]:
+        return left[0]
+    failed = [word for word in words if word != AGREES]
+    if failed and len(failed) < len(words):
+        return DEPENDS
+    return next((word for word in (IN_PART, AGAINST) if word in failed), AGREES)
+
+
+def _under(claim: Claim, run: FinishedRun, tables: Mapping[str, Table]) -> ClaimVerdict:
+    """Judge a statement as it is read here."""
+    table = tables.get(claim["column"])
+    if table is None:
+        return LIMITS[claim["column"]](claim, run)
+    judgement = _judge(claim, table, _checks(claim["column"], tables, run))
+    if judgement.word in (IN_PART, AGAINST) and outrun(run, claim):
+        order = _judge({**claim, "factor": 1.0}, table, None).word
+        judgement = judgement if order in (IN_PART, AGAINST) else judgement._replace(word=RATIO)
+    return judgement
+
+
+def _checks(column: str, tables: Mapping[str, Table], run: FinishedRun) -> LawChecks | None:
+    """Return the cells of a summary held against their laws; None of times, which have none."""
+    if column == "error":
+        return check_cells(tables[column])
+    if column != "squared" or run.rows is None:
+        return None
+    return check_cells(summarise(run.rows)).of_squares(tables[column]["expected_error"])
 
 
 def outrun(run: FinishedRun, claim: Claim) -> bool:
@@ -373,43 +493,116 @@ def our_value(item: Claim, run: FinishedRun) -> float:
     return float(getattr(np, item["statistic"])(values)) if len(values) else np.nan
 
 
-def _judge(claim: Mapping[str, Any], table: Table) -> ClaimVerdict:
+def _judge(claim: Claim, table: Table, checked: LawChecks | None) -> ClaimVerdict:
     """Compare the two series of a statement in every class and at every budget it is about."""
     says = claim["says"]
     for name in (claim["left"], claim["right"]):
         if name not in table["series"]:
             return ClaimVerdict(UNRUN, says, f"; the series “{name}” was not run.")
     both = rows_of(claim, table)
-    checked = check_cells(table) if claim["column"] == "error" else None
-    void = [pair for pair in both if checked is not None and checked.off[list(pair)].any()]
-    pairs = [pair for pair in both if pair not in void]
-    # 1 where a comparison is decided for the statement, −1 against it, 0 where neither
-    within, tests = claim["within"], len(pairs)
-    near = claim["factor"] if within is None else 1 / within
-    decisions = [smaller(table, a, b, near, tests, checked) for a, b in pairs]
-    if within is not None:  # neither is smaller by more
-        back = (smaller(table, b, a, near, tests, checked) for a, b in pairs)
-        decisions = list(map(min, decisions, back))
-    fails = [_pair(table, *pair) for pair, word in zip(pairs, decisions, strict=True) if word < 0]
+    void = [pair for pair in both if _is_void(claim, table, checked, pair)]
+    pairs, means = [pair for pair in both if pair not in void], best_means(table, checked)
+    decisions, fails = _decide(claim, table, checked, pairs)
     word = _word(decisions.count(1), decisions.count(0), len(fails), len(void))
     why = ""
     if void and checked is not None:
         row = next(row for row in void[0] if checked.off[row])
         why = f"{disagreement(table, checked, row)} at {place(table, row)}"
     every = {**table, "count": np.ones_like(table["count"])}
-    ratios = np.array([table["mean"][b] / table["mean"][a] for a, b in pairs])
+    ratios = np.array([means[b] / means[a] for a, b in pairs])
+    exact = [] if checked is None else [np.isfinite(checked.exact[[*pair]]).all() for pair in pairs]
     text = say(
         "pairs",
         claim=claim,
+        alike=no_number(claim),
         decisions=decisions,
         fails=fails,
         absent=len(rows_of(claim, every)) - len(both),
         void=len(void),
         why=why,
+        exact=sum(exact),
         ratios=ratios,
         mean=np.exp(np.log(ratios).mean()) if pairs else None,
+        most=_most(table, means, pairs),
     )
-    return ClaimVerdict(word, says, text)
+    return ClaimVerdict(NO_NUMBER if no_number(claim) and pairs else word, says, text)
+
+
+def no_number(claim: Claim) -> bool:
+    """Tell whether a paper calls two similar, without a number that decides.
+
+    Older records have a bar of ours in its place.
+    """
+    return bool(claim.get("no_number") or claim.get("within"))
+
+
+def _is_void(claim: Claim, table: Table, checked: LawChecks | None, pair: tuple[int, int]) -> bool:
+    """Tell whether a comparison rests on a mean that is not that of its law.
+
+    If two chains are called similar, it is shown what they return, whatever their law.
+    """
+    rows = [*pair]
+    if checked is None or not checked.off[rows].any():
+        return False
+    return not no_number(claim) or bool((table["sampler"][rows] != "chain").any())
+
+
+def _decide(
+    claim: Claim, table: Table, checked: LawChecks | None, pairs: Sequence[tuple[int, int]]
+) -> tuple[list[int], list[str]]:
+    """Return what each comparison decides, as `smaller` does, and where it is against.
+
+    Of a trend the ratios of both sides are shown, of all others their means.
+    """
+    shown, steps = best_means(table, checked).copy(), pairs
+    if claim.get("trend"):
+        steps = _steps(claim, table, pairs)
+        for left, right in pairs:
+            shown[left] /= shown[right]
+    factors = [_factor(claim, checked, dict(pairs), step) for step in steps]
+    decisions = [
+        smaller(table, a, b, factor, len(steps), checked) if np.isfinite(factor) else 0
+        for (a, b), factor in zip(steps, factors, strict=True)
+    ]
+    against = [step for step, word in zip(steps, decisions, strict=True) if word < 0]
+    return decisions, [_pair(table, shown, *step) for step in against]
+
+
+def _steps(claim: Claim, table: Table, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the rows of the left series in each class and in the next, at each budget."""
+    labels, places = claim["labels"] or sorted(set(table["label"].tolist())), {}
+    for row, _ in pairs:
+        places[int(table["label"][row]), float(table["budget"][row])] = row
+    return [
+        (row, places[following, budget])
+        for (label, budget), row in places.items()
+        for following in labels[list(labels).index(label) + 1 :][:1]
+        if (following, budget) in places
+    ]
+
+
+def _factor(
+    claim: Claim, checked: LawChecks | None, right: Mapping[int, int], step: tuple[int, int]
+) -> float:
+    """Return what the first mean of a comparison is multiplied by: in a trend, as the other grew.
+
+    mean(left)/mean(right) grows if mean(left)·(its factor) is below the next mean(left). It is NaN
+    where no law gives the exact expectation of the right side.
+    """
+    if not claim.get("trend"):
+        return float(claim["factor"])
+    if checked is None:
+        return math.nan
+    first, second = step
+    return float(checked.exact[right[second]] / checked.exact[right[first]])
+
+
+def _most(table: Table, means: FloatArray, pairs: Sequence[tuple[int, int]]) -> str:
+    """Return where both means of a pair differ most, and the means."""
+    if not pairs:
+        return ""
+    widest = max(pairs, key=lambda pair: abs(math.log(means[pair[1]] / means[pair[0]])))
+    return _pair(table, means, *widest)
 
 
 def _word(holds: int, unclear: int, fails: int, void: int) -> str:
@@ -447,8 +640,10 @@ def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
 def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
     """Judge a statement that is true or not of each class or set."""
     holds = sum(outcomes)
-    text = say("known", claim=claim, holds=holds, count=len(outcomes), what=what, measured=measured)
-    return ClaimVerdict(_word(holds, 0, len(outcomes) - holds, 0), claim["says"], text)
+    alike = no_number(claim)
+    many = {"holds": holds, "count": len(outcomes), "what": what, "measured": measured}
+    word = NO_NUMBER if alike else _word(holds, 0, len(outcomes) - holds, 0)
+    return ClaimVerdict(word, claim["says"], say("known", claim=claim, alike=alike, **many))
 
 
 class CellVerdict(NamedTuple):
@@ -634,45 +829,65 @@ def _holds(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     return ClaimVerdict(_word(holds, 0, len(fails), 0), claim["says"], text)
 
 
-LIMITS = {"ratio": _fills, "memory": _fits, **dict.fromkeys(JUDGED, _holds)}
+def _tight(claim: Claim, run: FinishedRun) -> ClaimVerdict:
+    """Judge whether the least GDP of the queries of a series is their Rao budget.
+
+    Both are of the same rows: what is needed in GDP follows from the loss of all queries together.
+    """
+    if run.rows is None or claim["left"] not in run.rows["series"]:
+        return ClaimVerdict(UNRUN, claim["says"], f"; the series “{claim['left']}” was not run.")
+    rows = run.rows
+    mine = (rows["series"] == claim["left"]) & (rows["repetition"] == 0)
+    of = {name: mine & (rows["definition"] == name) for name in ("gdp", "rao")}
+    needed = dict(zip(rows["n"][of["gdp"]], rows["attained"][of["gdp"]], strict=True))
+    rao = dict(zip(rows["n"][of["rao"]], rows["budget"][of["rao"]], strict=True))
+    ratios = {m: needed[m] / rao[m] for m in needed if m in rao and np.isfinite(needed[m])}
+    measured = listing((f"{number(ratio)} for m = {m}" for m, ratio in ratios.items()), "; ")
+    holds = [abs(ratio - 1) <= QUADRATURE for ratio in ratios.values()]
+    return _known(claim, holds, "numbers of queries", f"GDP over Rao budget {measured}")
+
+
+LIMITS = {"ratio": _fills, "memory": _fits, "tight": _tight, **dict.fromkeys(JUDGED, _holds)}
 """How a statement on a column is judged that compares no series."""
 
+QUADRATURE = 1e-3
+"""Relative error of what is computed from the loss on its grid."""
 RULES = {"gdp": {"budget": 0.5}, "rao": {"budget": 0.5}, "mcdp": {"budget": 1.0, "tau": 0.5}}
 """Powers of the number of queries by which budgets grow, where it is not 1 for all."""
 
 
 def _rules(run: FinishedRun) -> list[ClaimVerdict]:
-    """Compare the totals of a table of compositions with the rules that the paper prints."""
+    """Hold what queries need together against the rules of composition that the paper prints.
+
+    The totals in `budget` are those rules, so they prove nothing; `attained` follows from the loss
+    of all queries together, and no rule enters it. A rule holds where that is not above the total.
+    """
     if run.rows is None or run.subject != "budgets":
         return []
     rows, out = run.rows, []
-    for name in dict.fromkeys(rows["definition"][rows["n"] == 1]):
+    attained = rows.get("attained", np.full(len(rows["n"]), np.nan))
+    for name in dict.fromkeys(rows["definition"].tolist()):
         powers = RULES.get(name, {"budget": 1.0, "delta": 1.0})
-        chosen = rows["definition"] == name
-        single, same = chosen & (rows["n"] == 1), True
-        for column, power in powers.items():
-            base = dict(zip(rows["series"][single], rows[column][single], strict=True))
-            expected = np.array([base[x] for x in rows["series"][chosen]])
-            expected = expected * rows["n"][chosen] ** power
-            same &= np.allclose(rows[column][chosen], expected, rtol=1e-9, equal_nan=True)
+        chosen = (rows["definition"] == name) & (rows["repetition"] == 0)
         signs = {"budget": letter(str(name)), "delta": "δ", "tau": "τ"}
         rules = [
             f"√Σ{signs[x]}²" if power == 0.5 else f"Σ{signs[x]}"
             for x, power in powers.items()
             if np.isfinite(rows[x][chosen]).any()
         ]
-        text = f" (Table 1). So in all {chosen.sum()} rows, up to rounding."
-        text = text if same else " (Table 1). Our totals are others."
-        kind, added = definition_words()[name], listing(rules)
-        says = f"{kind} differential privacy: m budgets make {added}"
-        out.append(ClaimVerdict(AGREES if same else AGAINST, says, text))
+        says = f"{definition_words()[name]} differential privacy: m budgets make {listing(rules)}"
+        known = chosen & np.isfinite(attained)
+        shares = attained[known] / rows["budget"][known]
+        holds = int((shares <= 1 + QUADRATURE).sum())
+        word = _word(holds, 0, len(shares) - holds, 0) if len(shares) else NO_VERDICT
+        out.append(ClaimVerdict(word, says, say("rule", holds=holds, shares=shares)))
     return out
 
 
-def _pair(table: Table, a: int, b: int) -> str:
-    """Return where a statement fails, with both means."""
-    means = number(float(table["mean"][a])), number(float(table["mean"][b]))
-    return f"{place(table, a)} ({means[0]} against {means[1]})"
+def _pair(table: Table, means: FloatArray, a: int, b: int) -> str:
+    """Return where a comparison was made, with both means."""
+    values = number(float(means[a])), number(float(means[b]))
+    return f"{place(table, a)} ({values[0]} against {values[1]})"
 
 
 @lru_cache
@@ -699,13 +914,22 @@ def findings(run: FinishedRun) -> list[Finding]:
 
 
 def _one_panel(table: Table, run: FinishedRun) -> Table:
-    """Return the series that may be compared: those in the panel of the published setting."""
-    series = run.record.config.get("mechanisms", ())
-    panels = {item["series"]: item.get("panel", "") for item in series}
-    if run.record.baseline not in panels:
+    """Return the series that may be compared: of the panel and guarantee of the published setting.
+
+    A budget is the same only in one definition, and at one δ.
+    """
+    config = run.record.config
+    kinds = {
+        item["series"]: (
+            item.get("panel", ""),
+            *(item.get(key) or config.get(key) for key in ("definition", "delta")),
+        )
+        for item in config.get("mechanisms", ())
+    }
+    if run.record.baseline not in kinds:
         return table
-    panel = panels[run.record.baseline]
-    same = np.array([panels.get(name, panel) == panel for name in table["series"]], dtype=bool)
+    kind = kinds[run.record.baseline]
+    same = np.array([kinds.get(name, kind) == kind for name in table["series"]], dtype=bool)
     return {name: column[same] for name, column in table.items()}
 
 

@@ -20,6 +20,7 @@ from pipeline.figures import grouped, words
 from pipeline.files import resource
 from pipeline.inference import size_in_words
 from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
+from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import for_group_as_written, main_parameter
 from pipeline.privacy.rounding import digits_up
 from pipeline.privacy.statement import equivalent
@@ -309,7 +310,8 @@ def _environment() -> Any:
         "dataset": _dataset,
         "shown": lambda value: _listed(value) if isinstance(value, list | tuple) else value,
     }
-    environment.globals = {**environment.globals, "words": words()}
+    readers = {name for name, family in MECHANISMS.items() if family.wrapped}  # of footpoints
+    environment.globals = {**environment.globals, "words": words(), "readers": readers}
     return environment
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pipeline.figures import grouped, listing
 from pipeline.files import owner_only
+from pipeline.report.errata import PAGE, load_errata, methods_of_errata, write_errata
 from pipeline.report.findings import (
     NO_DATA,
     UNRUN,
@@ -28,17 +29,36 @@ Drawn: TypeAlias = dict[str, Any]
 
 
 class Index(NamedTuple):
-    """What the index draws: groups of experiments, and all their runs."""
+    """What the index draws: groups of experiments, all their runs, and where the errata are."""
 
     groups: Sequence[Drawn]
     runs: Sequence[FinishedRun]
+    errata: Drawn
+
+    @property
+    def counted(self) -> dict[str, list[str]]:
+        """The marks of statements at hand: the papers' on their own data, on others, and ours.
+
+        What is stated without a verdict is counted among all, and among none that are decided.
+        """
+        entries = [entry for group in self.groups for entry in group["entries"]]
+        kinds = {
+            "papers": ("marks", False),
+            "stand_ins": ("apart", False),
+            "claims": ("marks", True),
+        }
+        return {
+            kind: [x for item in entries if item["own"] == own for x in item[marks] if x != "gone"]
+            for kind, (marks, own) in kinds.items()
+        }
 
 
 def build_report(out: Path, *, target: Path | None = None, experiment: str | None = None) -> Path:
     """Write the report of all experiments under `out`, or of one of them, and return its path.
 
     One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
-    beside it; pages that are there of experiments that are not under `out` stay.
+    beside it, with the errata of the papers. Pages that are there of experiments that are not under
+    `out` stay.
 
     Parameters
     ----------
@@ -90,9 +110,11 @@ def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) ->
         }
         page = folder / f"{entry['id']}.html"
         write_page(page, "run", experiments[entry["id"]], bar=bar | beside)
+    write_errata(folder, {**bar, "home": quote(f"../{path.name}"), "here": PAGE})
     ends = [(texts[f"{name}_title"], name, False) for name in ("privacy", "methods")]
     parts = [*((group["title"], group["id"], False) for group in groups), *ends]
-    index = Index(groups, [run for runs in experiments.values() for run in runs])
+    errata = {"href": f"{quote(folder.name)}/{PAGE}", "counts": load_errata().counts}
+    index = Index(groups, [run for runs in experiments.values() for run in runs], errata)
     return write_page(path, "reproduction", index, bar={**bar, "title": "", "parts": parts})
 
 
@@ -111,7 +133,9 @@ def methods_of_site(index: Index) -> Methods:
     how = [(how_judged(column) or texts["methods_else"]).rstrip(".") for column in columns]
     lines = [texts["methods_how"].format(experiments=experiments, runs=len(done)), *how]
     sentences = {line: line for line in lines}
-    cited = sorted(methods_of_runs(runs).references, key=lambda entry: entry.text.casefold())
+    pages = methods_of_runs(runs), methods_of_errata(load_errata())
+    entries = {entry.key: entry for page in reversed(pages) for entry in page.references}
+    cited = sorted(entries.values(), key=lambda entry: entry.text.casefold())
     own = methods({"": sentences}, version=version_of(runs))
     return own._replace(references=tuple(cited))
 
@@ -119,8 +143,9 @@ def methods_of_site(index: Index) -> Methods:
 def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
     """Return what the index says of the runs of one experiment, whose page is in `folder`.
 
-    ``words`` are what became of the statements in each run, ``marks`` how they are marked, and
-    ``mark`` is the worst; ``missing`` are datasets, each with the command that gets it.
+    ``words`` are what became of the statements in each run that counts for them, ``marks`` how they
+    are marked, and ``mark`` is the worst; ``apart`` are the marks of stand-ins, which do not count;
+    ``missing`` are datasets, each with the command that gets it.
     """
     judged = {run.id: verdicts(run) or _gone(run) for run in runs}
     notes = {run.id: findings(run) for run in runs}
@@ -131,7 +156,9 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
     shown = [note.text for items in notes.values() for note in items if note.warning]
     gone = [run.record for run in runs if run.record.status != "ok"]
     mark_of = load_pages()["reproduction"]["marks"]
-    words = [word for claim in stated for word, places in claim["verdicts"].items() for _ in places]
+    own = [run for run in runs if counts(run)]
+    words = [item.word for run in own for item in judged[run.id]]
+    rest = [item.word for run in runs if run not in own for item in judged[run.id]]
     return {
         "id": name,
         "title": first.title,
@@ -142,6 +169,7 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
         "own": not paper,
         "words": words,
         "marks": [mark_of[word] for word in words],
+        "apart": [mark_of[word] for word in rest],
         "notes": [items[0].text for items in notes.values() if not says and not items[0].warning],
         "warnings": list(dict.fromkeys(shown)),
         "runs": [(run, _where(run) or run.record.dataset.name) for run in runs],
@@ -149,6 +177,15 @@ def entry_of(name: str, runs: Sequence[FinishedRun], folder: str) -> Drawn:
         "missing": [(record.dataset.title, record.command) for record in gone],
         "mark": _worst({mark_of[word] for word in words}, warned=bool(shown)),
     }
+
+
+def counts(run: FinishedRun) -> bool:
+    """Tell whether a run counts for its statements, or against them.
+
+    Those of a paper are of its own data and setting. Our own claims are of held-out data as well.
+    """
+    config = run.record.config
+    return not (config.get("paper") and config.get("beyond"))
 
 
 def _gone(run: FinishedRun) -> list[ClaimVerdict]:
@@ -176,10 +213,11 @@ def _statement(
 
 def _where(run: FinishedRun) -> str:
     """Return the dataset of a run, the first words of its title; nothing of simulated records."""
-    name, config = run.where.partition(":")[0], run.record.config
+    config, title = run.record.config, run.where and run.record.dataset.title.partition(":")[0]
+    name = ", ".join(filter(None, (title, config.get("variant"))))
     if not config.get("beyond"):
         return name
-    return f"{name} (not in the paper)" if config.get("paper") else f"{name} (held out)"
+    return f"{name} ({'not in the paper' if config.get('paper') else 'held out'})".strip()
 
 
 def _worst(marks: set[str], *, warned: bool) -> str:

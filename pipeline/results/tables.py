@@ -441,7 +441,7 @@ not tell anything apart."""
 
 
 AVERAGED = (
-    *("n", "dim", "sigma", "expected_error"),
+    *("n", "dim", "sigma", "expected_error", "expected_square"),
     *("footpoint_share", "footpoint_distance", "error_bound"),
 )
 """Columns of numbers whose means stand beside that of a value."""

@@ -56,8 +56,8 @@ class Sech:
         length = self.sigma * radii(dim, size, rng)
         return wrap(center, base, length[:, None] * directions(size, dim, rng), self.manifold)
 
-    def expected_error(self):
-        """Return the exact mean error: here None, it is measured."""
+    def expected_error(self, power=1):
+        """Return the exact mean of error^power: here None, it is measured."""
 
 
 def make(budget, *, sensitivity, manifold):

@@ -173,7 +173,7 @@ def test_sphere_sensitivities_are_the_proven_ones() -> None:
     assert bounds["KNG exact"] == pytest.approx(gradient_sensitivity(n, radius, 1.0))
     move = laplace_sensitivity(n, radius, 1.0)
     assert bounds["Manifold Laplace, Δ/ε"] == pytest.approx(move, rel=1e-6)
-    assert bounds["Euclidean Laplace as published"] == pytest.approx(2 * radius / n)
+    assert bounds["Euclidean Laplace, Δ/ε"] == pytest.approx(2 * radius / n)
     assert 2 * radius / n < bounds["Euclidean Laplace, proven Δ/ε"] <= move * (1 + 1e-6)
     assert bounds["KNG exact"] < move
 

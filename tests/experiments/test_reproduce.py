@@ -82,6 +82,8 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
         for claim in config.claims:
             known = series | begins if claim.column in JUDGED else series
             assert {claim.left, claim.right} - {""} <= known
+            for reading in claim.readings:
+                assert {reading.left, reading.right} - {None} <= known
         assert {item.series for item in config.published if item.series} <= series
         assert not config.baseline or config.baseline in series
 
@@ -94,7 +96,7 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
         ("burn_in = 10000", "burnin = 10000", "did you mean 'burn_in'"),
         ('left = "EWG', 'lfet = "EWG', "did you mean 'left'"),
         ('kind = "ball"', 'kind = "bal"', "ball"),
-        ("repetitions = 100", "repetitons = 100", "did you mean 'repetitions'"),
+        ("repetitions = 3000", "repetitons = 3000", "did you mean 'repetitions'"),
     ],
 )
 def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -150,8 +152,10 @@ def test_names_and_datasets_that_mean_nothing_are_refused() -> None:
 
 def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
     """The variant whose descriptor fits the channels runs, on the classes the dataset has."""
-    (config,) = load_experiments("ew-octmnist", dataset="pneumoniamnist")
+    config, curved = load_experiments("ew-octmnist", dataset="pneumoniamnist")
     assert config.beyond
+    assert curved.run_name == "ew-octmnist-pneumoniamnist-affine-invariant"
+    assert (curved.manifold, curved.dataset) == ("spd-affine-invariant", config.dataset)
     assert not load_experiments("ew-octmnist")[0].beyond
     assert load_experiments("ew-octmnist", dataset="organamnist")[0].beyond
     assert config.run_name == "ew-octmnist-pneumoniamnist"
@@ -317,9 +321,9 @@ def test_each_series_has_its_own_promise() -> None:
     assert f"at most {success(PureDP(2.0))} %" in mixed["In plain words"]
     sphere = load_experiments("kng-sphere")[0]
     found = guarantees(sphere, {"a": 100})
-    assert "2 times" in found["Manifold Laplace as published"]
+    assert "2 times" in found["Manifold Laplace, 2Δ/ε"]
     assert found["Manifold Laplace, Δ/ε"] == "1-DP, pure: δ = 0"
-    embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace as published")
+    embedded = next(x for x in sphere.mechanisms if x.series == "Euclidean Laplace, 2Δ/ε")
     alone = embedded.model_copy(update={"scale": 1.0})
     assert "2r/n does not bound" in uncertified(sphere, alone)
     synthetic = load_experiments("tg-synthetic")[0]

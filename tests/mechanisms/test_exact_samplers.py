@@ -230,3 +230,40 @@ def test_distances_survive_where_matrices_do_not() -> None:
     assert draws.nonprivate_distance.max() > 100.0
     top = np.log(np.linalg.eigvalsh(draws.points)[:, -1])
     assert np.all(top <= draws.nonprivate_distance + 1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.4, 0.65])
+def test_moments_of_spd2_are_those_of_its_density(sigma: float) -> None:
+    """E ρ and E ρ² on SPD(2), by a Pfaffian, are those of e^(−ρ/σ)·|sinh((λ₁ − λ₂)/2)| in R²."""
+    rho = np.linspace(0.0, 60 * sigma / (1 - sigma / math.sqrt(2)), 4001)[1:, None]
+    angle = (np.arange(720) + 0.5) * 2 * math.pi / 720
+    gap = np.abs(np.cos(angle) - np.sin(angle)) * rho / 2
+    shell = (rho * (np.exp(gap - rho / sigma) - np.exp(-gap - rho / sigma))).sum(axis=1)
+    for power in (1, 2):
+        direct = (rho[:, 0] ** power * shell).sum() / shell.sum()
+        assert radial.spectral_moment(2, sigma, power) == pytest.approx(direct, rel=1e-4)
+
+
+@pytest.mark.parametrize("k", [3, 4, 5, 6])
+@pytest.mark.parametrize("share", [0.05, 0.95])
+def test_moments_of_larger_matrices_are_those_of_draws(k: int, share: float) -> None:
+    """E ρ and E ρ², small noise and near the limit, agree with those of exact draws."""
+    sigma = share / radial.growth(k)
+    drawn = radial.tangent_draws(k, sigma, 4000, np.random.default_rng(k)).draws
+    radius = np.linalg.norm(drawn, axis=1)
+    for power in (1, 2):
+        moment, sample = radial.spectral_moment(k, sigma, power), radius**power
+        assert moment is not None
+        assert abs(sample.mean() - moment) < Z * sample.std() / math.sqrt(len(sample))
+    assert radial.spectral_moment(radial.LARGEST_ORDER + 1, sigma) is None
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
+def test_the_series_of_the_pfaffian_meets_the_pfaffian(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one way gives place to the other both have the same value, to 1e-6 of it."""
+    x = radial.SERIES_END / (k - 1)
+    by_series = radial._chamber_share(k, x * (1 - 1e-12))
+    monkeypatch.setattr(radial, "SERIES_END", 0.0)
+    assert radial._chamber_share(k, x * (1 - 1e-12)) == pytest.approx(by_series, rel=1e-6)

@@ -29,9 +29,16 @@ def flat(dim: int) -> Manifold:
     return LogEuclidean.of_dimension(dim)
 
 
-def full_chain(dim: int, steps: int, chains: int, rng: np.random.Generator) -> FloatArray:
-    """Run the published chain in all d coordinates, σ = 1, from one proposal off the centre."""
+def full_chain(
+    dim: int, steps: int, chains: int, rng: np.random.Generator, *, radius: float | None = None
+) -> FloatArray:
+    """Run the published chain in all d coordinates, σ = 1.
+
+    It starts one proposal off the centre, or at a `radius` in a uniform direction.
+    """
     state = rng.standard_normal((chains, dim))
+    if radius is not None:
+        state *= radius / np.linalg.norm(state, axis=1, keepdims=True)
     for _ in range(steps):
         proposal = state + rng.standard_normal((chains, dim))
         growth = np.linalg.norm(proposal, axis=1) - np.linalg.norm(state, axis=1)
@@ -53,6 +60,25 @@ def test_radius_chain_is_the_published_chain(dim: int, steps: int) -> None:
     assert stats.ks_2samp(*norms).pvalue > P_VALUE
     stationary = stats.kstest(norms[0], stats.gamma(dim).cdf).pvalue
     assert dim == 1 or stationary < P_VALUE  # the test has power: this is not yet equilibrium
+
+
+@pytest.mark.parametrize(("dim", "start"), [(3, 0.8), (15, 0.05), (15, 2.0)])
+def test_a_chain_starts_where_it_is_told_to(dim: int, start: float) -> None:
+    """After few steps its law is that of the full chain from that distance, start·√d.
+
+    On a curved manifold a start is refused.
+    """
+    rng, settings = np.random.default_rng(47), ChainSettings(burn_in=10, keep=4, start=start)
+    oracle = full_chain(dim, 10, 5000, rng, radius=start * math.sqrt(dim) / 0.3)
+    run = laplace_chains(flat(dim), np.full(5000, 0.3), settings=settings, rng=rng)
+    ours = run.tangents / 0.3
+    assert stats.ks_2samp(ours[:, -1], oracle[:, -1]).pvalue > P_VALUE
+    norms = [np.linalg.norm(x, axis=1).round(9) for x in (ours, oracle)]  # some have not moved
+    assert stats.ks_2samp(*norms).pvalue > P_VALUE
+    for name in ("hyperbolic", "spd-affine-invariant", "sphere"):
+        space = MANIFOLDS[name].of_dimension(3)
+        with pytest.raises(ConfigError, match="on flat manifolds only"):
+            laplace_chains(space, np.full(4, 0.1), settings=settings, rng=rng)
 
 
 @pytest.mark.parametrize("dim", [1, 3, 15])

@@ -179,6 +179,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "footpoint_share": 0.3,
     "footpoint_distance": 3.0,
     "burn_in": 77,
+    "start": 0.25,
     "hospitals": [2, 1],
     "n_other": 60,
     "opening": 60.0,

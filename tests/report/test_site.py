@@ -102,13 +102,15 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     ]
     assert "1 of 2 statements hold, 1 is not decided; counted in each dataset." in words
     assert "1 of 1 statement holds." in words
-    assert "Of the papers' statements that these rows decide, 1 of 2 agree." in words
-    assert "Of our own claims that these rows decide, 1 of 1 agree." in words
+    papers = "Statements of the papers, on their own data: 2 of 3 decided; 1 agrees, 1 does not, or"
+    assert papers in words
+    assert "which count for no paper" not in words
+    assert "Our own claims: 1 of 1 decided; 1 agrees, 0 do not, or only in part." in words
     assert "Data not at hand 3 not a failure" in words
     assert "1 run had no data at hand, which is no failure." in words
     (why,) = re.findall(r'<p class="why">([^<]+)</p>', index)  # it does not agree
     assert why.startswith("PneumoniaMNIST: So in 0 of 4 comparisons")
-    assert "Measured: “EWG, D/n, all data” has" in why
+    assert "By exact expectations: “EWG, D/n, all data” has" in why
     assert "covdp reproduce first" in words
     assert "A paper on means" in words
     assert "Ours &lt;b&gt;" in index
@@ -121,10 +123,37 @@ def test_index_tells_every_statement_apart(site: Path) -> None:
     }
 
 
+def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
+    """Runs on data, or in a setting, that are not the paper's are counted apart; ours count."""
+    said = [claim("the wrapped one errs less", OURS, SERIES[2])]
+    for name, dataset, beyond in (("first", "a", False), ("first", "b", True), ("own", "b", True)):
+        record = write_sample(tmp_path, experiment=name, dataset=dataset, budgets=2, images=False)
+        paper = {"paper": PAPER_NAME} if name == "first" else {}
+        variant = {"variant": "curved"} if beyond else {}
+        config = {"claims": said, "beyond": beyond, **paper, **variant}
+        change(tmp_path, record.run, config=config)
+    index = build_report(tmp_path).read_text(encoding="utf-8")
+    words = text_of(index)
+    for lead in (
+        "Statements of the papers, on their own data: 1 of 1 decided; 1 agrees, 0 do not, or",
+        "The same on other data or settings, which count for no paper: 1 of 1 decided",
+        "Our own claims: 1 of 1 decided",
+        "1 of 1 statement holds; counted in each dataset. Data or settings that are not the "
+        "paper's do not count: 1 of 1 holds there.",
+        "PneumoniaMNIST , PneumoniaMNIST, curved (not in the paper)",
+        "PneumoniaMNIST, curved (held out)",
+    ):
+        assert lead in words
+    (tally,) = re.findall(r"<dt>Agrees .*?>(\d+)<", index)
+    assert tally == "2"  # the paper's and ours
+    page = text_of((tmp_path / "report-pages" / "first.html").read_text(encoding="utf-8"))
+    assert "This setting is not the paper's: nothing here counts for it or against it." in page
+
+
 def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
     """All relative links of index and pages lead to files and to ids that they hold."""
     pages = sorted((site / "report-pages").iterdir())
-    assert [path.name for path in pages] == ["first.html", "own.html", "plain.html"]
+    assert [path.stem for path in pages] == ["errata", "first", "own", "plain"]
     files = [site / "report.html", *pages]
     ids = {path: set(re.findall(r' id="([^"]+)"', path.read_text("utf-8"))) for path in files}
     for path in files:
@@ -137,11 +166,11 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
             assert target in ids
             assert not place or place in ids[target]
         assert "default-src 'none'" in html
-        assert html.count('id="privacy"') == 1
+        assert html.count('id="privacy"') == (path.stem != "errata")
     menus = [
         re.findall(r'<li class="\w+"><a href="[^"]*?(\w+)\.html"', x.read_text()) for x in files
     ]
-    assert menus == 4 * [["first", "own", "plain"]]
+    assert menus == 5 * [["first", "own", "plain"]]
     assert {"first", "first-a", "first-gone", "own", "plain-a"} <= ids[site / "report.html"]
 
 
@@ -165,7 +194,7 @@ def test_the_index_ends_with_what_all_pages_cite(site: Path) -> None:
     assert set(re.findall(r"@\w+\{(\w+),", unescape(index))) == set.union(*keys)
     words = text_of(index)
     assert "3 runs of 3 experiments" in words
-    assert words.count("Each statement on errors is decided by tests on the means") == 1
+    assert words.count("Each statement on errors is decided by exact expectations") == 1
 
 
 def test_one_experiment_alone_is_its_page(site: Path, tmp_path: Path) -> None:
@@ -206,7 +235,8 @@ def test_an_index_leads_to_pages_that_are_whole(site: Path) -> None:
     assert index.read_bytes() == before
     assert kept.read_text() == "of another folder"
     assert (pages / "first.html").stat().st_mode & 0o077 == 0
-    assert {path.name for path in pages.iterdir()} == {"elsewhere.html", "first.html", "plain.html"}
+    left = {"elsewhere", "errata", "first", "plain"}
+    assert {path.stem for path in pages.iterdir()} == left
     kept.unlink()
 
 

@@ -3,15 +3,36 @@
 Each query adds noise of one scale to a number of sensitivity 1; its cost is stated in each
 definition that has one for that noise, and m of them are composed by that definition's rule. A row
 carries the total in `budget`, the number of queries in `n`, and in `error` the noise of one query.
+
+**What the queries need.** A total proves nothing of its own rule. So `attained` is the least budget
+of the definition that m queries satisfy, by the law of their privacy loss L = ln f(x)/f(x − 1), x
+of density f. The loss of m queries is a sum of m independent ones, whose law is convolved on a
+grid. No rule of composition enters. With P the law of the sum:
+
+==========  ====================================================================================
+pure        the largest L of P: of noise whose loss is bounded
+approx      least ε with E(1 − e^(ε − L))⁺ ≤ δ, at the δ of the total
+kl, mcdp    E L; of mcdp the first parameter
+rdp         ln E e^((α − 1)L)/(α − 1)
+zcdp        the largest of rdp/α over orders that the grid reaches
+gdp         sup over t of Φ⁻¹(P(L > t)) − Φ⁻¹(P(L < −t)): the tests {L > t} are the best there are
+==========  ====================================================================================
+
+Rao DP has none: its distance is of a family of laws, and that of a product is Pythagoras' by
+definition.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
+from pipeline.arrays import FloatArray
 from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
 from pipeline.errors import PrivacyError
 from pipeline.experiments.driver import ExperimentKind, named_columns
@@ -19,9 +40,116 @@ from pipeline.geometry import FlatChart
 from pipeline.geometry.spd import LogEuclidean
 from pipeline.mechanisms import MECHANISMS, Mechanism
 from pipeline.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
+from pipeline.privacy.definitions import GDP, KLDP, MCDP, RDP, ZCDP, ApproxDP, PureDP
 
 LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""
+
+
+STEPS = 50
+"""Steps of the grid of losses in Δ/σ, the largest loss of one query with Laplace noise."""
+NEGLIGIBLE = 1e-60
+"""Probability of a loss on the grid that is left out."""
+FAINT, GUARDED = 1e-40, 1e-9
+"""A last share below the first was cut there; of a divergence it may be no more than the second."""
+LEAST_RATE = 1e-6
+"""Least type I error at which tests are compared."""
+ORDERS = 1 + np.geomspace(1e-3, 30.0, 60)
+"""Rényi orders of zCDP."""
+
+
+class LossLaw(NamedTuple):
+    """The law of a privacy loss on a grid: losses in order, and their probabilities."""
+
+    losses: FloatArray
+    shares: FloatArray
+
+
+def one_loss(noise: Any, sigma: float) -> LossLaw:
+    """Return the law of the loss of one query: real noise around 0, against the same around 1.
+
+    Every loss is divided between its two neighbours on the grid, which keeps the mean.
+    """
+    x = np.linspace(0.5 - 60 * sigma, 0.5 + 60 * sigma, 600_001)
+    log_f, shifted = (noise.log_density((x - at)[:, None], sigma) for at in (0.0, 1.0))
+    weight = np.exp(log_f - log_f.max())
+    kept = weight > NEGLIGIBLE
+    weight, loss = weight[kept] / weight.sum(), (log_f - shifted)[kept]
+    step = 1.0 / (sigma * STEPS)
+    place = loss / step
+    place = np.where(np.abs(place - place.round()) < 1e-9, place.round(), place)  # atoms stay whole
+    low = np.floor(place).astype(np.int64)
+    part, first = place - low, int(low.min())
+    shares = np.bincount(low - first, weight * (1 - part), minlength=int(np.ptp(low)) + 2)
+    shares += np.bincount(low - first + 1, weight * part, minlength=len(shares))
+    return _trimmed(first, shares, step)
+
+
+def _trimmed(first: int, shares: NDArray[Any], step: float) -> LossLaw:
+    kept = np.flatnonzero(shares > NEGLIGIBLE)
+    inside = np.arange(kept[0], kept[-1] + 1)
+    return LossLaw(np.asarray(step * (first + inside)), np.asarray(shares[inside], np.float64))
+
+
+def together(one: LossLaw, queries: int) -> LossLaw:
+    """Return the law of the sum of the losses of independent queries, by repeated convolution.
+
+    Sums of positive products lose no digits in the tails, as a Fourier transform would.
+    """
+    step = float(one.losses[1] - one.losses[0])
+    if queries == 1:
+        return one
+    half = together(one, queries // 2)
+    parts = [half, half, *([one] if queries % 2 else [])]
+    first = sum(round(part.losses[0] / step) for part in parts)
+    shares: NDArray[Any] = parts[0].shares
+    for part in parts[1:]:
+        shares = np.convolve(shares, part.shares)
+    return _trimmed(first, shares, step)
+
+
+def attained(law: LossLaw, budget: Budget) -> float:
+    """Return the least main parameter of the definition of `budget` that a loss of `law` satisfies.
+
+    NaN of definitions that no loss tells, and where the grid ends before a divergence does.
+    """
+    losses, shares = law.losses, law.shares
+
+    def renyi(order: float) -> float:
+        tilted = (order - 1) * losses + np.log(np.maximum(shares, NEGLIGIBLE**2))
+        total = float(special.logsumexp(tilted))
+        if shares[-1] < FAINT and tilted[-1] > total + math.log(GUARDED):
+            return math.nan
+        return total / (order - 1)
+
+    match budget:
+        case PureDP():
+            return float(losses[-1])
+        case KLDP() | MCDP():
+            return float(shares @ losses)
+        case RDP(alpha, _):
+            return renyi(alpha)
+        case ZCDP():
+            return max(renyi(order) / order for order in map(float, ORDERS))
+        case ApproxDP(_, delta):
+            return _least_epsilon(law, delta)
+        case GDP():
+            above = np.cumsum(shares[::-1])[::-1]  # P(L ≥ t) at each t of the grid
+            below = np.interp(-losses, losses, np.cumsum(shares), left=0.0)
+            seen = (below >= LEAST_RATE) & (above >= LEAST_RATE) & (losses >= 0)
+            gaps = np.asarray(special.ndtri(above[seen]) - special.ndtri(below[seen]))
+            return float(np.max(gaps))
+    return math.nan
+
+
+def _least_epsilon(law: LossLaw, delta: float) -> float:
+    """Return the least ε with E(1 − e^(ε − L))⁺ ≤ δ, by bisection; the left side falls."""
+    low, high = 0.0, max(float(law.losses[-1]), 0.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        excess = law.shares @ -np.expm1(np.minimum(middle - law.losses, 0.0))
+        low, high = (low, middle) if excess <= delta else (middle, high)
+    return high
 
 
 class TableEntry(NamedTuple):
@@ -32,6 +160,7 @@ class TableEntry(NamedTuple):
     mechanism: Mechanism
     queries: int
     one: Budget
+    loss: Callable[[int], LossLaw]
 
     @property
     def key(self) -> str:
@@ -61,19 +190,26 @@ def table_cells(config: ExperimentConfig) -> dict[str, Callable[[], dict[str, An
     table = config.composition
     assert table is not None  # as the kind is composition
     one_query = [(series, *query(series, config, table)) for series in config.mechanisms]
+    losses = [cache(partial(_loss, mechanism)) for _, mechanism, _ in one_query]
     entries = [
-        TableEntry(label, series, mechanism, queries, one)
+        TableEntry(label, series, mechanism, queries, one, loss)
         for label, queries in enumerate(table.queries)
-        for series, mechanism, costs in one_query
+        for (series, mechanism, costs), loss in zip(one_query, losses, strict=True)
         for one in costs
     ]
     return {entry.key: partial(columns, config, entry) for entry in entries}
+
+
+def _loss(mechanism: Mechanism, queries: int) -> LossLaw:
+    """Return the law of the loss of some queries of one mechanism."""
+    return together(one_loss(cast(Any, mechanism).noise, mechanism.sigma), queries)
 
 
 def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     """Return the rows of one cell."""
     mechanism = entry.mechanism
     total = repeat(entry.one, entry.queries)
+    known = not isinstance(total, RaoDP)
     named = named_columns(config, entry.label, f"m = {entry.queries}", entry.key)
     rng = np.random.default_rng(named["seed"])
     draws = mechanism.sample(np.zeros(1), size=config.repetitions, rng=rng)
@@ -88,6 +224,7 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
         "definition": entry.one.name,
         "budget": main_parameter(total),
         **second_parameter(total),
+        "attained": attained(entry.loss(entry.queries), total) if known else np.nan,
         "sensitivity": 1.0,
         "sigma": mechanism.sigma,
         "footpoint": "origin",

@@ -53,13 +53,12 @@ class WrappedHuber:
         radius = self.sigma * _radii(dim, check_size(size), rng)
         return wrap(center, base, radius[:, None] * directions(size, dim, rng), self.manifold)
 
-    def expected_error(self) -> float | None:
-        """Return E dist(output, c) on a flat manifold, else None."""
+    def expected_error(self, power: int = 1) -> float | None:
+        """Return E dist(output, c)^p on a flat manifold, else None."""
+        dim = self.manifold.dim
         if not self.manifold.flat:
             return None
-        return float(self.sigma * sum(_masses(self.manifold.dim + 1))) / sum(
-            _masses(self.manifold.dim)
-        )
+        return self.sigma**power * sum(_masses(dim + power)) / sum(_masses(dim))
 
 
 def _masses(dim: int) -> tuple[float, float]:

@@ -21,7 +21,7 @@ FIRST = np.outer([1, 2, 1], [1, 0, -1])
 SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 """Kernels of 4·Ix and of 32·Ixx; transposed, of 4·Iy and of 32·Iyy."""
 SOBEL = (
-    "are Sobel's, absolute and with mirrored borders (dcba|abcd); the first, "
+    "are Sobel's, absolute, with mirrored borders (dcba|abcd); the first, "
     "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, equal scikit-image's sobel_v and sobel_h to the last "
     "bit; the second, 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, are half of these applied "
     "twice"

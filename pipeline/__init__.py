@@ -31,5 +31,5 @@ The public face, imported when it is first used, is listed in ``__init__.pyi``.
 
 import lazy_loader
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

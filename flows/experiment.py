@@ -36,7 +36,6 @@ from pipeline.experiments.steps import (
     DrawnCells,
     SelectedFootpoints,
     beside,
-    class_series,
     with_footpoint,
 )
 from pipeline.jobs import default_out
@@ -257,9 +256,8 @@ def experiment(
     source = download(run)
     descriptors = describe(run, source)
     bound = verify_bound(run, descriptors)
-    cells, of_footpoint = class_series(run), with_footpoint(run)
-    selected = select_footpoint.map(unmapped(run), of_footpoint, unmapped(bound)).result()
-    drawn = release.map(unmapped(run), cells, beside(cells, selected), unmapped(bound)).result()
+    selected = select_footpoint.map(unmapped(run), with_footpoint(run), unmapped(bound)).result()
+    drawn = release.map(unmapped(run), *beside(run, selected), unmapped(bound)).result()
     table = write_results(run, drawn)
     return write_report(run, table)
 
@@ -274,9 +272,8 @@ def simulation(
 ) -> Path:
     """Run an experiment on records that it makes itself; parameters are those of `experiment`."""
     run = open_run(name, dataset, None, repetitions, quick, None, out)
-    cells, of_footpoint = class_series(run), with_footpoint(run)
-    selected = select_footpoint.map(unmapped(run), of_footpoint).result()
-    drawn = release.map(unmapped(run), cells, beside(cells, selected)).result()
+    selected = select_footpoint.map(unmapped(run), with_footpoint(run)).result()
+    drawn = release.map(unmapped(run), *beside(run, selected)).result()
     table = write_results(run, drawn)
     return write_report(run, table)
 

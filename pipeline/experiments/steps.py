@@ -92,11 +92,11 @@ def with_footpoint(run: Run) -> list[ClassSeries]:
 
 
 def beside(
-    cells: Sequence[ClassSeries], selected: Sequence[SelectedFootpoints]
-) -> list[Footpoints | None]:
-    """Return the footpoints of each class and series, None where there are none."""
-    found = {str(item.what): item.cells for item in selected}
-    return [found.get(str(what)) for what in cells]
+    run: Run, selected: Sequence[SelectedFootpoints]
+) -> tuple[list[ClassSeries], list[Footpoints | None]]:
+    """Return every class and series of a run, and the footpoints of each, None where none are."""
+    cells, found = class_series(run), {str(item.what): item.cells for item in selected}
+    return cells, [found.get(str(what)) for what in cells]
 
 
 def _class_name(run: Run, label: int) -> str:

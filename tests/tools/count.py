@@ -56,8 +56,8 @@ PROMISES = {
         "experiments": "**/*",
         "figures": "curves pictures",
         "geometry": "kendall space_forms",
-        "mechanisms": "additive chains exponential radial",
-        "report": "findings runs site run_*",
+        "mechanisms": "additive chains exponential radial wrapping",
+        "report": "findings runs site run_* split errata",
         "results": "record",
         "cli": "experiments",
         ".": "config",
@@ -74,13 +74,13 @@ PROMISES = {
         "cli": "documents",
     },
     "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger"},
-    "one page of all that was released about a population": {
+    "one page with all that was released": {
         "publish": "history",
         "report": "history_page",
         "figures": "timelines",
     },
     "attacks every mechanism and compares what leaks with what is claimed": {"audit": "*"},
-    "error, price and nights by budget": {".": "planning"},
+    "error and price, before anything is spent": {".": "planning"},
     "releases the mean matrix of each class with a proven guarantee": {".": "**/*"},
 }
 """Sentences of README.md, and the files of each room that are there for them.

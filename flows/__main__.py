@@ -84,9 +84,9 @@ def run(
         datasets = () if dataset is None else (dataset,)
         page = experiments(names, datasets, **on_images, **changes)
     elif configs[0].on_images:
-        page = flow_of(configs[0])(name, dataset, **on_images, **changes)
+        page = flow_of(configs[0])(name, dataset, None, **on_images, **changes)
     else:
-        page = flow_of(configs[0])(name, dataset, **changes)
+        page = flow_of(configs[0])(name, dataset, None, **changes)
     tables = sorted((page.parent / "results").glob("*.parquet"))
     print_bound(page.parent)
     print(f"results  {tables[0] if len(tables) == 1 else tables[0].parent}")

@@ -11,7 +11,8 @@ Prefect keeps what a task raises, so what is wrong with the user's own images is
 file may be named after a person. `covdp` shows it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -38,6 +39,7 @@ from pipeline.experiments.steps import (
     beside,
     with_footpoint,
 )
+from pipeline.files import owner_only
 from pipeline.jobs import default_out
 from pipeline.parallel import cores
 from pipeline.report import build_report, headline_of
@@ -230,6 +232,7 @@ def artifact_key(kind: str, run: Run) -> str:
 def experiment(
     name: str | None = None,
     dataset: str | None = None,
+    variant: str | None = None,
     descriptor: str | None = None,
     repetitions: int | None = None,
     quick: bool = False,
@@ -245,6 +248,8 @@ def experiment(
     dataset, descriptor : str, optional
         In place of the experiment's: a name of `covdp datasets` or a card, one of
         `covdp descriptors`.
+    variant : str, optional
+        Which of the experiment's runs on that dataset, where it has several.
     repetitions : int, optional
         In place of the experiment's.
     quick : bool
@@ -252,76 +257,90 @@ def experiment(
     data_root, out : Path, optional
         Where images are, and where results go.
     """
-    run = open_run(name, dataset, descriptor, repetitions, quick, data_root, out)
-    source = download(run)
-    descriptors = describe(run, source)
-    bound = verify_bound(run, descriptors)
-    selected = select_footpoint.map(unmapped(run), with_footpoint(run), unmapped(bound)).result()
-    drawn = release.map(unmapped(run), *beside(run, selected), unmapped(bound)).result()
-    table = write_results(run, drawn)
-    return write_report(run, table)
+    with opened_run(name, dataset, variant, descriptor, repetitions, quick, data_root, out) as run:
+        source = download(run)
+        descriptors = describe(run, source)
+        bound = verify_bound(run, descriptors)
+        paid = with_footpoint(run)
+        selected = select_footpoint.map(unmapped(run), paid, unmapped(bound)).result()
+        drawn = release.map(unmapped(run), *beside(run, selected), unmapped(bound)).result()
+        table = write_results(run, drawn)
+        return write_report(run, table)
 
 
 @flow(name="simulation", persist_result=False, task_runner=RUNNER)
 def simulation(
     name: str,
     dataset: str | None = None,
+    variant: str | None = None,
     repetitions: int | None = None,
     quick: bool = False,
     out: Path | None = None,
 ) -> Path:
     """Run an experiment on records that it makes itself; parameters are those of `experiment`."""
-    run = open_run(name, dataset, None, repetitions, quick, None, out)
-    selected = select_footpoint.map(unmapped(run), with_footpoint(run)).result()
-    drawn = release.map(unmapped(run), *beside(run, selected)).result()
-    table = write_results(run, drawn)
-    return write_report(run, table)
+    with opened_run(name, dataset, variant, None, repetitions, quick, None, out) as run:
+        selected = select_footpoint.map(unmapped(run), with_footpoint(run)).result()
+        drawn = release.map(unmapped(run), *beside(run, selected)).result()
+        table = write_results(run, drawn)
+        return write_report(run, table)
 
 
 @flow(name="tabulation", persist_result=False)
 def tabulation(
     name: str,
     dataset: str | None = None,
+    variant: str | None = None,
     repetitions: int | None = None,
     quick: bool = False,
     out: Path | None = None,
 ) -> Path:
     """Compute a table, of no images and no records; parameters are those of `experiment`."""
-    run = open_run(name, dataset, None, repetitions, quick, None, out)
-    table = tabulate(run)
-    return write_report(run, table)
+    with opened_run(name, dataset, variant, None, repetitions, quick, None, out) as run:
+        table = tabulate(run)
+        return write_report(run, table)
 
 
-def open_run(
+@contextmanager
+def opened_run(
     name: str | None,
     dataset: str | None,
+    variant: str | None,
     descriptor: str | None,
     repetitions: int | None,
     quick: bool,
     data_root: Path | None,
     out: Path | None,
-) -> Run:
-    """Return the run that a flow is asked for, checked before anything else is done.
+) -> Iterator[Run]:
+    """Give the run that a flow is asked for, checked before anything else is done.
+
+    What is written meanwhile of the user's own images is readable by their owner alone.
 
     Raises
     ------
     ConfigError, DatasetError
-        As `load_experiments`; and when the experiment has several datasets, and none is named.
+        As `load_experiments`; and when the experiment has several runs, and none is named.
     """
     BEGUN.append(flow_run.id)
-    configs = load_experiments(
-        name or str(MAIN),
-        dataset=dataset,
-        descriptor=descriptor,
-        repetitions=repetitions,
-        quick=quick,
-    )
-    if len(configs) > 1:
-        datasets = ", ".join(config.dataset for config in configs)
-        raise ConfigError(f"{name} runs on several datasets; name one as dataset: {datasets}")
+    configs = [
+        config
+        for config in load_experiments(
+            name or str(MAIN),
+            dataset=dataset,
+            descriptor=descriptor,
+            repetitions=repetitions,
+            quick=quick,
+        )
+        if variant in (None, config.variant)
+    ]
+    if len(configs) != 1:
+        runs = ", ".join(config.run_name for config in configs) or "none"
+        raise ConfigError(
+            f"{name or 'main'} must be one run, found {runs}; name dataset and variant of one"
+        )
     (config,) = configs
     folder = (out or default_out(config.run_name)).resolve()
-    return Run(config, data_root and data_root.resolve(), folder)
+    with owner_only(is_own(config)):
+        yield Run(config, data_root and data_root.resolve(), folder)
 
 
 def flow_of(config: ExperimentConfig) -> Any:
@@ -377,13 +396,14 @@ def experiments(
     runs = [Run(config, data_root and data_root.resolve(), folder.resolve()) for _, config in parts]
     errors = list[CovdpError]()
     for (name, config), run in zip(parts, runs, strict=True):
-        asked = {"name": name, "dataset": config.dataset, "out": folder, **changes}
+        asked = {"name": name, "dataset": config.dataset, "variant": config.variant, "out": folder}
         if config.on_images:
             asked |= {"descriptor": descriptor, "data_root": data_root}
         try:
-            flow_of(config)(**asked)
+            flow_of(config)(**asked, **changes)
         except MissingError as error:
-            write_missing(run, error)
+            with owner_only(is_own(config)):
+                write_missing(run, error)
         except CovdpError as error:
             errors.append(error)
     for fault in errors:

@@ -81,11 +81,12 @@ def run(
 
 
 def print_bound(folder: Path) -> None:
-    """Print the proven bound of the runs in a folder, and how far each class fills it."""
+    """Print the proven bound of the one run in a folder, and how far each class fills it."""
     from pipeline.report import bound_in_words, load_runs
 
-    for words in dict.fromkeys(filter(None, map(bound_in_words, load_runs(folder)))):
-        print_line(f"{'bound':8} {words}")
+    runs = load_runs(folder)
+    for place, words in enumerate(bound_in_words(runs[0]) if len(runs) == 1 else ()):
+        print_line(f"{'' if place else 'bound':8} {words}")
 
 
 def reproduce(

@@ -225,13 +225,13 @@ def verified_bound(run: FinishedRun) -> dict[str, Any] | None:
     }
 
 
-def bound_in_words(run: FinishedRun) -> str:
-    """Return the bound and the farthest image of each class as one line; "" of a run without."""
+def bound_in_words(run: FinishedRun) -> list[str]:
+    """Return the bound and the farthest image of each class, in lines; none of a run without."""
     found = verified_bound(run)
     if found is None:
-        return ""
+        return []
     classes = [f"{x['name']} {x['distance']} ({x['share']} of r)" for x in found["classes"]]
-    return f"{found['formula']}; farthest image: {', '.join(classes)}"
+    return [*found["formula"].split("; "), f"farthest image: {', '.join(classes)}"]
 
 
 def _png(content: bytes) -> str:

@@ -288,9 +288,13 @@ def test_the_main_job_runs_on_a_downloaded_file(
     assert len(server.requests) == (2 if way == "medmnist" else 1)  # where it leads, and the file
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"octmnist.npz": BODY}
     (table,) = (out / "results").glob("*.parquet")
-    bound, *paths = (said := capfd.readouterr()).out.splitlines()
-    assert (bound[:11], said.err) == ("bound    r ", "")
-    assert paths == [f"results  {table}", f"report   {out / 'report.html'}"]
+    bound, *_, farthest, results, report = (said := capfd.readouterr()).out.splitlines()
+    assert (bound[:11], farthest.split()[:2], said.err) == (
+        "bound    r ",
+        ["farthest", "image:"],
+        "",
+    )
+    assert [results, report] == [f"results  {table}", f"report   {out / 'report.html'}"]
     rows = read_rows(table)
     assert set(rows["dataset"]) == {"octmnist"}
     for label, n in enumerate(open_dataset(path, root).counts()):

@@ -212,12 +212,12 @@ def _statement(
 
 
 def _where(run: FinishedRun) -> str:
-    """Return the dataset of a run, the first words of its title; nothing of simulated records."""
+    """Return the dataset of a run, the first words of its title; nothing where records are made."""
     config, title = run.record.config, run.where and run.record.dataset.title.partition(":")[0]
     name = ", ".join(filter(None, (title, config.get("variant"))))
     if not config.get("beyond"):
         return name
-    return f"{name} ({'not in the paper' if config.get('paper') else 'held out'})".strip()
+    return f"{name or 'simulated'} ({'not in the paper' if config.get('paper') else 'held out'})"
 
 
 def _worst(marks: set[str], *, warned: bool) -> str:

@@ -153,7 +153,7 @@ def test_the_index_counts_what_the_files_hold(shared: Path, tmp_path: Path) -> N
     flat = " ".join(index.split())
     leads = {
         "papers": "Statements of the papers, on their own data",
-        "stand-ins": "The same on other data or settings, which count for no paper",
+        "stand-ins": "papers, on other data or settings, which count for no paper",
     }
     for kind, lead in leads.items():
         (shown,) = re.findall(rf"{lead}: (\d+) of (\d+) decided; (\d+) agrees?, (\d+) do", flat)

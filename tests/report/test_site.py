@@ -136,7 +136,7 @@ def test_stand_ins_count_for_no_paper(tmp_path: Path) -> None:
     words = text_of(index)
     for lead in (
         "Statements of the papers, on their own data: 1 of 1 decided; 1 agrees, 0 do not, or",
-        "The same on other data or settings, which count for no paper: 1 of 1 decided",
+        "papers, on other data or settings, which count for no paper: 1 of 1 decided",
         "Our own claims: 1 of 1 decided",
         "1 of 1 statement holds; counted in each dataset. Data or settings that are not the "
         "paper's do not count: 1 of 1 holds there.",

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from prefect import flow, task, unmapped
+from prefect import flow, get_run_logger, task, unmapped
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -26,7 +26,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipeline.config import ExperimentConfig
 from pipeline.datasets import ImageSource, find_card
-from pipeline.errors import ConfigError, CovdpError, DatasetError, MismatchError, MissingError
+from pipeline.errors import (
+    ConfigError,
+    CovdpError,
+    DatasetError,
+    MismatchError,
+    MissingError,
+    one_line,
+)
 from pipeline.experiments import EXPERIMENTS, MAIN, Run, images, load_experiments, steps
 from pipeline.experiments.driver import Footpoints
 from pipeline.experiments.images import VerifiedBound
@@ -43,6 +50,7 @@ from pipeline.files import owner_only
 from pipeline.jobs import default_out
 from pipeline.parallel import cores
 from pipeline.report import build_report, headline_of
+from pipeline.results import read_record
 from pipeline.store import StoredImages
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
@@ -77,6 +85,16 @@ def withheld(work: Callable[P, T]) -> Callable[P, T]:
     return done
 
 
+class Downloaded(NamedTuple):
+    """The images of a run, opened.
+
+    Prefect draws an edge for whatever a task returns and another takes, and for parts of it: of
+    this the source alone, not what it holds.
+    """
+
+    source: ImageSource
+
+
 def may_pass(task: object, task_run: object, state: State[object]) -> bool:
     """Return whether a download failed for a reason that may pass: a server, or the way there."""
     error = state.result(raise_on_failure=False)
@@ -97,16 +115,16 @@ def is_own(config: ExperimentConfig) -> bool:
     persist_result=False,
 )
 @withheld
-def download(run: Run) -> ImageSource:
+def download(run: Run) -> Downloaded:
     """Have the images on disk with the right digest."""
-    return images.fetch_images(run)
+    return Downloaded(images.fetch_images(run))
 
 
 @task(name="describe", task_run_name="describe", persist_result=False)
 @withheld
-def describe(run: Run, source: ImageSource) -> StoredImages:
+def describe(run: Run, downloaded: Downloaded) -> StoredImages:
     """Turn each image into its covariance descriptor."""
-    return images.describe_classes(run, source)
+    return images.describe_classes(run, downloaded.source)
 
 
 @task(name="verify_bound", task_run_name="verify_bound", persist_result=False)
@@ -199,8 +217,13 @@ def tabulate(run: Run) -> Path:
 )
 @withheld
 def write_report(run: Run, table: Path) -> Path:
-    """Write the page of an experiment, and leave its headline and a link."""
-    page = build_report(run.out, experiment=run.config.name)
+    """Write the page of an experiment, and leave its headline and a link.
+
+    It is where an index expects it if the flow is one of several.
+    """
+    several = flow_run.parent_flow_run_id is not None
+    target = run.out / "report-pages" / f"{run.config.name}.html" if several else None
+    page = build_report(run.out, target=target, experiment=run.config.name)
     create_markdown_artifact(
         f"{headline_of(run.folder, table)}\n\n[Report]({page.as_uri()}) · "
         f"[results]({table.as_uri()})\n",
@@ -258,8 +281,8 @@ def experiment(
         Where images are, and where results go.
     """
     with opened_run(name, dataset, variant, descriptor, repetitions, quick, data_root, out) as run:
-        source = download(run)
-        descriptors = describe(run, source)
+        downloaded = download(run)
+        descriptors = describe(run, downloaded)
         bound = verify_bound(run, descriptors)
         paid = with_footpoint(run)
         selected = select_footpoint.map(unmapped(run), paid, unmapped(bound)).result()
@@ -382,7 +405,8 @@ def experiments(
     Raises
     ------
     MissingError
-        When an experiment that was named ran on none of its datasets.
+        When an experiment that was named ran on none of its datasets, or a dataset that was named
+        had no data.
     """
     BEGUN.append(flow_run.id)
     folder = out or default_out("reproduce" if names else "main")
@@ -394,22 +418,30 @@ def experiments(
         for config in load_experiments(name, dataset=dataset, descriptor=descriptor, **changes)
     ]
     runs = [Run(config, data_root and data_root.resolve(), folder.resolve()) for _, config in parts]
-    errors = list[CovdpError]()
-    for (name, config), run in zip(parts, runs, strict=True):
-        asked = {"name": name, "dataset": config.dataset, "variant": config.variant, "out": folder}
-        if config.on_images:
-            asked |= {"descriptor": descriptor, "data_root": data_root}
-        try:
-            flow_of(config)(**asked, **changes)
-        except MissingError as error:
-            with owner_only(is_own(config)):
+    with owner_only(any(is_own(run.config) for run in runs)):
+        errors = list[CovdpError]()
+        for (name, config), run in zip(parts, runs, strict=True):
+            asked: dict[str, Any] = {"name": name, "dataset": config.dataset}
+            asked |= {"variant": config.variant}
+            if config.on_images:
+                asked |= {"descriptor": descriptor, "data_root": data_root}
+            try:
+                flow_of(config)(**asked, **changes, out=folder)
+            except MissingError as error:
                 write_missing(run, error)
-        except CovdpError as error:
-            errors.append(error)
+            except CovdpError as error:
+                get_run_logger().error("%s: %s", run.name, one_line(error))
+                errors.append(error)
+        page = write_index(folder) if any(run.log.is_file() for run in runs) else None
     for fault in errors:
         raise fault
-    page = write_index(folder)
+    assert page is not None  # a run that has no record has failed
     without = outcome(runs, page, folder).without
+    if datasets and (gone := [run.name for run in runs if read_record(run.log).status != "ok"]):
+        raise MissingError(
+            f"{len(gone)} of {len(runs)} runs had no data: {', '.join(gone)}; {page} has the "
+            "commands that get it, and the others are there"
+        )
     if without and "all" not in names:
         raise MissingError(
             f"no data at all for {', '.join(without)}; {page} has the commands that get them"

@@ -36,7 +36,6 @@ class PublishedConfig(Record):
 CLAIMED = (
     *("error", "squared", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius"),
     *("price", "offered", "false", "power", "flags", "auc", "behind", "balanced", "tight"),
-    "bounded",
 )
 """What a claim may be of, see ``report/findings.py``."""
 
@@ -73,9 +72,8 @@ class ClaimConfig(Record):
     records, ``flags`` says that the share outside is at least so often in the range stated. Of
     classifiers, ``auc`` is at least `factor`, ``behind`` at most that much below the one of the
     series `right`, by the same releases. Of sites, ``balanced`` says that the site of an image is
-    found in at most the share `factor`. Of errors, ``bounded`` says that their mean is at most
-    `factor` times what the theorem allows for each draw, but for chance. `left` then is the series
-    it is stated of, with all that continue its name after a comma; all series if empty.
+    found in at most the share `factor`. `left` then is the series it is stated of, with all that
+    continue its name after a comma; all series if empty.
 
     Attributes
     ----------

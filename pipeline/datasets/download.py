@@ -4,13 +4,11 @@ A library downloads into a temporary folder beside the place of the files. They 
 all have their digests.
 """
 
-import errno
 import glob
 import hashlib
 import os
 import re
 import shutil
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -18,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pipeline.datasets.library import Download, first_cause, run
+from pipeline.datasets.library import Download, LibraryError, first_cause, run
 from pipeline.datasets.listing import require_inside
 from pipeline.errors import DatasetError, ImageError, MissingError
 from pipeline.files import atomic_path, home, locked, temporary_folder
@@ -102,7 +100,7 @@ def obtain(
             f"yourself, or name the folder that has {'it' if alone else 'them'} with --data-root "
             "or COVDP_DATA"
         )
-        missing.passing = _may_pass(error, address)
+        missing.passing = error.passing if isinstance(error, LibraryError) else not error.errno
         raise missing from error
     for path, md5 in targets.items():
         verify(path, md5)
@@ -139,20 +137,6 @@ def _reason(error: OSError, address: str) -> str:
         if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]):
             cause += f", by the proxy {proxy}"
     return re.sub(r"[^\s/'\"(]*@|\?[^\s'\")]*", "", " ".join(cause.split()))
-
-
-def _may_pass(error: OSError, address: str) -> bool:
-    """Return whether a failure may pass: not where no room is left, or the host has no address."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
-        return False
-    with suppress(ValueError):  # an address that is none
-        host = urlsplit(address).hostname
-        if host and not getproxies():
-            try:
-                socket.getaddrinfo(host, None)
-            except OSError:
-                return False
-    return True
 
 
 def without_password(url: str) -> str:

@@ -6,6 +6,7 @@ this one, which takes the progress and the cause of a failure from what they say
 runs there, too; it imports the standard library alone.
 """
 
+import errno
 import importlib
 import json
 import os
@@ -15,7 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -49,6 +50,22 @@ class Download:
     name: str
     folder: str
     options: Mapping[str, Any]
+
+
+FINAL = 3
+"""Exit code of the process where asking again is no use."""
+PASSING_STATUSES = (408, 429)
+"""Answers of a server that refuse for now: too slow, too often."""
+LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS)
+"""Faults of a disk."""
+
+
+class LibraryError(OSError):
+    """What a library raised, in its words; `passing` is True if asking again may help."""
+
+    def __init__(self, words: str, *, passing: bool) -> None:
+        super().__init__(words)
+        self.passing = passing
 
 
 def run(download: Download, folder: Path) -> Generator[float, None, None]:
@@ -85,8 +102,9 @@ def run(download: Download, folder: Path) -> Generator[float, None, None]:
         finally:
             child.kill()
     if code:
+        passing = code != FINAL
         ended = f"{download.module} was ended by {signal.Signals(-code).name}" if code < 0 else last
-        raise OSError(cause or ended)
+        raise LibraryError(cause or ended, passing=passing)
 
 
 def _percents(stream: IO[bytes]) -> Generator[float, None, str]:
@@ -109,9 +127,11 @@ def main() -> NoReturn:
     answer = os.dup(1)
     os.dup2(2, 1)  # the libraries print
     socket.setdefaulttimeout(silence)
-    cause = failure(module, name, options)
-    os.write(answer, cause.encode(errors="replace"))
-    os._exit(bool(cause))  # PyTorch takes a second to leave in order
+    error = failure(module, name, options)
+    if error is not None:
+        os.write(answer, first_cause(error).replace(*UNCLEAR).encode(errors="replace"))
+    # PyTorch takes a second to leave in order
+    os._exit(0 if error is None else 1 if may_pass(error) else FINAL)
 
 
 def _end_with_parent() -> None:
@@ -121,20 +141,40 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def failure(module: str, name: str, options: Mapping[str, Any]) -> str:
-    """Make a call, here; return the first cause of its failure, "" where there is none."""
+def failure(module: str, name: str, options: Mapping[str, Any]) -> BaseException | None:
+    """Make a call, here; return what it raises, None where that is nothing."""
     try:
         getattr(importlib.import_module(module), name)(**options)
     except BaseException as error:  # medmnist makes an error of Ctrl-C, too
-        return first_cause(error).replace(*UNCLEAR)
-    return ""
+        return error
+    return None
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that led to it, the first of all last."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def first_cause(error: BaseException) -> str:
     """Return the words, or the type, of the error that came first of those that led to `error`."""
-    while inner := error.__cause__ or error.__context__:
-        error = inner
-    return str(getattr(error, "strerror", None) or error) or type(error).__name__
+    *_, first = causes(error)
+    return str(getattr(first, "strerror", None) or first) or type(first).__name__
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether a failure may pass: no full disk, no host without address, no "not found"."""
+    for cause in causes(error):
+        status = getattr(getattr(cause, "response", cause), "status_code", None)
+        status = getattr(cause, "code", None) if status is None else status
+        if isinstance(status, int) and 400 <= status < 500:
+            return status in PASSING_STATUSES
+        if isinstance(cause, socket.gaierror):
+            return cause.errno == socket.EAI_AGAIN
+        if isinstance(cause, OSError) and cause.errno in LASTING:
+            return False
+    return True
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ class DescriptorDomain:
         What is usual of the descriptor, see `Descriptor`: expected, not proven. Means are scaled.
     means : tuple of float
         Largest scaled mean of each feature after the constant, of a Gaussian embedding; else empty.
-    formulas : (str, str)
-        What `radius` and `diameter` are computed by, as text.
+    formulas : (str, str, str)
+        What `radius` and `diameter` are computed by, and what symbols mean, as text.
     """
 
     descriptor: str
@@ -92,7 +92,7 @@ class DescriptorDomain:
     masked: bool = False
     means: tuple[float, ...] = ()
     typical_means: tuple[float, ...] = ()
-    formulas: tuple[str, str] = ("", "")
+    formulas: tuple[str, str, str] = ("", "", "")
 
     @property
     def images(self) -> dict[str, int]:
@@ -107,10 +107,10 @@ class DescriptorDomain:
     @property
     def in_words(self) -> str:
         """Radius and diameter with their formulas, and what stands in these, as text."""
-        radius, diameter = self.formulas
+        radius, diameter, symbols = self.formulas
         eta = f"{self.eta:g}".replace("e-0", "e-")
         bounds = f"r = {radius} = {self.radius:.2f}; D = {diameter} = {self.diameter:.2f}"
-        return f"{bounds}; η = {eta}; T = {self.trace:,.8g}, the largest trace"
+        return f"{bounds}; η = {eta}; {symbols}"
 
     @property
     def facts(self) -> Facts:

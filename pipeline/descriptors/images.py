@@ -23,8 +23,8 @@ SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 SOBEL = (
     "are Sobel's, absolute, with mirrored borders (dcba|abcd); the first, "
     "¼·(1,2,1)ᵀ(1,0,−1) and its transpose, equal scikit-image's sobel_v and sobel_h to the last "
-    "bit; the second, 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, are half of these applied "
-    "twice"
+    "bit; the second, 1/32·(1,4,6,4,1)ᵀ(1,0,−2,0,1) and its transpose, are half of these "
+    "convolved with themselves"
 )
 """These filters in words. A test applies what is written here."""
 MAGNITUDE = math.sqrt(5) / 2
@@ -133,7 +133,7 @@ GRID11 = replace(
     units=lambda height, width: (width - 1, height - 1, 255, 255, 255, *LUMINANCE_UNITS, 1),
     filters=(
         "derivatives of the luminance 0.2125 R + 0.7154 G + 0.0721 B in whole steps of 10⁻⁴ "
-        f"{SOBEL}; then levels and derivatives are divided by 255"
+        f"{SOBEL}; levels and derivatives are divided by 255"
     ),
     typical=(0.0, 0.0, -3.4, -3.4, -3.4, -5.2, -5.2, -6.1, -6.1, -4.9, -1.1),
     correlations=(*_gradients(5), (2, 3, 0.93), (3, 4, 0.93), (2, 4, 0.87)),

@@ -275,9 +275,11 @@ def draw_footpoints(data: ClassData, setting: Setting, pending: Sequence[Cell]) 
             rng = np.random.default_rng(stream_seed(setting.config, cell.key))
             size, budget = setting.repetitions(cell.series), record_budget(data, cell, setting)
             try:
-                points = mean.select_footpoints(prepared, budget, noise=FloatNoise(rng), size=size)
-            except UndefinedError:
-                continue  # `columns` says so
+                with np.errstate(over="ignore", invalid="ignore"):  # as in `columns`
+                    source = FloatNoise(rng)
+                    points = mean.select_footpoints(prepared, budget, noise=source, size=size)
+            except (UndefinedError, DomainError, ConvergenceError):
+                continue  # `columns` meets it again, and says so
             if points is not None:
                 drawn[cell.key] = CellFootpoints(points, rng)
     return drawn

@@ -307,15 +307,16 @@ def _draw_farthest(run: Run, bounds: Sequence[Bound]) -> None:
         write_whole(folder / f"{label}.png", montage(image, columns=1))
 
 
-def farthest_of(run: Run, label: int) -> float:
-    """Return the largest distance of a descriptor of a class from the identity.
+def farthest_of(run: Run, label: int | None) -> float:
+    """Return the largest distance of a descriptor of a class, or of all, from the identity.
 
     It is that which `verify_bound` has written; NaN where records are simulated.
     """
     if not run.config.on_images:
         return np.nan
     bound = read_bound(run.folder / "bound.parquet")
-    return float(bound["largest_norm"][bound["label"] == label][0])
+    own = bound["largest_norm"][(bound["label"] == label) | (label is None)]
+    return float(own.max())
 
 
 def gain(images: ImageArray, amount: float, rng: np.random.Generator) -> ImageArray:

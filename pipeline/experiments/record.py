@@ -27,9 +27,9 @@ from pipeline.experiments.images import Run, image_setting
 from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from pipeline.experiments.simulated import SOURCES, build_manifold, class_title
 from pipeline.geometry import MANIFOLDS
-from pipeline.mean import shares_of
+from pipeline.mean import SinglePlan, pays_footpoint, shares_of
 from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, advantage, privacy_statement, repeat
+from pipeline.privacy import Budget, advantage, laplace_epsilon, privacy_statement, repeat
 from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
 from pipeline.privacy.statement import classes_rule, equivalent
 from pipeline.results import (
@@ -55,7 +55,7 @@ def guarantees(config: ExperimentConfig, n_by_class: Mapping[str, int]) -> dict[
     for series in config.mechanisms:
         budget = _largest(config, series)
         reason = uncertified(config, series)
-        promise = reason or _with_equivalent(budget, sum(n_by_class.values()))
+        promise = reason or _promise(budget, config, series, sum(n_by_class.values()))
         if not reason and persons_of(config) is not None and UNITS[series.records].group:
             promise += ", for persons with at most as many images as the one with most here has"
         out[series.series] = promise
@@ -146,6 +146,19 @@ def _of(budget: Budget, config: ExperimentConfig, n_by_class: Mapping[str, int])
         composition=f"{classes_rule(word, classes)}; every repetition and every series draws again "
         f"from the same {word}s and adds up",
     )
+
+
+def _promise(budget: Budget, config: ExperimentConfig, series: SeriesConfig, n: int) -> str:
+    """Return what one draw of a series guarantees; of Laplace noise alone as pure DP, too.
+
+    Of a person who may be in several classes ε adds up otherwise: there only the budget is stated.
+    """
+    plan = series.plan
+    alone = isinstance(plan, SinglePlan) and not pays_footpoint(plan)
+    alone = alone and persons_of(config) is None
+    if not (alone and MECHANISMS[series.mechanism].pure) or isinstance(budget, PureDP):
+        return _with_equivalent(budget, n)
+    return f"{PureDP(laplace_epsilon(budget))}, pure: δ = 0, which implies {budget}"
 
 
 def _with_equivalent(budget: Budget, n: int) -> str:

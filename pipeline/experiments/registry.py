@@ -114,19 +114,49 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
     own = bool({"source", "composition", "scale"} & fields.keys())
     changes = {key: value for key, value in asked.items() if not own or key != "descriptor"}
     options = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    targets = _targets(fields, path, own)
     spec = DESCRIPTORS.get(str(changes.get("descriptor")))
-    if spec is not None and spec.manifold is not None:
-        changes["manifold"] = spec.manifold
+    moved = None if spec is None else spec.manifold
+    if moved is not None:
+        changes["manifold"] = moved
+        if others := sorted({str(target.get("manifold", moved)) for target in targets} - {moved}):
+            raise ConfigError(
+                f"{path.stem} runs on {', '.join(others)}, and {changes['descriptor']} is taken on "
+                f"{moved}; choose another descriptor"
+            )
     configs = [
         parse(ExperimentConfig, {**fields, **target, **changes}, " ".join([str(path), *options]))
-        for target in _targets(fields, path, own)
+        for target in targets
     ]
+    if moved is not None:
+        configs = [_with_guarantee(config) for config in configs]
     return [
         config.meant.model_copy(update={"dataset": beside(config.dataset, path)}).loaded_by(
             *words, *options
         )
         for config in configs
     ]
+
+
+def _with_guarantee(config: ExperimentConfig) -> ExperimentConfig:
+    """Return a config, moved to the manifold of its descriptor, without series that refuses.
+
+    What the report says of the choices of an experiment names them, each with its reason.
+    """
+    reasons = {
+        series.series: refusal(
+            series.mechanism,
+            series.definition or config.definition,
+            config.manifold,
+            series.sampler,
+        )
+        for series in config.mechanisms
+        if series.mechanism in MECHANISMS
+    }
+    gone = {name: reason for name, reason in reasons.items() if reason is not None}
+    kept = tuple(series for series in config.mechanisms if series.series not in gone)
+    notes = [f"“{name}” is left out: {reason}." for name, reason in gone.items()]
+    return config.model_copy(update={"mechanisms": kept, "open": (*config.open, *notes)})
 
 
 def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, Any]]:

@@ -144,7 +144,7 @@ def _draw(
         return
     data, setting = (kind.read or read_class)(run, label)
     work = partial(kind.cells, footpoints=footpoints) if footpoints else kind.cells
-    farthest = farthest_of(run, label)
+    farthest = farthest_of(run, None if kind.together else label)
     with counted(data.name, len(pending), "cells") as tick:
         for cell, rows in work(data, setting, pending):
             writer.write(cell.key, rows | {"farthest": farthest})

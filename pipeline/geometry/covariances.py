@@ -134,8 +134,11 @@ class Covariances(Protocol):
     def bounds(self, facts: Facts) -> tuple[float, float]:
         """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
 
-    def formulas(self, facts: Facts) -> tuple[str, str]:
-        """Return what `bounds` computes, as text: right-hand sides for r and D."""
+    def formulas(self, facts: Facts) -> tuple[str, str, str]:
+        """Return what `bounds` computes, as text: right-hand sides for r and D, and their symbols.
+
+        Symbols other than η are explained.
+        """
 
     def floor(self, facts: Facts) -> float:
         """Return what errors of matrices are to be compared with: η, less where there are means.
@@ -208,20 +211,25 @@ class SpectralMetric:
         split = most(k // 2) + most(k - k // 2)
         return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
 
-    def formulas(self, facts: Facts) -> tuple[str, str]:
+    def formulas(self, facts: Facts) -> tuple[str, str, str]:
         """Return the formulas with k, B and the split of the eigenvalues put in."""
         k, low = len(facts.variances), "ℓ" if facts.means else "η"
         trace = "(T + kη − kℓ)" if facts.means else "T"
         most = f"ln({_in_levels(facts.norm_bound)} + η)"
         radius = f"√{k}·max(|ln {low}|, {most if facts.norm_bound >= 1.0 else f'|{most}|'})"
+        given = f"T = {facts.trace:,.8g}, the largest trace"
+        if facts.means:
+            given += f"; ℓ = {facts.least:.3g}, the least eigenvalue; k = {k}"
         if facts.trace < TANGENT * (k - k // 2) * facts.least:  # g is not f, see the top
+            terms = f"p·g({trace}/(p{low})) + (k − p)·g({trace}/((k − p){low}))"
             return (
                 radius,
-                f"√(max over p of p·g({trace}/(p{low})) + (k − p)·g({trace}/((k − p){low})))",
+                f"√(max over p of {terms})",
+                f"{given}; g the concave envelope of ln²(1 + z)",
             )
         parts = [m for m in (k // 2, k - k // 2) if m]
         terms = " + ".join(f"{m}·ln²(1 + {trace}/({m}{low}))" for m in parts)
-        return radius, f"√({terms})"
+        return radius, f"√({terms})", given
 
     def floor(self, facts: Facts) -> float:
         """Return the least eigenvalue."""

@@ -222,12 +222,15 @@ class CholeskyCovariances:
         constant = np.sum(np.log(fixed + eta) ** 2) / 4
         return math.sqrt(lower + largest + constant + means), math.sqrt(4 * lower + spread + means)
 
-    def formulas(self, facts: Facts) -> tuple[str, str]:
+    def formulas(self, facts: Facts) -> tuple[str, str, str]:
         """Return the formulas of r and D: Σ over the rows of the factor, Σ₊ without the first."""
         means = " + Σ c²b²" if facts.means else ""
         grid = " + ¼·Σ ln²(v + η) over the grid" if facts.grid else ""
         radius = f"√(Σ₊ v + ¼·Σ max(ln² η, ln²(v + η)){grid}{means})"
-        return radius, f"√(4·Σ₊ v + ¼·Σ ln²(1 + v/η){means})"
+        given = "v the largest variance of a feature, Σ over features"
+        given += " beside the grid, Σ₊ the same" if facts.grid else ", Σ₊ without the first"
+        given += ", c·b the largest scaled mean of a feature" if facts.means else ""
+        return radius, f"√(4·Σ₊ v + ¼·Σ ln²(1 + v/η){means})", given
 
     def floor(self, facts: Facts) -> float:
         """Return η; a quarter of it where there are means.

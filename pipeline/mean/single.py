@@ -168,7 +168,13 @@ def draw_single(
     """
     started = time.perf_counter()
     steps = [] if footpoint is None or footpoint.step is None else [footpoint.step]
-    mechanism, space, statistic, pole = calibrate(records, split_budget(budget, plan)[1], plan)
+    share, rest = split_budget(budget, plan)
+    if [step.budget for step in steps] != [part for part in (share,) if part is not None]:
+        raise PrivacyError(
+            f"footpoints must be drawn for their share of the budget, {share}, found "
+            f"{[str(step.budget) for step in steps]}; select them with the budget of the draw"
+        )
+    mechanism, space, statistic, pole = calibrate(records, rest, plan)
     family, base = MECHANISMS[plan.mechanism], pole if footpoint is None else footpoint.points
     if noise.rng is not None:
         drawn = mechanism.sample(statistic, base=base, size=size, rng=noise.rng)

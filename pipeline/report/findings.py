@@ -51,6 +51,8 @@ EQUAL = 1e-9
 """Relative difference of two exact expectations that is rounding."""
 RATE = 1e-3
 """Stated probability of a wrong decision: over the cells of a run, over those of a statement."""
+EQUAL = 1e-9
+"""Logarithm of a ratio of expectations up to which they are equal, but for rounding."""
 NOMINAL = RATE / 100
 """The same, for a t-test on skewed errors."""
 STATED = f"a wrong decision has probability at most {100 * RATE:g} %"
@@ -719,7 +721,7 @@ def _flags(least: float, cell: Table) -> CellVerdict | None:
 
 
 def _is_tight(most: float, cell: Table) -> CellVerdict | None:
-    offered = cell["offered"] > 0
+    offered = (cell["offered"] > 0) & np.isfinite(cell["region_radius"])
     if not offered.any():
         return None
     ratio = float(np.median(cell["region_radius"][offered]) / np.median(cell["error"][offered]))
@@ -763,22 +765,6 @@ def _mean_of(values: Callable[[Table], FloatArray], sign: float = 1.0) -> Judge:
     return judge_mean
 
 
-def _is_bounded(factor: float, cell: Table) -> CellVerdict | None:
-    """Say whether the mean error is at most `factor` times its bound, but for a t-test's chance.
-
-    Each error is held against the bound of its own draw, as private footpoints differ.
-    """
-    from scipy import stats
-
-    good = np.isfinite(cell["error"]) & np.isfinite(cell["error_bound"])
-    if good.sum() < 2:
-        return None
-    over = cell["error"][good] - factor * cell["error_bound"][good]
-    p = float(stats.ttest_1samp(over, 0.0, alternative="greater").pvalue) if over.any() else 1.0
-    ratio = float(cell["error"][good].mean() / cell["error_bound"][good].mean())
-    return CellVerdict(p >= NOMINAL, f"{number(ratio)} times its bound", ratio, NOMINAL)
-
-
 JUDGED: Mapping[str, tuple[str, Judge]] = {
     "coverage": ("offered", lambda level, cell: _covers_at_least(level, cell, level)),
     "held": ("offered", _covers_at_least),
@@ -792,7 +778,6 @@ JUDGED: Mapping[str, tuple[str, Judge]] = {
     "auc": ("auc", _mean_of(lambda cell: cell["auc"], -1.0)),
     "behind": ("auc", _mean_of(lambda cell: cell["right"] - cell["auc"])),
     "balanced": ("balanced", _mean_of(lambda cell: cell["balanced"])),
-    "bounded": ("error_bound", _is_bounded),
 }
 """Column of a claim → the column of the rows that it rests on, and what judges it."""
 
@@ -965,17 +950,24 @@ class _Ratios(NamedTuple):
 
         spread = float(np.sqrt((self.noise**2).sum())) / len(self.values)
         limit = -float(special.ndtri(NOMINAL / (2 * tests)))
-        return bool(abs(np.log(self.gain)) > limit * spread)
+        return bool(abs(np.log(self.gain)) > limit * spread + EQUAL)
 
 
 def _ratios(table: Table, baseline: str, name: str) -> _Ratios:
-    """Return mean error of `baseline` over mean error of `name`, for each class and budget."""
+    """Return mean error of `baseline` over mean error of `name`, for each class and budget.
+
+    Expectations stand in place of means where both are known exactly; cells that disagree with
+    theirs are not in `table`.
+    """
     claim = {"left": name, "right": baseline, "above": 0.0, "below": np.inf, "labels": None}
     pairs = [(a, b) for a, b in rows_of(claim, table) if table["mean"][a] > 0]
     a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     relative = table["se"] / table["mean"]
-    noise = np.hypot(relative[a], relative[b])
-    return _Ratios(table["mean"][b] / table["mean"][a], np.nan_to_num(noise, nan=np.inf))
+    noise = np.nan_to_num(np.hypot(relative[a], relative[b]), nan=np.inf)
+    laws = table["expected_error"][b] / table["expected_error"][a]
+    known = np.isfinite(laws)
+    values = np.where(known, laws, table["mean"][b] / table["mean"][a])
+    return _Ratios(values, np.where(known, 0.0, noise))
 
 
 def _range(table: Table) -> Finding:

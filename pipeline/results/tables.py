@@ -272,8 +272,16 @@ def write_rows(
 
 
 def read_rows(path: Path) -> Table:
-    """Return the columns of a table of results, each of shape (n,)."""
-    return read_table(path, SCHEMA)
+    """Return the columns of a table of results, each of shape (n,).
+
+    In version 0.3 and before, what is ``region_radius`` was called ``radius``.
+    """
+    rows = read_table(path, SCHEMA)
+    names = _read(path, lambda file: file.schema_arrow.names)
+    if "radius" in names and "region_radius" not in names:
+        before = {"radius": SCHEMA["region_radius"]}
+        rows["region_radius"] = read_table(path, before)["radius"]
+    return rows
 
 
 def read_metadata(path: Path) -> dict[str, str]:

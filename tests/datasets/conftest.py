@@ -29,8 +29,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def run(call: library.Download, folder: Path) -> Iterator[float]:
         options = {**call.options, call.folder: str(folder)}
-        if cause := library.failure(call.module, call.name, options):
-            raise OSError(cause)
+        if (error := library.failure(call.module, call.name, options)) is not None:
+            words = library.first_cause(error).replace(*library.UNCLEAR)
+            raise library.LibraryError(words, passing=library.may_pass(error))
         yield 100.0
 
     monkeypatch.setattr(download, "run", run)

@@ -21,14 +21,13 @@ from pipeline.experiments.kinds.composition import (
     attained,
     one_loss,
     table_cells,
-    together,
 )
 from pipeline.geometry import MANIFOLDS
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.additive import TANGENT_GAUSSIAN
 from pipeline.mechanisms.exponential import laplace_sensitivity
 from pipeline.mechanisms.radial import spectral_moment
-from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, convert, laplace_epsilon, repeat, split
+from pipeline.privacy import GDP, ApproxDP, PureDP, convert, laplace_epsilon, split
 from pipeline.privacy.conversion import analytic_mu, rao_factor
 from pipeline.report import build_report
 from pipeline.report.errata import OUR_OWN, Errata, load_errata
@@ -139,13 +138,6 @@ def moves() -> tuple[float, float]:
     return 2 * (math.e - 1) / 10, float(np.abs(after - before)[0, 0])
 
 
-def together_pure() -> tuple[float, float]:
-    """Return the Rao budget of two queries of Laplace noise at ε = 1, and their largest loss."""
-    law = MECHANISMS["ewl"].calibrate(PureDP(1.0), sensitivity=1.0, manifold=LINE)
-    loss = together(one_loss(law.noise, law.sigma), 2)  # type: ignore[attr-defined]
-    return repeat(RaoDP(1.0), 2).theta, attained(loss, PureDP(2.0))
-
-
 def squared_utility() -> tuple[float, float]:
     """Return what Theorem 4 prints, and E ρ² of the classical mechanism, r = 1, n = 100, d = 3."""
     law = TANGENT_GAUSSIAN.calibrate(
@@ -196,10 +188,6 @@ def lemma_mass() -> tuple[float, float]:
 SHIFTED = math.sqrt(math.pi / 2)
 RECOMPUTED: dict[str, Callable[[], tuple[float, float]]] = {
     "analytic-sign": lambda: (delta(0.1, 5.0, sign=1.0), delta(0.1, 5.0)),
-    "renyi-exponent": lambda: (
-        math.log(integrate.quad(lambda x: stats.norm.pdf(x - 1), -20, 20)[0]),
-        math.log(integrate.quad(lambda x: math.exp(2 * x - 1) * stats.norm.pdf(x), -20, 20)[0]),
-    ),
     "two-epsilon": lambda: (delta(2.0, 0.5), delta(2.0, 0.25)),
     "half-space": lambda: (1 - float(phi(-2 + 0.25)), float(phi(-2 + 0.25))),
     "laguerre": lambda: tuple(  # type: ignore[return-value]
@@ -213,7 +201,6 @@ RECOMPUTED: dict[str, Callable[[], tuple[float, float]]] = {
     "curvature-factor": lambda: (math.sin(1.0), math.sinh(1.0)),
     "tangent-sign": lambda: (delta(0.3, 1 / 0.6, sign=1.0), delta(0.3, 1 / 0.6)),
     "utility-constant": squared_utility,
-    "radius-constant": lambda: (14.0, 7 + 2 + math.pi**2 / 4),
     "centred-pixels": lambda: (0.0, (0 - np.mean([0, 1])) ** 2),
     "gray-and-colour": lambda: (1.0, float(DATASETS["pathmnist"].channels)),
     "fashion-colour": lambda: (3.0, float(DATASETS["fashionmnist"].channels)),
@@ -238,7 +225,6 @@ RECOMPUTED: dict[str, Callable[[], tuple[float, float]]] = {
         math.exp(-1 / 8),
         2 * math.sqrt(float(phi(0.5) * phi(-0.5))),
     ),
-    "rao-and-pure": together_pure,
     "rao-and-gdp": lambda: (1.0, laplace_gdp()),
     "our-bar": lambda: (1.5, analytic_mu(0.1, 1e-7) / analytic_mu(0.1, 1e-9)),
     "our-utility": utility,

@@ -390,31 +390,6 @@ def test_a_bar_of_ours_must_say_so() -> None:
             assert claim.factor >= 1 or claim.column == "ratio" or claim.ours
 
 
-def test_errors_are_held_against_the_bounds_of_their_own_draws(tmp_path: Path) -> None:
-    """A mean 5 standard errors above its bound counts against a statement, a bound that it is not.
-
-    Of 200 errors, 40 % of whose mean is their spread, by fixed seeds; a bar of 2 holds for both.
-    """
-    rng = np.random.default_rng(8)
-    errors = rng.gamma(6.0, 1.0 / 6.0, 200)
-    for bound, factor, word in (
-        (errors.mean(), 1.0, "Agrees"),
-        (errors.mean() - 5.5 * errors.std() / 200**0.5, 1.0, "Does not agree"),
-        (errors.mean() - 5.5 * errors.std() / 200**0.5, 2.0, "Agrees"),
-    ):
-        rows = rows_of({("a", 0): errors})
-        rows["error_bound"] = np.full(len(rows["error"]), bound)
-        claim = ClaimConfig(**PLACE | {"right": ""}, factor=factor, column="bounded")
-        (found,) = verdicts(run_of(tmp_path / f"{bound}{factor}", rows, claim))
-        assert found.word == word
-        assert "times its bound" in found.found
-    rows = rows_of({("a", 0): errors})
-    claim = ClaimConfig(**PLACE | {"right": ""}, column="bounded")
-    rows["error_bound"] = np.full(len(rows["error"]), np.nan)
-    (found,) = verdicts(run_of(tmp_path / "none", rows, claim))
-    assert found.word == "Not checked"
-
-
 def test_acceptance_and_class_sizes_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     """Of a column the least and the largest value of a series are ours; the files print both."""
     rows = rows_of({(name, label): np.ones(3) for name in "ab" for label in (0, 1)})

@@ -28,10 +28,10 @@ class DecibelCovariances:
         radius, diameter = SPECTRAL.bounds(facts)
         return DB * radius, DB * diameter
 
-    def formulas(self, facts: Facts) -> tuple[str, str]:
+    def formulas(self, facts: Facts) -> tuple[str, str, str]:
         """Return the log-Euclidean formulas, times `DB`."""
-        radius, diameter = SPECTRAL.formulas(facts)
-        return f"(10/ln 10)·{radius}", f"(10/ln 10)·{diameter}"
+        radius, diameter, symbols = SPECTRAL.formulas(facts)
+        return f"(10/ln 10)·{radius}", f"(10/ln 10)·{diameter}", symbols
 
     def rounding(self, relative: float, largest: float) -> float:
         """Return DB times what logarithms err by."""

@@ -162,7 +162,8 @@ def select_footpoint(
     run: Run, what: ClassSeries, bound: VerifiedBound | None = None
 ) -> SelectedFootpoints:
     """Draw the private footpoints of a series on a class, for their share of the budget."""
-    return steps.select_footpoint(run, what)
+    with run.timed("footpoints"):
+        return steps.select_footpoint(run, what)
 
 
 @task(

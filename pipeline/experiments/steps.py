@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline import __version__
 from pipeline.config import SeriesConfig
@@ -38,7 +38,7 @@ from pipeline.results import RowWriter
 
 @dataclass(frozen=True)
 class ClassSeries:
-    """What is drawn in one go: a series of an experiment, on one class.
+    """One series of an experiment on one class, which is drawn in one go.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class SelectedFootpoints(NamedTuple):
 
 
 class DrawnCells(NamedTuple):
-    """How many cells of a series on a class were drawn now; they are on disk."""
+    """Number of cells of a series on a class that were drawn now, and are on disk."""
 
     what: ClassSeries
     cells: int
@@ -107,48 +107,66 @@ def _class_name(run: Run, label: int) -> str:
     return class_title(run.config, label)
 
 
-def select_footpoint(run: Run, what: ClassSeries) -> SelectedFootpoints:
-    """Draw the private footpoints of a series on a class, at every budget that is not on disk."""
+ClassRecords: TypeAlias = tuple[Any, Setting]
+"""The records of a class as its kind of experiment reads them, and what is public of them."""
+
+
+def load_class(run: Run, label: int) -> ClassRecords:
+    """Return what is drawn from of one class."""
+    return (EXPERIMENT_KINDS[run.config.kind].read or read_class)(run, label)
+
+
+def select_footpoint(
+    run: Run, what: ClassSeries, records: ClassRecords | None = None
+) -> SelectedFootpoints:
+    """Draw the private footpoints of a series on a class, at every budget that is not on disk.
+
+    `records` are those of `load_class`, which are loaded when left out.
+    """
     draw, pending = EXPERIMENT_KINDS[run.config.kind].footpoints, _pending(run, what)
-    with run.timed("footpoints"):
-        if draw is None or not pending:
-            return SelectedFootpoints(what, {})
-        return SelectedFootpoints(what, draw(*read_class(run, what.label), pending))
+    if draw is None or not pending:
+        return SelectedFootpoints(what, {})
+    return SelectedFootpoints(what, draw(*(records or load_class(run, what.label)), pending))
 
 
-def release(run: Run, what: ClassSeries, footpoints: Footpoints | None = None) -> DrawnCells:
-    """Draw a series on a class, at every budget that is not on disk yet."""
-    pending = _pending(run, what)
+def release(
+    run: Run,
+    what: ClassSeries,
+    footpoints: Footpoints | None = None,
+    records: ClassRecords | None = None,
+) -> DrawnCells:
+    """Draw a series on a class, at every budget that is not on disk yet.
+
+    `footpoints` are those of `select_footpoint`, `records` those of `load_class`.
+    """
+    kind, writer, pending = EXPERIMENT_KINDS[run.config.kind], row_writer(run), _pending(run, what)
+    if kind.cells is None or not pending:
+        return DrawnCells(what, 0)
     with run.timed("mechanisms"):
-        _draw(run, what.label, pending, footpoints)
+        data, setting = records or load_class(run, what.label)
+        work = partial(kind.cells, footpoints=footpoints) if footpoints else kind.cells
+        farthest = farthest_of(run, None if kind.together else what.label)
+        with counted(data.name, len(pending), "cells") as tick:
+            for cell, rows in work(data, setting, pending):
+                writer.write(cell.key, rows | {"farthest": farthest})
+                tick(1)
     return DrawnCells(what, len(pending))
 
 
 def draw_class(run: Run, label: int) -> None:
-    """Draw all series on one class, at every budget that is not on disk yet."""
-    todo = set(row_writer(run).pending())
-    _draw(run, label, [cell for cell in all_cells(run.config, [label]) if cell.key in todo])
+    """Select the footpoints and release all series on one class, whose records are loaded once."""
+    records, paid = None, {str(what) for what in with_footpoint(run)}
+    for what in class_series(run):
+        if what.label == label and _pending(run, what):
+            records = records or load_class(run, label)
+            chosen = select_footpoint(run, what, records).cells if str(what) in paid else None
+            release(run, what, chosen, records)
 
 
 def _pending(run: Run, what: ClassSeries) -> list[Cell]:
     todo, name = set(row_writer(run).pending()), what.series.series
     cells = all_cells(run.config, [what.label])
     return [cell for cell in cells if cell.key in todo and cell.series.series == name]
-
-
-def _draw(
-    run: Run, label: int, pending: Sequence[Cell], footpoints: Footpoints | None = None
-) -> None:
-    kind, writer = EXPERIMENT_KINDS[run.config.kind], row_writer(run)
-    if kind.cells is None or not pending:
-        return
-    data, setting = (kind.read or read_class)(run, label)
-    work = partial(kind.cells, footpoints=footpoints) if footpoints else kind.cells
-    farthest = farthest_of(run, None if kind.together else label)
-    with counted(data.name, len(pending), "cells") as tick:
-        for cell, rows in work(data, setting, pending):
-            writer.write(cell.key, rows | {"farthest": farthest})
-            tick(1)
 
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:

@@ -49,7 +49,8 @@ def split_of_budget(run: FinishedRun) -> dict[str, Any] | None:
         steps = steps_of_series(firsts, parts) if firsts else []
         lines += [[series, *_cells(x, parts[x.name], several=several)] for x in steps]
     heads = ["σ, over all classes"] if several else [f"σ, {name}" for name in names]
-    first = ["Series", "Spent on", "Mechanism", "Budget", "As pure DP"]
+    value = number(values[len(values) // 2])
+    first = ["Series", "Spent on", "Mechanism", f"Budget, of {value}", "As pure DP"]
     return table([*first, *heads], lines, text=5)
 
 

@@ -536,6 +536,27 @@ def test_the_bound_of_the_papers_is_said_as_they_print_it():
     assert "= 54.08; η = 1e-6; T = 81,281.25" in words
 
 
+@pytest.mark.parametrize("name", ["oct5", "vol7"])
+def test_the_formula_of_log_cholesky_is_the_bound(name):
+    """Its sums, over the largest variances that the domain states, give r and D."""
+    limit = at_28(name, "spd-log-cholesky")
+    v, eta = np.array(limit.variances), limit.eta
+    assert limit.formulas[0] == "√(Σ₊ v + ¼·Σ max(ln² η, ln²(v + η)))"
+    assert limit.formulas[1] == "√(4·Σ₊ v + ¼·Σ ln²(1 + v/η))"
+    largest = np.maximum(np.log(eta) ** 2, np.log(v + eta) ** 2)
+    assert limit.radius == pytest.approx(np.sqrt(v[1:].sum() + largest.sum() / 4), rel=1e-11)
+    spread = np.log(1 + v / eta) ** 2
+    assert limit.diameter == pytest.approx(np.sqrt(4 * v[1:].sum() + spread.sum() / 4), rel=1e-11)
+
+
+def test_the_farthest_is_counted_over_all_chunks():
+    """Its place is that in the class, whichever chunk it is in; of equals it is the first."""
+    matrices = np.stack([np.exp(x) * np.eye(5) for x in (0.0, 1.0, -3.0, 2.0, 3.0)])
+    for cuts in ([0, 5], [0, 2, 5], [0, 1, 4, 5]):
+        chunks = [matrices[a:b] for a, b in pairwise(cuts)]
+        assert verify(chunks, at_28("oct5"), 0, "a").farthest == 2
+
+
 @pytest.mark.parametrize(("name", "eta"), [("gauss6", 1e-3), ("oct5", 1e5)])
 def test_no_formula_is_printed_that_does_not_hold(name, eta):
     """A Gaussian embedding has another least eigenvalue, a large η the envelope in place of ln²."""

@@ -18,15 +18,16 @@ from scipy.special import ndtr
 
 from pipeline.config import ExperimentConfig
 from pipeline.descriptors import describe, domain
-from pipeline.errors import DomainError
+from pipeline.errors import ConfigError, DomainError
 from pipeline.experiments import MAIN, Run, images, load_experiments, run_experiment
+from pipeline.experiments.steps import perform as run_step
 from pipeline.geometry import MANIFOLDS
 from pipeline.jobs import perform, run_experiments
 from pipeline.mechanisms import MECHANISMS
 from pipeline.parallel import CLUSTER, workers
-from pipeline.privacy import GDP
+from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.report import load_runs
-from pipeline.report.split import split_of_budget
+from pipeline.report.split import in_words, split_of_budget
 from pipeline.results import read_bound, read_rows
 from tests.cli.test_terminals import by_dask
 
@@ -131,6 +132,15 @@ def test_rows_say_how_the_budget_was_split(tiles_run: Path) -> None:
             space = MANIFOLDS["spd-log-euclidean"](k=5)
             drawn = family.calibrate(budget, sensitivity=width, manifold=space)
             assert rows["sigma"][at] == pytest.approx(drawn.sigma, rel=1e-12)
+            if not paid[at]:
+                assert np.isnan(rows["footpoint_sigma"][at])
+                continue
+            few = 0.05 if rows["footpoint"][at] == "subsample" else 1.0
+            wide = width * rows["n"][at] / round(few * rows["n"][at])
+            law = MECHANISMS[rows["footpoint_mechanism"][at]]
+            share = GDP(float(rows["footpoint_budget"][at]))
+            drawn = law.calibrate(share, sensitivity=wide, manifold=space)
+            assert rows["footpoint_sigma"][at] == pytest.approx(drawn.sigma, rel=1e-6)
 
 
 @pytest.mark.slow
@@ -153,10 +163,42 @@ def test_the_page_says_how_the_budget_is_split(tiles_run: Path) -> None:
     assert (steps[0], steps[-1]) == ("survey", "mean 3")
     squares = [float(lines["Adaptive", step][1].split("= ")[1]) ** 2 for step in steps]
     assert sum(squares) == pytest.approx(1.0, abs=0.01)
+    for step, square in zip(steps, squares, strict=True):  # of a mean of vectors, Δ = 1/n
+        sigmas = [float(text.replace("·10⁻⁴", "e-4")) for text in lines["Adaptive", step][3:]]
+        sizes = [run.rows["n"][run.rows["label"] == label][0] for label in range(3)]
+        assert sigmas == pytest.approx([1 / (n * square**0.5) for n in sizes], rel=0.02)
     text = (tiles_run / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")
     assert "How the budget is split" in text
     assert "r = √5·max(|ln η|, ln(5·255² + η)) = 30.89" in text
     assert text.count("farthest of") == 3
+
+
+def test_shares_are_of_what_adds_up(tmp_path: Path) -> None:
+    """Of ε it is the share itself, of μ its root: 0.1·ε = 0.05 of 0.5, √0.1·μ = 0.158."""
+    assert in_words(0.1, PureDP(0.05)) == "0.1·ε = 0.05"
+    assert in_words(0.1, GDP(0.1**0.5 * 0.5)) == "√0.1·μ = 0.158"
+    assert in_words(1.0, ZCDP(0.5)) == "ρ = 0.5"
+
+
+@pytest.mark.slow
+def test_the_main_job_takes_every_descriptor_of_gray_images(tmp_path: Path) -> None:
+    """On another metric a series without a guarantee there is left out, and the report says so.
+
+    An experiment that is about a metric takes no descriptor of another.
+    """
+    (config,) = load_experiments(MAIN, descriptor="gauss6", repetitions=2)
+    assert config.manifold == "spd-log-cholesky"
+    gone = {x.series for x in load_experiments(MAIN)[0].mechanisms}
+    gone -= {x.series for x in config.mechanisms}
+    assert gone == {"Tangent Gaussian as published"}
+    few = config.model_copy(update={"budgets": (1.0,)})
+    runs, page = run_experiments([few], run_step, root=None, out=tmp_path, needs_data=True)
+    text = page.read_text(encoding="utf-8").replace("\xa0", " ")
+    assert "“Tangent Gaussian as published” is left out" in text
+    assert "Σ₊ without the first" in text
+    assert set(read_rows(runs[0].table)["status"]) == {"ok"}
+    with pytest.raises(ConfigError, match=r"ew-footpoint runs on .* choose another descriptor"):
+        load_experiments("ew-footpoint", dataset="breastmnist", descriptor="gauss6")
 
 
 @pytest.mark.slow

@@ -255,6 +255,23 @@ def test_a_server_that_does_not_answer_is_one_line(few: Path, tmp_path: Path) ->
     assert "unset PREFECT_API_URL" in line
 
 
+def test_what_draws_noise_is_never_done_again() -> None:
+    """No task that draws is retried or cached, and Prefect stores nothing that a task returns."""
+    from prefect.cache_policies import NO_CACHE
+
+    from flows import experiment
+
+    for drawing in (experiment.select_footpoint, experiment.release, experiment.write_results):
+        assert drawing.retries == 0
+        assert drawing.cache_policy == NO_CACHE
+    steps = [experiment.download, experiment.describe, experiment.verify_bound]
+    steps += [experiment.select_footpoint, experiment.release, experiment.write_results]
+    for step in (*steps, experiment.write_report):
+        assert step.persist_result is False
+        assert step.fn.__wrapped__.__name__ == step.name  # words about own images are withheld
+    assert (experiment.download.retries, experiment.write_report.retries) == (3, 2)
+
+
 def run_flows(tokens: list[str], **settings: str) -> subprocess.CompletedProcess[str]:
     """Return what ``python -m flows`` gave, with some settings of the environment."""
     return subprocess.run(

@@ -137,6 +137,12 @@ def test_footpoints_drawn_before_are_those_of_the_draw(mechanism: str) -> None:
     np.testing.assert_array_equal(whole.points, apart[0].points)
     assert whole.steps == apart[0].steps
     assert compose(step.budget for step in whole.steps) == GDP(1.0)
+    known = prepared._replace(footpoints=None)
+    for other in (GDP(5.0), GDP(0.5)):
+        with pytest.raises(PrivacyError, match="drawn for their share of the budget"):
+            draw(known, other, noise=noise, size=6, footpoint=selected)
+    with pytest.raises(PrivacyError, match="drawn for their share"):
+        draw(known, GDP(1.0), noise=noise, size=6, footpoint=selected._replace(step=None))
 
 
 def test_subsample_footpoint_pays_for_its_few_records() -> None:

@@ -226,7 +226,7 @@ class Family:
 
     @property
     def footpoint(self) -> bool:
-        """Whether its output may be a footpoint: a point of the manifold, drawn around one mean."""
+        """True if an output may be a footpoint: a point of the manifold, drawn around one mean."""
         return self.moves == "distance"
 
     @property

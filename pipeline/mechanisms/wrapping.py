@@ -1,4 +1,4 @@
-"""How far a wrapped output is from its statistic, and what the footpoint has to do with it.
+"""Distance of a wrapped output from its statistic, and what the footpoint has to do with it.
 
 Let M be a Hadamard manifold with sectional curvature between −K and 0, c the statistic, p0 the
 footpoint, s = dist(p0, c), u = log(p0, c), and y = exp(p0, u + x) the output for noise x in the

@@ -20,7 +20,7 @@ from pipeline.toml import Record, parse
 PAGE = "errata.html"
 """The file of the page, among those of experiments."""
 OUR_OWN = "covdp"
-"""What stands in place of a paper where the fault is ours."""
+"""Key in place of a paper where the fault is ours."""
 
 
 class Erratum(Record):
@@ -84,7 +84,7 @@ class Errata(Record):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many are of papers, and how many are ours."""
+        """Numbers of errata of papers, and of ours."""
         ours = sum(item.paper == OUR_OWN for item in self.erratum)
         return len(self.erratum) - ours, ours
 

@@ -278,7 +278,7 @@ def measured(run: FinishedRun, *, shown: str) -> Figure | None:
 
 
 ALONG_FOOTPOINTS = ("footpoint_share", "footpoint_distance")
-"""Where they are the x axis, series whose names differ after the last comma are one curve."""
+"""x axes along which series whose names differ after the last comma are one curve."""
 
 
 def _figure(run: FinishedRun, chosen: dict[str, Any]) -> Figure | None:

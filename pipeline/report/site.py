@@ -29,7 +29,7 @@ Drawn: TypeAlias = dict[str, Any]
 
 
 class Index(NamedTuple):
-    """What the index draws: groups of experiments, all their runs, and where the errata are."""
+    """Content of the index: groups of experiments, all their runs, and the place of the errata."""
 
     groups: Sequence[Drawn]
     runs: Sequence[FinishedRun]

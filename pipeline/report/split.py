@@ -1,4 +1,4 @@
-"""How the series of a run split their budget between footpoint and mean, as a table.
+"""Table of how the series of a run split their budget between footpoint and mean.
 
 Shares stand in the record of the run, scales of noise in its rows. The steps of the adaptive mean
 have the noise that `pipeline.mean.rounds.step_costs` gives them, a function of public numbers.

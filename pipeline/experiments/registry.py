@@ -139,7 +139,7 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
 
 
 def _with_guarantee(config: ExperimentConfig) -> ExperimentConfig:
-    """Return a config, moved to the manifold of its descriptor, without series that refuses.
+    """Return a config, moved to the manifold of its descriptor, without refused series.
 
     What the report says of the choices of an experiment names them, each with its reason.
     """
@@ -155,8 +155,16 @@ def _with_guarantee(config: ExperimentConfig) -> ExperimentConfig:
     }
     gone = {name: reason for name, reason in reasons.items() if reason is not None}
     kept = tuple(series for series in config.mechanisms if series.series not in gone)
+    if not kept:
+        raise ConfigError(
+            f"{config.name} keeps no series on {config.manifold}: "
+            f"{'; '.join(map(str, gone.values()))}; choose another descriptor"
+        )
     notes = [f"“{name}” is left out: {reason}." for name, reason in gone.items()]
-    return config.model_copy(update={"mechanisms": kept, "open": (*config.open, *notes)})
+    baseline = "" if config.baseline in gone else config.baseline
+    return config.model_copy(
+        update={"mechanisms": kept, "baseline": baseline, "open": (*config.open, *notes)}
+    )
 
 
 def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, Any]]:

@@ -1,13 +1,16 @@
 """Downloads by the classes of medmnist and torchvision, from a server on this machine."""
 
+import errno
 import hashlib
 import os
 import signal
 import socket
 import sys
 import time
+import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +334,22 @@ def test_what_may_pass_is_told_from_what_will_not(server: FileServer, tmp_path: 
         with pytest.raises(MissingError) as missing:
             open_dataset(path, tmp_path / "root")
         assert missing.value.passing == passing
+
+
+@pytest.mark.parametrize(
+    ("cause", "passing"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.ECONNRESET, "Connection reset by peer"), True),
+        (urllib.error.HTTPError("https://a.example", 404, "Not Found", Message(), None), False),
+        (urllib.error.HTTPError("https://a.example", 429, "Too Many", Message(), None), True),
+    ],
+)
+def test_a_full_disk_and_a_missing_file_do_not_pass(cause: OSError, passing: bool) -> None:
+    """The cause is found behind the errors that libraries raise from it."""
+    error = RuntimeError("a library's own words")
+    error.__cause__ = cause
+    assert library.may_pass(error) == passing
 
 
 def test_an_unfitting_torch_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

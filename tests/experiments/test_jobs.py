@@ -201,6 +201,22 @@ def test_the_main_job_takes_every_descriptor_of_gray_images(tmp_path: Path) -> N
         load_experiments("ew-footpoint", dataset="breastmnist", descriptor="gauss6")
 
 
+def test_a_baseline_is_left_out_with_its_series(tmp_path: Path) -> None:
+    """An experiment that keeps no series on the metric of another descriptor is refused."""
+    head, *series = MAIN.read_text(encoding="utf-8").split("[[mechanisms]]")
+    (refused,) = [one for one in series if "Tangent Gaussian as published" in one]
+    (kept,) = [one for one in series if 'series = "Adaptive"' in one]
+    head = re.sub("(?m)^baseline = .*$", 'baseline = "Tangent Gaussian as published"', head)
+    path = tmp_path / "few.toml"
+    path.write_text("[[mechanisms]]".join([head, refused, kept]), encoding="utf-8")
+    (config,) = load_experiments(str(path), descriptor="gauss6")
+    assert [one.series for one in config.mechanisms] == ["Adaptive"]
+    assert config.baseline == ""
+    path.write_text("[[mechanisms]]".join([head, refused]), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r" keeps no series on spd-log-cholesky: "):
+        load_experiments(str(path), descriptor="gauss6")
+
+
 @pytest.mark.slow
 def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""

@@ -372,9 +372,9 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
     prefect_server: None, tmp_path: Path
 ) -> None:
     """Files are 0600 in folders 0700, pictures and rows too, though tasks work side by side."""
-    from flows.experiment import experiment
+    from flows.experiment import experiment, experiments
 
-    rng, out = np.random.default_rng(0), tmp_path / "out"
+    rng, out, there = np.random.default_rng(0), tmp_path / "out", tmp_path / "there"
     images = rng.integers(0, 256, (40, 9, 9), dtype=np.uint8)
     np.savez(
         tmp_path / "own.npz", train_images=images, train_labels=np.arange(40, dtype=np.uint8) % 2
@@ -385,12 +385,17 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
     try:
         experiment(dataset=str(tmp_path / "own.toml"), repetitions=2, data_root=tmp_path, out=out)
         assert os.umask(0o022) == 0o022
+        there.mkdir(mode=0o755)
+        names, own = [str(MAIN), "ew-footpoint"], [str(tmp_path / "own.toml")]
+        experiments(names, own, repetitions=2, data_root=tmp_path, out=there)
     finally:
         os.umask(before)
     modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in (out, *out.rglob("*"))}
     assert modes == {True: 0o700, False: 0o600}
     assert {path.suffix for path in out.rglob("*.*")} >= {".png", ".parquet", ".html", ".json"}
-    assert all(path.stat().st_mode & 0o077 == 0 for path in out.rglob("*"))
+    pages = list(there.rglob("*.html"))
+    assert {page.stem for page in pages} >= {"main", "ew-footpoint"}
+    assert all(page.stat().st_mode & 0o777 == 0o600 for page in pages)
 
 
 @pytest.mark.slow
@@ -465,6 +470,9 @@ def test_several_experiments_are_a_flow_each_and_an_index(
     prefect_server: None, tmp_path: Path
 ) -> None:
     """Records that the experiment makes, and a table: rows as `covdp` has them, and a page each."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.sorting import ArtifactSort
+
     from flows.experiment import experiments
 
     out, ball = tmp_path / "out", tmp_path / "ball.toml"
@@ -473,6 +481,11 @@ def test_several_experiments_are_a_flow_each_and_an_index(
     assert "A ball" in page.read_text(encoding="utf-8")
     pages = {path.stem for path in out.glob("report-pages/*.html")}
     assert pages == {"ball", "rao-composition", "errata"}
+    newest = ArtifactSort.CREATED_DESC
+    with get_client(sync_client=True) as client:
+        left = "".join(str(one.data) for one in client.read_artifacts(sort=newest))
+    for name in ("ball", "rao-composition"):
+        assert str(out / "report-pages" / f"{name}.html") in left
     for name in (str(ball), "rao-composition"):
         (config,) = load_experiments(name)
         run = Run(config, None, tmp_path / "here")

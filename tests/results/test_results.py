@@ -190,6 +190,16 @@ def test_a_table_of_an_older_version_is_read(tmp_path: Path) -> None:
         np.testing.assert_array_equal(before[name], found[name])
 
 
+def test_the_radius_of_an_older_table_is_read_under_its_new_name(tmp_path: Path) -> None:
+    """Version 0.3 called `radius` what is `region_radius` now."""
+    path, older = tmp_path / "rows.parquet", tmp_path / "older.parquet"
+    write_rows(path, {**columns(), "region_radius": [0.5, 1.5, 2.5, 3.5]}, metadata={})
+    table = pq.read_table(path)
+    names = ["radius" if name == "region_radius" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), older)
+    assert read_rows(older)["region_radius"].tolist() == [0.5, 1.5, 2.5, 3.5]
+
+
 def test_a_table_that_another_program_wrote_again_is_read(tmp_path: Path) -> None:
     """Its texts may be plain ones, and its rows in many groups."""
     path, again = tmp_path / "rows.parquet", tmp_path / "again.parquet"

@@ -390,8 +390,8 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
         experiments(names, own, repetitions=2, data_root=tmp_path, out=there)
     finally:
         os.umask(before)
-    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in (out, *out.rglob("*"))}
-    assert modes == {True: 0o700, False: 0o600}
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in (out, *out.rglob("*"))}
+    assert modes == {(True, 0o700), (False, 0o600)}
     assert {path.suffix for path in out.rglob("*.*")} >= {".png", ".parquet", ".html", ".json"}
     pages = list(there.rglob("*.html"))
     assert {page.stem for page in pages} >= {"main", "ew-footpoint"}

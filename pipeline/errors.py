@@ -51,11 +51,7 @@ class ImageError(DatasetError):
 
 
 class MismatchError(DatasetError):
-    """A class without images, a split, a shape that does not fit: what a release may tell.
-
-    Of the images it tells the sizes of classes and the shape, which every release publishes. All
-    else that opening or reading a dataset raises is withheld there.
-    """
+    """A class without images, a split or a shape that does not fit the card."""
 
 
 class EmptyError(MismatchError):

@@ -14,9 +14,9 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS, Card, LocalFilesCard, goes_down
+from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
 from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
-from pipeline.errors import DatasetError, ImageError, MismatchError
+from pipeline.errors import DatasetError, ImageError
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -220,23 +220,6 @@ def require_alike(
             f"{file}: images must have one {what}, found {first} in {name} and {value} in "
             f"{file.name}; {way or 'give size in the card to fit and resize them'}"
         )
-
-
-def check_class_folders(card: Card, path: Path) -> None:
-    """Raise `MismatchError` where a pattern has a folder for each class, and one is not there.
-
-    Which folders there are is layout; an empty one is a class that no image is of.
-    """
-    if not isinstance(card, PatternCard):
-        return
-    folders = listing.above_classes(path, card.pattern)
-    for name in card.classes:
-        if folders is not None and not any((folder / name).is_dir() for folder in folders):
-            raise MismatchError(
-                f"class {name!r} of {card.name} has no folder at '{card.pattern}'; make "
-                "one, which stays empty where no image is of that class, or correct classes or "
-                "pattern in the card. Nothing was charged"
-            )
 
 
 def root_of(card: PatternCard, path: Path) -> Path:

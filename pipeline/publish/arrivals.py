@@ -1,9 +1,17 @@
 """What is in the folder tonight: privacy units, their classes and records; as private as they.
 
 An image is known by its pixels, wherever it is and whatever its name, a person by the digest of
-who it is. Of equal images the first counts, in the card's order of classes, and no other. The label
-of a person has a digest of their images too, and that of an image a digest of its mask, as records
-are made of these: nothing is drawn again with another record of what entered.
+who it is. The label of a person has a digest of their images too, and that of an image a digest of
+its mask, as records are made of these: nothing is drawn again with another record of what entered.
+
+**Copies.** A copy of an image is a record of its own, as in a release: copies are numbered, and
+each enters once. Let m(t, x) be how many images with the pixels x are there on night t. Then
+max(m(1, x), …, m(t, x)) of them have entered by then, so a file that was renamed or moved does not
+enter again. If no image goes away, that maximum is m(t, x), and counts the records that arrived by
+night t. So each record enters on the night on which it arrives, once. A neighbour, who has another
+image in the place of one, has as many on every night, and differs in one record of one night: the
+sensitivity is that of one record, and how many enter says nothing. If an image goes away, a copy
+that comes after it takes its place and does not enter; the statement says so.
 
 **Files known from a night before** need not be read again: their images entered, or were left out.
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
@@ -15,8 +23,10 @@ sums (``sums.py``): where these are lost all files are read.
 
 import hmac
 import itertools
-from collections.abc import Iterable, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +56,8 @@ class Arrivals:
     owners : tuple of (m,) int64
         For each class whose each record is: an index into `units`.
     images : tuple of bytes
-        For each image that was read, in the order of the source, what its privacy unit is known by;
-        b"" of one that is in none of the classes.
+        Privacy unit of each image that was read, in the order of the source; b"" of one that is in
+        none of the classes.
     """
 
     units: tuple[bytes, ...]
@@ -105,9 +115,26 @@ def no_arrivals(classes: int, k: int) -> Arrivals:
     return Arrivals((), (), none, tuple(np.empty(0, np.int64) for _ in range(classes)))
 
 
-def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form | None) -> Arrivals:
-    """Return what a pass over images finds, each once; `form` is how those of one are stored."""
+def arrivals(
+    source: ImageSource,
+    plan: Plan,
+    stored: StoredImages,
+    form: Form | None,
+    known: Iterable[bytes] = (),
+) -> Arrivals:
+    """Return the privacy units that a pass over images finds.
+
+    Parameters
+    ----------
+    source, plan, stored
+        Images, what is read of them, and what was stored.
+    form : Form or None
+        How the images of a privacy unit become one record; None if each is one.
+    known : iterable of bytes
+        Pixel digests of the images that are there and were not read, which come first among copies.
+    """
     classes: dict[bytes, list[str]] = {}
+    copies = Counter(known)
     points, owners = [], list[list[bytes]]()
     images = [b""] * len(source.label_of)
     for label, name in enumerate(source.classes):
@@ -117,21 +144,18 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
             parts.append(chunk.records(form))
             made_of += [row.tobytes() for row in digests_of_units(chunk)]
         if source.people is None:
-            units = records = [digests[:DIGEST] for digests in made_of]
+            units = records = [_numbered(digests[:DIGEST], copies) for digests in made_of]
             made_of = [digests[DIGEST:] for digests in made_of]  # of masks
         else:
             units = [bytes(person) for person in source.people[rows]]
             records = list(dict.fromkeys(units))  # the images of one follow each other
         for row, unit in zip(rows.tolist(), units, strict=True):
             images[row] = unit
-        first = []
-        for record, (unit, digest) in enumerate(zip(records, made_of, strict=True)):
-            if source.people is not None or unit not in classes:
-                first.append(record)
-                own = f"{label} {name}" + f" {digest.hex()}" * bool(digest)
-                classes.setdefault(unit, []).append(own)
-        points.append(np.concatenate(parts or [np.empty((0, stored.k, stored.k))])[first])
-        owners.append([records[record] for record in first])
+        for unit, digest in zip(records, made_of, strict=True):
+            own = f"{label} {name}" + f" {digest.hex()}" * bool(digest)
+            classes.setdefault(unit, []).append(own)
+        points.append(np.concatenate(parts or [np.empty((0, stored.k, stored.k))]))
+        owners.append(records)
     place = {unit: index for index, unit in enumerate(classes)}
     return Arrivals(
         tuple(classes),
@@ -140,6 +164,12 @@ def arrivals(source: ImageSource, plan: Plan, stored: StoredImages, form: Form |
         tuple(np.array([place[unit] for unit in own], np.int64) for own in owners),
         tuple(images),
     )
+
+
+def _numbered(digest: bytes, copies: Counter[bytes]) -> bytes:
+    """Return the privacy unit of the next image with a pixel digest; the first has no number."""
+    copies[digest] += 1
+    return digest if copies[digest] == 1 else digest + b"%d" % copies[digest]
 
 
 class Unread(NamedTuple):
@@ -152,21 +182,22 @@ class Unread(NamedTuple):
     stamps : tuple of bytes
         What the file of each of these is known by. Empty where images are in one stream, which is
         read from its start to its end.
-    others : frozenset of bytes
-        The same of the files that need not be read.
+    others : mapping of bytes to bytes
+        Stamp and pixel digest of the images that need not be read.
     """
 
     source: ImageSource | None
     stamps: tuple[bytes, ...] = ()
-    others: frozenset[bytes] = frozenset()
+    others: Mapping[bytes, bytes] = MappingProxyType({})
 
-    def stamps_without(self, images: Sequence[bytes], late: Set[bytes]) -> frozenset[bytes]:
-        """Return those of all files, but of images of privacy units that wait: they are read again.
+    def stamps_without(self, images: Sequence[bytes], late: Set[bytes]) -> dict[bytes, bytes]:
+        """Return stamp and digest of all images but those that wait, which are read again.
 
-        `images` says of each image which one it is of.
+        `images` has the privacy unit of each, `late` those that wait.
         """
-        waiting = {stamp for stamp, unit in zip(self.stamps, images, strict=False) if unit in late}
-        return self.others.union(self.stamps) - waiting
+        read = zip(self.stamps, images, strict=False)
+        entered = {stamp: unit[:DIGEST] for stamp, unit in read if unit not in late}
+        return {**self.others, **entered}
 
 
 def find_unread(
@@ -175,12 +206,13 @@ def find_unread(
     """Return the images of files that are not known, as no night has taken up what is in them."""
     if source is None or source.read.sequential:
         return Unread(source)
-    before = sums.stamps if sums else frozenset[bytes]()
+    before = sums.stamps if sums else {}
     rows = np.sort(source.select(splits).rows)
     stamps = _stamps(source, ledger, rows)
     is_new = [stamp not in before for stamp in stamps]
     unread, new = rows[is_new], tuple(itertools.compress(stamps, is_new))
-    return Unread(source.only(unread) if len(unread) else None, new, before.intersection(stamps))
+    others = {stamp: before[stamp] for stamp in stamps if stamp in before}
+    return Unread(source.only(unread) if len(unread) else None, new, others)
 
 
 def _stamps(source: ImageSource, ledger: Ledger, rows: Rows) -> list[bytes]:

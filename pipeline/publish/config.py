@@ -24,9 +24,18 @@ from pipeline.datasets import (
     classes_per_person,
     fetch,
     find_card,
+    may_be_empty,
+    open_fetched,
 )
 from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, ImageError, LedgerError, MismatchError, require_known
+from pipeline.errors import (
+    ConfigError,
+    EmptyError,
+    ImageError,
+    LedgerError,
+    MismatchError,
+    require_known,
+)
 from pipeline.files import make_folder
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
@@ -37,7 +46,7 @@ from pipeline.mean.plan import RELEASE_PLANS
 from pipeline.mechanisms import MECHANISMS, refusal
 from pipeline.mechanisms.noise import NOISES, Noise
 from pipeline.privacy import Budget, budget_from, gaussian_sigma, repeat
-from pipeline.publish.redact import images_error
+from pipeline.publish.redact import images_error, redact_images
 from pipeline.stream import StreamPlan, later_openings
 from pipeline.stream.plan import OPENING
 from pipeline.toml import Record, parse, read_toml
@@ -88,6 +97,8 @@ class ReleaseConfig(Record):
         Whose budget in the ledger pays.
     data_root : Path, optional
         Folder of the images, beside the config or absolute.
+    file : Path, optional
+        File that the config was read from.
     labels : {"secret", "public"}
         Whether in which class an image is, and how many are, is protected.
     manifold : str
@@ -118,6 +129,7 @@ class ReleaseConfig(Record):
     population: Annotated[str, _plain(partial(clean_name, "population"))]
     dataset: str
     data_root: Path | None = Field(None, exclude=True)
+    file: Path | None = Field(None, exclude=True)
     size: Count | None = None
     splits: tuple[Literal["train", "val", "test"], ...] | None = None
     labels: Literal["secret", "public"] = "secret"
@@ -303,7 +315,12 @@ class ReleaseConfig(Record):
         if self.secret:
             return
         for name, n in counts.items():
-            if 0 < n < self.smallest_class:  # an empty class is refused where images are read
+            if not n:
+                raise ConfigError(
+                    f"class {name!r} has no {self.unit}: correct classes, pattern or splits, or "
+                    "take the class out of the card. Nothing was charged"
+                )
+            if n < self.smallest_class:
                 wanted = f"{self.smallest_class} {self.unit}s"
                 raise ConfigError(
                     f"class {name!r} has {n} of the {wanted} that a release wants at least: join "
@@ -341,7 +358,21 @@ class ReleaseConfig(Record):
         """
         with suppress(ImageError):  # the digest of a file that is there
             return fetch(self.card, root or self.data_root, size=self.size, progress=False)
-        raise images_error(self.dataset)
+        raise images_error(self.file)
+
+    def open_images(self, path: Path, key: bytes) -> ImageSource | None:
+        """Open the images in `path`, persons under `key`; None where no image is in the splits.
+
+        No class is looked at. With secret labels nothing may be refused because a class has no
+        image, with public ones `check_sizes` does that.
+        """
+        try:
+            source = redact_images(self.file, open_fetched, may_be_empty(self.card), path, key)
+            source.select(self.splits)
+        except EmptyError:
+            return None
+        self.check_unit(source)
+        return source
 
     def store_key(self, images: Path) -> str:
         """Return the name of the private store of the descriptors of images that are there."""
@@ -359,6 +390,7 @@ MOST_OPENING = 1 << 20
 
 NO_KEYS = {
     "classes_per_person": "classes_per_person belongs to the card, beside `unit`; leave it out",
+    "file": "a release has no key 'file', it is the file itself; leave it out",
     "seed": "a release takes no seed, for whoever knows it can take the noise away; leave it out",
 }
 """Messages on keys that other files have, and that of a release has not."""
@@ -395,7 +427,9 @@ def load_release(
     if not opened:
         config.check_new_stream()
     root = config.data_root and path.parent / config.data_root.expanduser()
-    config = config.model_copy(update={"dataset": beside(config.dataset, path), "data_root": root})
+    config = config.model_copy(
+        update={"dataset": beside(config.dataset, path), "data_root": root, "file": path}
+    )
     return config.of_card(find_card(config.dataset))
 
 

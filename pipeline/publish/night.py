@@ -48,8 +48,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, may_be_empty, open_fetched
-from pipeline.errors import ConfigError, CovdpError, EmptyError, LedgerError, MismatchError
+from pipeline.datasets import ImageSource
+from pipeline.errors import ConfigError, CovdpError, LedgerError, MismatchError
 from pipeline.inference import mean_certainty, size_in_words
 from pipeline.ledger import (
     Ledger,
@@ -79,8 +79,21 @@ from pipeline.publish.document import (
     stands_on,
     with_night,
 )
-from pipeline.publish.redact import PUBLIC, draw_error, redact_errors, redact_images, silence
-from pipeline.publish.release import PublicFacts, account_part, black_point, domain_for
+from pipeline.publish.redact import (
+    PUBLIC,
+    draw_error,
+    images_error,
+    redact_errors,
+    redact_images,
+    silence,
+)
+from pipeline.publish.release import (
+    REFUSAL,
+    PublicFacts,
+    account_part,
+    black_point,
+    public_domain,
+)
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
     SAME_MEANS,
@@ -159,7 +172,9 @@ def release_night(
     path = config.fetch_images(root)
     with silence(), temporary_store(config.store_key(path), store) as place:
         while True:
-            night = _context(config, ledger, _open_images(config, ledger, path), status, place)
+            night = _context(
+                config, ledger, config.open_images(path, ledger.person_key()), status, place
+            )
             if content := _begin(night, place):
                 return content
             status = _read_status(config, ledger)
@@ -175,12 +190,12 @@ def count_waiting(config: ReleaseConfig, ledger: Ledger, root: Path | None) -> i
     it publishes. 0 where images are in one stream, which is not read for it.
     """
     status = check_stream(config, ledger)
-    source = _open_images(config, ledger, config.fetch_images(root))
+    source = config.open_images(config.fetch_images(root), ledger.person_key())
     if status is None or source is None or source.read.sequential:
         return 0
     if source.people is None:
         sums = read_sums(ledger, status, mechanism_of(status.stream.query), status.last)
-        unread = redact_images(config.dataset, find_unread, source, config.splits, ledger, sums)
+        unread = redact_images(config.file, find_unread, source, config.splits, ledger, sums)
         return len(unread.stamps)
     rows = source.select(config.splits).rows
     persons = {bytes(person) for person in source.people[rows]}
@@ -207,7 +222,7 @@ def _context(
         assert place is not None
         check_follows(query, ledger)
         _rehearse(source, config, mechanism)
-        tonight = redact_images(config.dataset, _read_tonight, public, ledger, source, None, place)
+        tonight = redact_images(config.file, _read_tonight, public, ledger, source, None, place)
     open_stream(
         ledger,
         config.population,
@@ -229,18 +244,6 @@ def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
     status = stream_status(ledger, config.population, config.name, str(config.run_key))
     assert status is not None
     return status
-
-
-def _open_images(config: ReleaseConfig, ledger: Ledger, path: Path) -> ImageSource | None:
-    """Return what is there, None where no image does."""
-    card, key = may_be_empty(config.card), ledger.person_key()
-    try:
-        source = redact_images(config.dataset, open_fetched, card, path, key)
-        source.select(config.splits)
-    except EmptyError:
-        return None
-    config.check_unit(source)
-    return source
 
 
 def _rehearse(source: ImageSource, config: ReleaseConfig, mechanism: StreamMechanism) -> None:
@@ -287,7 +290,7 @@ def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | Stor
     begun = status.stream.pending.night if status.stream.pending else None
     before = read_sums(ledger, status, night.mechanism, status.last)
     unread, present = night.tonight or redact_images(
-        config.dataset, _read_tonight, night.public, ledger, night.source, before, place
+        config.file, _read_tonight, night.public, ledger, night.source, before, place
     )
     present = present.sealed(ledger) if config.secret or config.unit == "person" else present
     entered = entered_on(ledger, status.stream, present.units)
@@ -325,7 +328,8 @@ def _read_tonight(
         return unread, no_arrivals(len(public.classes), public.domain.k)
     plan = make_plan(unread.source, config.splits, descriptor=config.descriptor, eta=config.eta)
     stored = fill(plan, place, shown=False).stored
-    return unread, arrivals(unread.source, plan, stored, public.form)
+    known = unread.others.values()
+    return unread, arrivals(unread.source, plan, stored, public.form, known)
 
 
 def _add_tonight(
@@ -439,10 +443,13 @@ def public_of(
     """Return what is known of the images, of a night without any from those before it."""
     card = config.card
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
+    before = None if status is None else read_settings(json.loads(status.stream.query)).domain
     if source is not None:
-        domain = domain_for(config, source)
-    elif status is not None:
-        domain = read_settings(json.loads(status.stream.query)).domain
+        domain = public_domain(config, source)
+        if before is not None and config.size is None and domain.images != before.images:
+            raise images_error(config.file)  # the size may be that of one image
+    elif before is not None:
+        domain = before
     else:
         raise MismatchError(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
@@ -593,14 +600,14 @@ def _document(content: bytes) -> NightDocument:
 
 
 ENTERED = (
-    "equality of contents: an image that entered on an earlier night is left out, and of equal "
-    "images all but the first, so whoever may submit images and sees how many entered can tell "
-    "that; an image that cannot be read stops a night"
+    "equality of contents: a copy of an image that was taken away does not enter, so whoever may "
+    "submit images and sees how many entered can tell that; any other copy is a record of its own; "
+    f"{REFUSAL}"
 )
 KNOWN = (
     "who entered: the later images of a person who entered on an earlier night are left out, so "
-    "whoever may submit images of somebody and sees how many entered can tell that; an image that "
-    "cannot be read stops a night"
+    "whoever may submit images of somebody and sees how many entered can tell that; "
+    f"{REFUSAL}"
 )
 """What else may be seen from outside, of images and of persons."""
 

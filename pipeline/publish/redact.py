@@ -10,19 +10,21 @@ the first who enters `silence` puts them off, the last who leaves puts them on a
 
 import logging
 import os
+import shlex
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pipeline.errors import (
     CovdpError,
     DatasetError,
+    EmptyError,
     LedgerError,
-    MismatchError,
     OutputError,
     PrivacyError,
 )
@@ -30,8 +32,8 @@ from pipeline.errors import (
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PUBLIC = (MismatchError, LedgerError, OutputError)
-"""Errors over images whose words are public: a full disk is no image's fault."""
+PUBLIC = (EmptyError, LedgerError, OutputError)
+"""Errors over images that are public: the number of all images, and a disk that is full."""
 
 
 def redact_errors(
@@ -53,17 +55,19 @@ def redact_errors(
     raise failure  # outside the handler, so that not even a traceback holds the cause
 
 
-def redact_images(dataset: str, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
-    """Return what `work` makes of images; only what card and settings decide is shown."""
-    return redact_errors(partial(work, *args, **named), images_error(dataset), public=PUBLIC)
+def redact_images(
+    config: Path | None, work: Callable[P, T], /, *args: P.args, **named: P.kwargs
+) -> T:
+    """Return the result of `work` on the images of the release in the file `config`."""
+    return redact_errors(partial(work, *args, **named), images_error(config), public=PUBLIC)
 
 
-def images_error(dataset: str) -> DatasetError:
-    """Return what is stated of images that are not as they should be."""
+def images_error(config: Path | None) -> DatasetError:
+    """Return the one refusal over private images; it names no image, no class and no number."""
+    command = shlex.join(["covdp", "check", "--config", str(config or "FILE")])
     return DatasetError(
-        f"the images of {dataset} are not all as its card says; which one and why is "
-        "withheld, as it would stay in logs; `covdp describe --dataset CARD --store DIR --check` "
-        "shows it to you. Nothing was charged"
+        "not all images are as the card says; which one and why is withheld, and "
+        f"`{command}` shows it to you alone. Nothing was charged"
     )
 
 

@@ -13,7 +13,7 @@ and go with the release. Killed before, they stay, and the next start goes on wi
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -26,9 +26,6 @@ from pipeline import __version__
 from pipeline.arrays import LARGEST, FloatArray
 from pipeline.datasets import (
     ImageSource,
-    check_class_folders,
-    may_be_empty,
-    open_fetched,
     pixel_rules,
 )
 from pipeline.descriptors import (
@@ -38,13 +35,20 @@ from pipeline.descriptors import (
     domain_of,
     require_descriptor_for,
 )
+from pipeline.errors import ConfigError, EmptyError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import cost_rows
-from pipeline.publish.redact import draw_error, redact_errors, redact_images, silence
+from pipeline.publish.redact import (
+    draw_error,
+    images_error,
+    redact_errors,
+    redact_images,
+    silence,
+)
 from pipeline.schema import (
     AccountPart,
     ClassPart,
@@ -56,9 +60,13 @@ from pipeline.schema import (
 )
 from pipeline.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
+REFUSAL = (
+    "the one refusal over images, that not all are as the card says, which names none and gives no "
+    "number"
+)
 EQUALITY = (
-    "equality of contents: the ledger tells images that were charged before, and two classes of "
-    "the same images, from others; an image that cannot be read stops a release"
+    "equality of contents: asked again under one run key, the ledger tells the same images from "
+    f"others; a copy of an image, which is a record of its own; {REFUSAL}"
 )
 """What else may be seen from outside, as the statement says."""
 
@@ -323,17 +331,17 @@ def _read(
     config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
 ) -> tuple[StoredImages, PublicFacts, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
-    card, key = config.card, ledger.person_key()
-    if config.secret:
-        check_class_folders(card, path)
-        card = may_be_empty(card)
-    source = redact_images(config.dataset, open_fetched, card, path, key)
-    config.check_unit(source)
-    source.labels(config.splits)  # raises where a class is empty and class sizes are public
+    source = config.open_images(path, ledger.person_key())
+    if source is None:
+        where = f", split {'+'.join(config.splits)}," if config.splits else ""
+        raise EmptyError(
+            f"{config.dataset}{where} has no image; correct path, pattern or splits. Nothing was "
+            "charged"
+        )
     public = _public(config, source)
     _rehearse(source, public)
-    stored = redact_images(config.dataset, described, source, config, place)
-    return stored, public, redact_images(config.dataset, _contents, ledger, stored, public)
+    stored = redact_images(config.file, described, source, config, place)
+    return stored, public, redact_images(config.file, _contents, ledger, stored, public)
 
 
 def _contents(ledger: Ledger, stored: StoredImages, public: PublicFacts) -> dict[str, str]:
@@ -396,7 +404,7 @@ def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
         total = len(np.unique(people))
     return PublicFacts(
         config,
-        domain_for(config, source),
+        public_domain(config, source),
         tuple(
             (label, name, None if secret else counts[label])
             for label, name in enumerate(source.classes)
@@ -406,11 +414,25 @@ def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
     )
 
 
+def public_domain(config: ReleaseConfig, source: ImageSource) -> DescriptorDomain:
+    """Return `domain_for` a release; a size that does not fit may be that of one image."""
+    find = _domain_finder(config, source)
+    return redact_errors(find, images_error(config.file), public=(ConfigError,))
+
+
 def domain_for(settings: ReleaseConfig | SettingsPart, source: ImageSource) -> DescriptorDomain:
     """Return what is publicly known of the descriptors of images; raise where none is of them."""
+    return _domain_finder(settings, source)()
+
+
+def _domain_finder(
+    settings: ReleaseConfig | SettingsPart, source: ImageSource
+) -> Callable[[], DescriptorDomain]:
+    """Return what finds the domain of images whose channels the descriptor takes."""
     card = source.card
     require_descriptor_for(settings.descriptor, channels=card.channels, volumes=card.volumes)
-    return domain_of(
+    return partial(
+        domain_of,
         settings.descriptor,
         source.shape,
         eta=settings.eta,

@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from pipeline.files import open_regular, private_folder, write_whole
 from pipeline.ledger import Ledger, NightState, StreamAccount, StreamStatus
 from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
 from pipeline.schema import EstimatePart
+from pipeline.store import DIGEST
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 
 SUMS_FORMAT = 7
@@ -72,14 +73,15 @@ class Sums:
     units : tuple of int
         How many privacy units of each class came in the last night; where labels are secret of all
         classes, for each.
-    stamps : frozenset of bytes
-        What the files of images are known by that need not be read again.
+    stamps : mapping of bytes to bytes
+        Stamp of each image that need not be read again, and its pixel digest; of persons the first
+        bytes of theirs.
     """
 
     histories: tuple[ClassHistory, ...]
     after: tuple[PrivateSums, ...]
     units: tuple[int, ...]
-    stamps: frozenset[bytes] = frozenset()
+    stamps: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 def sums_folder(ledger: Ledger, stream: StreamAccount) -> Path:
@@ -133,7 +135,7 @@ def read_sums(
         tuple(_history(i, part, arrays, mechanism) for i, part in enumerate(classes)),
         tuple(PrivateSums(*(arrays[f"{i} {name}"] for name in SUMS)) for i in range(len(classes))),
         tuple(part.units[-1] for part in classes),
-        frozenset(arrays["stamps"].tolist()),
+        {row[:STAMP]: row[STAMP:] for row in arrays["stamps"].tolist()},
     )
 
 
@@ -171,7 +173,8 @@ def _seal(ledger: Ledger, content: bytes) -> bytes:
 def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
     """Return a file without its seal: JSON, and after a newline the numbers of all arrays."""
     classes = list[dict[str, Any]]()
-    arrays: dict[str, NDArray[Any]] = {"stamps": np.array(sorted(sums.stamps), f"V{STAMP}")}
+    known = sorted(stamp + digest for stamp, digest in sums.stamps.items())
+    arrays: dict[str, NDArray[Any]] = {"stamps": np.array(known, f"V{STAMP + DIGEST}")}
     for i, (history, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
         nights = history.nights
         part = StoredClass.model_construct(
@@ -187,8 +190,8 @@ def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
         arrays |= {f"{i} {name}": getattr(after, name) for name in SUMS}
         for name in RELEASED:
             arrays[f"{i} released {name}"] = _rows(getattr(night, name) for night in nights)
-    known = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    head = json.dumps({"owner": owner, "classes": classes, "arrays": known})
+    shapes = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+    head = json.dumps({"owner": owner, "classes": classes, "arrays": shapes})
     return b"".join([f"{head}\n".encode(), *(array.tobytes() for array in arrays.values())])
 
 

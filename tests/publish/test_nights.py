@@ -27,7 +27,7 @@ from sample_documents import (
     documents_of,
     night_class_of,
 )
-from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, tonight
+from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, image, tonight
 
 from pipeline.cli import main
 from pipeline.datasets import open_dataset
@@ -53,7 +53,8 @@ from pipeline.mean import NoisyMoments
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP, budget_from
 from pipeline.publish import ReleaseConfig, load_release, read_histories, release_night
-from pipeline.publish.arrivals import Arrivals
+from pipeline.publish import sums as sums_module
+from pipeline.publish.arrivals import Arrivals, Unread
 from pipeline.publish.document import night_row, stands_on
 from pipeline.publish.night import mechanism_of
 from pipeline.publish.sums import read_sums, sums_folder
@@ -260,16 +261,63 @@ def test_a_night_without_images_is_a_night(ward: Ward) -> None:
     assert tonight(ward.night(5)) == [0, 5]
 
 
-def test_of_equal_images_one_enters(ward: Ward) -> None:
-    """A copy under another name or in another class, tonight or later, is the same image."""
+@pytest.mark.parametrize("sums", ["there", "lost", "older"])
+def test_a_copy_is_a_record_and_a_renamed_file_is_none(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, sums: str
+) -> None:
+    """A copy enters tonight or later, in whatever class; a file that takes its place does not.
+
+    Where the sums of nights before are lost too. In those of an older version no digests are: a
+    copy that comes then is taken for a file that was renamed.
+    """
     first, _ = ward.put(well=2)
     shutil.copy(first, first.with_name("copy.png"))
     shutil.copy(first, ward.folder / "ward" / "ill" / "copy.png")
-    assert tonight(ward.night(1)) == [2, 0]
+    if sums == "older":
+        with monkeypatch.context() as patch:
+            patch.setattr(sums_module, "DIGEST", 0)
+            patch.setattr(Unread, "stamps_without", older_stamps)
+            assert tonight(ward.night(1)) == [3, 1]
+    else:
+        assert tonight(ward.night(1)) == [3, 1]
+    if sums == "lost":
+        shutil.rmtree(sums_folder(ward.ledger, ward.stream))
     shutil.copy(first, first.with_name("again.png"))
     first.unlink()
     ward.put(ill=1)
     assert tonight(ward.night(2)) == [0, 1]
+    shutil.copy(first.with_name("copy.png"), ward.folder / "ward" / "ill" / "last.png")
+    assert tonight(ward.night(3)) == [0, int(sums != "older")]
+
+
+def older_stamps(unread: Unread, images: Sequence[bytes], late: set[bytes]) -> dict[bytes, bytes]:
+    """Return the stamps that a version without digests handed on."""
+    read = zip(unread.stamps, images, strict=False)
+    return dict.fromkeys(
+        {*unread.others, *(stamp for stamp, unit in read if unit not in late)}, b""
+    )
+
+
+def test_neighbours_enter_on_the_same_nights(tmp_path: Path) -> None:
+    """Whatever image is in the place of another, a copy or not, as many enter on each night."""
+    rng, found = np.random.default_rng(5), []
+    few = [[int(one) for one in rng.integers(0, 3, 5)] for _ in range(3)]  # with copies
+    for place, other in itertools.product(range(5), (0, 2, 7)):
+        for changed in (False, True):
+            ward = Ward(tmp_path / f"{place}-{other}-{changed}")
+            ward.pay()
+            nights = [list(one) for one in few]
+            if changed:
+                nights[1][place] = other
+            entered = []
+            for day, images in enumerate(nights, 1):
+                for number, seen in enumerate(images):
+                    name = "well" if number % 2 else "ill"
+                    path = ward.folder / "ward" / name / f"{day}-{number}.png"
+                    path.write_bytes(image(0, seen))
+                entered.append(tonight(ward.night(day)))
+            found.append(entered)
+    assert all(one == [[2, 3]] * 3 for one in found)
 
 
 def test_later_images_of_a_person_are_left_out(ward: Ward) -> None:
@@ -734,7 +782,7 @@ def test_all_images_of_a_person_are_paid_for(ward: Ward, monkeypatch: pytest.Mon
     ward.write(config=CONFIG + "images_per_person = 3\n")
     ward.put(well=5, ill=5)
     with monkeypatch.context() as patch:
-        patch.setattr(settling, "_open_images", None)
+        patch.setattr(ReleaseConfig, "open_images", None)
         with pytest.raises(BudgetError):
             ward.settle(1)
     ward.pay(60.0)

@@ -49,10 +49,9 @@ settling, reserving = "pipeline.publish.night", "pipeline.ledger.streams"
 WAITS = 0.05
 """Seconds that the other night waits for a lock that the one stopped holds."""
 STEPS = (
-    *(
-        (settling, name)
-        for name in ("check_due", "_open_images", "open_stream", "read_sums", "find_unread")
-    ),
+    (settling, "check_due"),
+    ("pipeline.publish.config", "open_fetched"),
+    *((settling, name) for name in ("open_stream", "read_sums", "find_unread")),
     *((settling, name) for name in ("_read_tonight", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
     *((settling, name) for name in ("write_sums", "make_night", "commit_night", "forget_sums")),

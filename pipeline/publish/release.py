@@ -28,6 +28,7 @@ from pipeline.datasets import (
     ImageSource,
     pixel_rules,
 )
+from pipeline.datasets.cards import LocalFilesCard
 from pipeline.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
@@ -35,7 +36,7 @@ from pipeline.descriptors import (
     domain_of,
     require_descriptor_for,
 )
-from pipeline.errors import ConfigError, EmptyError
+from pipeline.errors import EmptyError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
@@ -415,9 +416,11 @@ def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
 
 
 def public_domain(config: ReleaseConfig, source: ImageSource) -> DescriptorDomain:
-    """Return `domain_for` a release; a size that does not fit may be that of one image."""
-    find = _domain_finder(config, source)
-    return redact_errors(find, images_error(config.file), public=(ConfigError,))
+    """Return `domain_for` a release; a size that the card leaves open may be that of one image."""
+    find, card = _domain_finder(config, source), source.card
+    if isinstance(card, LocalFilesCard) and card.size is None:
+        return redact_errors(find, images_error(config.file))
+    return find()
 
 
 def domain_for(settings: ReleaseConfig | SettingsPart, source: ImageSource) -> DescriptorDomain:

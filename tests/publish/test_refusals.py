@@ -183,10 +183,10 @@ def flat(side: int) -> bytes:
     return content.getvalue()
 
 
-FILES = {"broken": b"no image", "large": large(12_000), "tiny": flat(2), "other size": flat(9)}
+FILES = {"broken": b"no image", "large": large(12_000), "tiny": flat(1), "other size": flat(9)}
 
 
-@pytest.mark.parametrize("stream", ["", STREAM], ids=["release", "night"])
+@pytest.mark.parametrize("stream", ["", 'descriptor = "grid9"\n', STREAM])
 @pytest.mark.parametrize("pattern", ["{class}/*", "{person}/{class}/*"])
 def test_one_refusal_says_no_more_than_that(
     pattern: str, stream: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -133,7 +133,8 @@ class Limits:
 
 
 NUMBER, SIZE, DIVISOR, SHARE = Limits(), Limits(0), Limits(SMALLEST), Limits(0, 1)
-COUNT, LABEL, FLAG = Limits(1, kind="int"), Limits(0, kind="int"), Limits(None, None, kind="bool")
+COUNT, LABEL, WHOLE = (Limits(low, kind="int") for low in (1, 0, -LARGEST))
+FLAG = Limits(None, None, kind="bool")
 NUMBERS, MATRIX = Limits(sides=(_D * (_D + 1) // 2,)), Limits(sides=(WIDEST, WIDEST))
 BASIS, COORDINATES = Limits(sides=(_D, _D)), Limits(-FARTHEST, FARTHEST, (_D,))
 TRIANGLE = Limits(sides=NUMBERS.sides, triangle=True)

@@ -70,6 +70,7 @@ Name = Annotated[str, Field(strict=True, max_length=1000), AfterValidator(_print
 Sentence = Annotated[str, Field(strict=True, max_length=100_000), Ours]
 Count: TypeAlias = Annotated[int, arrays.COUNT]
 Label: TypeAlias = Annotated[int, arrays.LABEL]
+Whole: TypeAlias = Annotated[int, arrays.WHOLE]
 Flag: TypeAlias = Annotated[bool, arrays.FLAG]
 Size: TypeAlias = Annotated[float, arrays.SIZE]
 Divisor: TypeAlias = Annotated[float, arrays.DIVISOR]
@@ -250,7 +251,10 @@ class NamedPart(BaseModel):
 class ClassPart(ReleasedEntry, NamedPart):
     """A class of a release: its private mean, and what it cost."""
 
-    n: Label = Field(description="number of records; the released count where labels are secret")
+    n: Whole = Field(
+        description="number of records; if labels are secret the released count, unbiased, so it "
+        "may be below 0"
+    )
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     point: Matrix
     observed: NoisyMoments | None = Field(
@@ -292,6 +296,9 @@ class CertaintyPart(BaseModel):
     manifold: Name
     offered: Flag
     clipping: Size
+    size: Count | None = Field(
+        None, description="where labels are secret, the number that `population` is divided by"
+    )
     sample: Triangle
     population: Triangle | None = Field(description="null where no second moment was released")
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
@@ -342,8 +349,9 @@ class WindowPart(BaseModel):
 class StreamEntry(BaseModel):
     """What regions and tests read of a class of a night."""
 
-    n: Label = Field(
-        description="number of records so far; the released count if labels are secret"
+    n: Whole = Field(
+        description="number of records so far; if labels are secret the released count, unbiased, "
+        "so it may be below 0"
     )
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     coordinates: Coordinates | None
@@ -363,6 +371,11 @@ class StreamEntry(BaseModel):
                 "this night has no mean: before the opening of its class nothing is released"
             )
         return manifold_named(self.certainty.manifold, len(self.coordinates))
+
+    @property
+    def size(self) -> int:
+        """Number of records that errors are of, at least 1: `n` where that is public."""
+        return self.n if self.certainty is None else self.certainty.size or self.n
 
     @property
     def space(self) -> Manifold:
@@ -556,6 +569,8 @@ def _faults(document: Document) -> Iterator[str]:
 
 def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
     """Yield what is wrong with a class."""
+    if row.n < 0 and not settings.secret:
+        yield f"n is {row.n}, and sizes of classes are public"
     if row.point is None or row.coordinates is None:
         if row.point is not row.coordinates:
             yield "point and coordinates are not both there"
@@ -582,7 +597,7 @@ def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
 def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Iterator[str]:
     """Yield what is wrong with the mean of a class of a night, of dimension d."""
     certainty = row.certainty
-    if certainty is None or not row.n:
+    if certainty is None or (not row.n and not settings.secret):
         yield "a mean must have records, and what is known of its error"
         return
     if certainty.manifold != settings.manifold:

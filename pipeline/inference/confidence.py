@@ -82,7 +82,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -397,7 +397,9 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
         sample = sample + gain @ epoch.noise @ gain.T + rest @ single @ rest.T / epoch.n
     opened = [part.night for part in past.openings]
     firsts = [*opened, *(segment.epoch.first for segment in past.segments if segment.n)]
+    stated: dict[str, Any] = {"size": n} if stream.plan.secret else {}
     return CertaintyPart.model_construct(
+        **stated,
         manifold=stream.manifold.name,
         offered=is_offered(moments[len(opened) - 1]),
         clipping=clipping_bound(weighed),

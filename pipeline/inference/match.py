@@ -254,7 +254,7 @@ def _is_window(entry: Entry) -> bool:
     """Return whether a mean is of fewer records than the one epoch that they are of."""
     if not isinstance(entry, StreamEntry) or entry.certainty is None:
         return False
-    return len(entry.certainty.parts) == 1 and entry.n < entry.noisy_moments.n
+    return len(entry.certainty.parts) == 1 and entry.size < entry.noisy_moments.n
 
 
 def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
@@ -267,7 +267,7 @@ def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
         assert entry.certainty is not None
         back = np.linalg.inv(moments.axes)
         vector = _vectors(moments, entry.space.log(moments.base, entry.place))
-        return entry.n, vector, back.T @ entry.certainty.noise @ back
+        return entry.size, vector, back.T @ entry.certainty.noise @ back
     vector, relative = moments.vector, (moments.n_sd / moments.n) ** 2
     error = moments.sigma**2 * np.eye(len(vector)) + relative * np.outer(vector, vector)
     return moments.n, vector, error

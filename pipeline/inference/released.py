@@ -173,7 +173,7 @@ def common_coordinates(
 
 def size_of(released: Entry) -> int:
     """Return the number of records of a released class."""
-    return released.n if isinstance(released, StreamEntry) else released.noisy_moments.n
+    return released.size if isinstance(released, StreamEntry) else released.noisy_moments.n
 
 
 def _class_coordinates(
@@ -210,14 +210,14 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     along = sum(share * part.bias_line for share, part in parts) / first.length
     off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
     return ClassCoordinates(
-        n=night.n,
+        n=night.size,
         n_sd=night.n_sd,
         mean=place,
         unshrunk=place,
         noise=noise,
         bias=certainty.bias,
         predicted=noise + first.as_covariance(along, off),
-        single=certainty.single(night.n),
+        single=certainty.single(night.size),
         offered=certainty.offered,
         parts=parts,
         jacobian=np.eye(len(place)),

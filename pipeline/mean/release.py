@@ -52,10 +52,12 @@ records, and so is Δ). Together Δ = `vector_diameter` + 2uN
 (`sensitivity.step_sensitivity`).
 
 **Counts are free.** The last coordinate of a mean's sum, over a, is the number of records with
-noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b), or half as much where what
-noise made of empty bins is recognised (``histogram.py``). Put together by precision they have a
-standard deviation of about 3/μ records with the usual shares. What the rounds divide sums by is
-this released count: post-processing. It never is below its own standard deviation, or 1, nor
+noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b). Put together by precision they
+have a standard deviation of about 3.2/μ records with the usual shares. Their weights are functions
+of public σ, so this count is unbiased, of any sign, and spread as stated: it is published as it is.
+Earlier rounds divide by one whose survey has lost what noise made of empty bins (``histogram.py``),
+which has less noise and a bias. The last divides by the published one: post-processing. A divisor
+never is below its own standard deviation, or 1, nor
 above N, which is public. Vectors are centred in the middle of their clip, so that a count that is
 off by a share of itself moves a mean by that share of its way from there: intervals are chosen with
 that in mind (`clip.choose_interval`).
@@ -173,8 +175,8 @@ class ReleasedCount(NamedTuple):
 
     @property
     def shown(self) -> NDArray[np.int64]:
-        """The count as it is stated, (r,): a whole number between 0 and N."""
-        return np.rint(np.clip(self.value, 0, self.total)).astype(np.int64)
+        """Count as it is published, (r,): a whole number, below 0 or above N as noise has it."""
+        return np.rint(self.value).astype(np.int64)
 
     def joined(self, value: FloatArray, sigma: float) -> "ReleasedCount":
         """Return it put together, by precision, with the last coordinate of a mean's sum over a.
@@ -185,13 +187,6 @@ class ReleasedCount(NamedTuple):
         share = self.variance / (self.variance + variance)
         mean = self.value + share * (value - self.value)
         return ReleasedCount(mean, share * variance, self.total)
-
-    def divided(
-        self, sums: Sequence[FloatArray], sigma: float
-    ) -> "tuple[list[FloatArray], ReleasedCount]":
-        """Return released sums over the count that they make better, without its coordinate."""
-        count = self.joined(np.array([vector[-1] for vector in sums]) / COUNT_UNIT, sigma)
-        return [vector[:-1] / n for vector, n in zip(sums, count.divisor, strict=True)], count
 
     def at(self, repetition: int) -> "ReleasedCount":
         """Return that of one repetition."""

@@ -69,7 +69,14 @@ from pipeline.mean.noisy_moments import (
 from pipeline.mean.plan import AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior
 from pipeline.mean.records import Records
-from pipeline.mean.release import PUBLIC_LABELS, Labels, Release, ReleasedCount, Step
+from pipeline.mean.release import (
+    COUNT_UNIT,
+    PUBLIC_LABELS,
+    Labels,
+    Release,
+    ReleasedCount,
+    Step,
+)
 from pipeline.mean.sensitivity import region_units, step_sensitivity
 from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
@@ -98,6 +105,7 @@ class _Rounds:
     whole: dict[int, NoisyMoments] = field(default_factory=dict)
     clipped: tuple[list[int], NoisyMoments] | None = None
     class_size: ReleasedCount | None = None
+    counted: ReleasedCount | None = None
 
     def __post_init__(self) -> None:
         """Begin where the prior expects the records, and as sure as it is."""
@@ -161,6 +169,20 @@ class _Rounds:
             rows, several = self.clipped
             found |= zip(rows, filled(several, rows).each(), strict=True)
         return map(found.__getitem__, range(self.size))
+
+    def divided(self, sums: Sequence[FloatArray], sigma: float, *, last: bool) -> list[FloatArray]:
+        """Return released sums over the count, without the coordinate that counts.
+
+        That coordinate makes the count better. The last one is put together of coordinates and
+        rough sums alone, by variances that nothing released decides: so it is unbiased.
+        """
+        assert self.class_size is not None
+        assert self.counted is not None
+        values = np.array([vector[-1] for vector in sums]) / COUNT_UNIT
+        self.counted = self.counted.joined(values, sigma)
+        self.class_size = self.counted if last else self.class_size.joined(values, sigma)
+        pairs = zip(sums, self.class_size.divisor, strict=True)
+        return [vector[:-1] / n for vector, n in pairs]
 
     def release(
         self, step: int, vectors: Iterable[FloatArray]
@@ -233,21 +255,26 @@ def draw_rounds(
 @repeatable
 def count_survey(
     counts: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins], total: int
-) -> ReleasedCount:
-    """Return the number of records that the bins of the survey sum up to, with noise `spread` each.
+) -> tuple[ReleasedCount, ReleasedCount]:
+    """Return the number of records of the survey's bins, with noise `spread` each, in two ways.
 
-    The sum of all bins has the noise of those that are empty as well; what the prior of a histogram
-    leaves of them has less.
+    Returns
+    -------
+    rough : ReleasedCount
+        Sum of all bins. It is unbiased, and has the noise of empty bins as well.
+    likely : ReleasedCount
+        Sum of what the prior of a histogram leaves of them. It has less noise and a bias: rounds
+        divide by it until the means have counted, and it is never published.
     """
     variance = np.full(len(counts), counts.shape[-1] * spread**2)
     rough = ReleasedCount(counts.sum(axis=-1), variance, total)
     unit = rough.divisor
     survey = read_survey(counts / column(unit), spread / unit, bins, math.inf)
     if survey.shares is None or survey.covariance is None:
-        return rough
+        return rough, rough
     shares = survey.shares.sum(axis=-1) + survey.beyond.sum(axis=-1)
     variance = tuning.COUNT_DOUBT * survey.covariance.sum(axis=(-1, -2)) * unit**2
-    return ReleasedCount(shares * unit, variance, total)
+    return rough, ReleasedCount(shares * unit, variance, total)
 
 
 def _draw(source: _Rounds) -> _Rounds:
@@ -255,13 +282,13 @@ def _draw(source: _Rounds) -> _Rounds:
     bins = source.records.bins
     surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
     released, rhos = source.release(0, surveyed)
-    shares, spread, count = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2, None
-    if source.labels.total is not None:
-        count = count_survey(shares, spread, bins, source.labels.total)
-    source.rhos, source.class_size = (rhos,), count
+    shares, spread = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2
+    if (total := source.labels.total) is not None:
+        source.counted, source.class_size = count_survey(shares, spread, bins, total)
+    source.rhos = (rhos,)
     for step in range(1, len(source.steps), 2):
-        if step == 1 or count is not None:  # read again the better the count is known
-            slack = math.inf if step == 1 and count is not None else source.slack
+        if step == 1 or total is not None:  # read again the better the count is known
+            slack = math.inf if step == 1 and total is not None else source.slack
             size = source.released_size
             posterior = read_survey(shares / column(size), spread / size, bins, slack)
         _round(source, step, posterior)
@@ -272,7 +299,8 @@ def _draw(source: _Rounds) -> _Rounds:
 
 def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
     """Do one round: shells, then the mean."""
-    records, frame, count = source.records, source.frame, source.class_size
+    records, frame, last = source.records, source.frame, step + 2 == len(source.steps)
+    count = source.counted if last else source.class_size
     space, bins, divisor = records.space, records.bins, source.released_size
     parts, centres = source.around()
     first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
@@ -359,7 +387,7 @@ def _means(
         vectors |= _clipped_vectors(source, to, rows, parts, paired=paired)
     released, rhos = source.release(step, [vectors[r] for r in range(size)])
     if source.class_size is not None:
-        released, source.class_size = source.class_size.divided(released, source.steps[step].sigma)
+        released = source.divided(released, source.steps[step].sigma, last=last)
     count, sigma = source.class_size, source.steps[step].sigma / source.released_size
     offset, covariance = np.empty((size, d)), np.empty((size, d, d))
     source.whole, source.clipped = {}, None

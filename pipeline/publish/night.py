@@ -653,7 +653,7 @@ def _class_part(public: PublicFacts, history: ClassHistory) -> NightClassPart:
     return NightClassPart.model_construct(
         label=history.label,
         class_name=history.name,
-        n=past.n if past.opened else past.waiting,
+        n=past.count if past.opened else past.waiting,
         mu=budget.mu if isinstance(budget, GDP) else None,
         rho=math.fsum(rhos) if rhos and None not in rhos else None,
         point=None if estimate is None else estimate.point,

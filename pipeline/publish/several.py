@@ -261,11 +261,11 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
         for epoch, count in zip(epochs, counts, strict=True)
         if count > 0
     ]
-    single = certainty.single(row.n)
+    single = certainty.single(row.size)
     certainty = certainty.model_copy(update={"parts": parts})
     sample, clipping = part.noise(axes) + certainty.bias, clipping_bound(certainty.weighed)
     population = None if single is None else sample + single / part.n
-    both = {"sample": sample, "population": population, "clipping": clipping}
+    both = {"sample": sample, "population": population, "clipping": clipping, "size": part.n}
     own = {name: getattr(part, name) for name in ("n", "n_sd", "point", "coordinates")}
     return row.model_copy(update={**own, "certainty": certainty.model_copy(update=both)})
 

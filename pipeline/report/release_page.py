@@ -197,7 +197,7 @@ def sizes_of(row: ClassEntry) -> Sequence[str]:
     if isinstance(row, NightClassPart):
         return row.counts
     deviation = row.n_sd
-    few = f"; too few to count, at most about {row.n + 2.0 * deviation:,.0f}"
+    few = f"; too few to count, at most about {max(row.n + 2.0 * deviation, 0.0):,.0f}"
     return [size_in_words(row.n, deviation) + (few if row.n < 2.0 * deviation else "")]
 
 

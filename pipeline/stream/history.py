@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import COORDINATES, COUNT, SIZE, FloatArray
+from pipeline.arrays import COORDINATES, COUNT, SIZE, WHOLE, FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean import NoisyMoments
@@ -67,12 +67,15 @@ class OpeningRelease:
         origin and about the last centre but one, and the covariance of its error as predicted.
     survey_noise, shells_noise : float
         Standard deviation of the noise of each share in the bins.
+    count : int or None
+        Released count where labels are secret, of any sign; `observed.n` divides sums.
     """
 
     offset: Annotated[FloatArray, COORDINATES]
     observed: NoisyMoments
     survey_noise: Annotated[float, SIZE]
     shells_noise: Annotated[float, SIZE]
+    count: Annotated[int, WHOLE] | None = None
 
     @property
     def survey(self) -> NoisyShares:
@@ -202,13 +205,16 @@ class EpochNights:
     nights : tuple of Night
         t of them, the first of which begins the epoch.
     n : int
-        Records in the epoch, where that is public; else what its counts say, at least 1.
+        Records in the epoch, where that is public; else what sums are divided by, at least 1.
+    count : int
+        Released count of the records, of any sign where that is secret.
     n_sd : float
-        Standard deviation of the noise of `n`.
+        Standard deviation of the noise of `count`.
     """
 
     nights: tuple[Night, ...]
     n: int
+    count: int
     n_sd: float = 0.0
 
     @property
@@ -228,12 +234,14 @@ class EpochNights:
         return self.n_sd / max(self.n, 1)
 
 
-class OpeningPart(NamedTuple):
-    """An opening: its night, what it released, how many records it had, and the noise of that."""
+@dataclass(frozen=True)
+class OpeningPart:
+    """An opening: night, release, number of records, released count, standard deviation of that."""
 
     night: int
     release: OpeningRelease
     n: int
+    count: int
     n_sd: float
 
 
@@ -281,8 +289,14 @@ class EpochHistory:
         return self.streamed + sum(part.n for part in self.openings)
 
     @property
+    def count(self) -> int:
+        """Released count of the records released so far, unbiased, of any sign."""
+        openings = sum(part.count for part in self.openings)
+        return openings + sum(part.count for part in self.segments)
+
+    @property
     def n_sd(self) -> float:
-        """Standard deviation of the noise of `n`."""
+        """Standard deviation of the noise of `count`."""
         openings = (part.n_sd for part in self.openings)
         return math.hypot(0.0, *openings, *(part.n_sd for part in self.segments))
 
@@ -298,8 +312,13 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
     for place, night in enumerate(history, 1):
         if (opened := night.opened) is not None:
             n = sum(row.units for row in history[since:place])
-            count = (opened.observed.n, float(opened.observed.n_sd)) if secret else (n, 0.0)
-            openings.append(OpeningPart(place, opened, *count))
+            part = OpeningPart(place, opened, n, n, 0.0)
+            if secret:
+                n, n_sd = opened.observed.n, float(opened.observed.n_sd)
+                part = OpeningPart(
+                    place, opened, n, n if opened.count is None else opened.count, n_sd
+                )
+            openings.append(part)
             since = place
     later = history[since:]
     starts = [i for i, night in enumerate(later) if night.epoch]
@@ -316,12 +335,13 @@ def _parts_of(stream: StreamMechanism, history: tuple[Night, ...]) -> EpochHisto
 
 def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     """Return the nights of an epoch, and how many records they say came."""
-    n, n_sd = sum(night.units for night in nights), 0.0
-    if stream.plan.secret:
-        sigma = stream.noise_of_sum(stream.steps[2].sigma, len(nights)) / COUNT_UNIT
-        estimate = released_count(stream, nights, sigma, n)
-        n, n_sd = int(estimate.divisor[0]), float(estimate.sd[0])
-    return EpochNights(tuple(nights), n, n_sd)
+    n = sum(night.units for night in nights)
+    if not stream.plan.secret:
+        return EpochNights(tuple(nights), n, n)
+    sigma = stream.noise_of_sum(stream.steps[2].sigma, len(nights)) / COUNT_UNIT
+    estimate = released_count(stream, nights, sigma, n)
+    n, count = int(estimate.divisor[0]), int(estimate.shown[0])
+    return EpochNights(tuple(nights), n, count, float(estimate.sd[0]))
 
 
 def waiting_count(stream: StreamMechanism, history: Sequence[Night]) -> ReleasedCount:

@@ -273,14 +273,16 @@ def draw_openings(
     release = draw_each(prepared, budget, noise=noise, size=size)
     survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
     each = (float(moments.n) if plan.secret else 1.0 for moments in release.moments)
+    sizes = release.class_size
+    counts = [None] * size if sizes is None else sizes.shown.tolist()
     return [
         replace(
             night,
-            opened=OpeningRelease(output, moments, survey / n, shells / n),
+            opened=OpeningRelease(output, moments, survey / n, shells / n, count),
             rhos=(*night.rhos, *rhos.tolist()),
         )
-        for output, moments, rhos, n in zip(
-            release.outputs, release.moments, release.rhos, each, strict=True
+        for output, moments, rhos, n, count in zip(
+            release.outputs, release.moments, release.rhos, each, counts, strict=True
         )
     ]
 

@@ -82,8 +82,8 @@ OTHER_RELEASE: Mapping[str, Any] = {
     "labels": "secret",
 }
 """Another value of every setting of a release."""
-SAID_ELSEWHERE = {"title", "data_root"}
-"""The page's headline, and where the images lie, which no document holds."""
+SAID_ELSEWHERE = {"title", "data_root", "file"}
+"""The page's headline, and where images and config lie, which no document holds."""
 
 
 def text(found: Methods) -> str:

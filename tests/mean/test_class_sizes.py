@@ -1,0 +1,68 @@
+"""Released counts of classes whose sizes are secret: unbiased, and spread as stated, everywhere.
+
+Of R draws of a cell with truth n, z = (count − n)/sd is standard normal but for rounding, which sd
+holds. So √R·mean(z) is normal and Σz² is χ² with R degrees of freedom. `LEVEL` is the chance that
+any of the tests of this file fails, shared out over all of them (Bonferroni).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from sample_manifolds import SPD
+from scipy.stats import chi2, norm
+
+from pipeline.arrays import FloatArray
+from pipeline.mechanisms import FloatNoise
+from pipeline.privacy import GDP
+from pipeline.stream import split_epochs
+from tests.mean.test_labels import means, tiles
+from tests.stream.test_secret_streams import FLAT, release, stream, units
+
+LEVEL = 0.01
+TRUTHS, TOTAL, DRAWS = (0, 1, 5, 21, 26, 60, 79), 79, 800
+STREAMS, CLASSES = 160, {"half at first": (150, 0, 0), "nobody": (0, 0, 0), "all": (300, 40, 40)}
+TOTALS = CLASSES["all"]
+TESTS = 2 * (len(TRUTHS) * len(SPD) + len(TOTALS) * len(CLASSES) * len(FLAT))
+
+
+def check(z: FloatArray) -> None:
+    """Assert that values are standard normal in mean and in square, at the level of one test."""
+    level, many = LEVEL / TESTS, len(z)
+    assert 2.0 * norm.sf(abs(z.mean()) * np.sqrt(many)) > level, f"mean {z.mean():.3f}"
+    square = float(z @ z)
+    both = 2.0 * min(chi2.sf(square, many), chi2.cdf(square, many))
+    assert both > level, f"mean square {square / many:.3f}"
+
+
+@pytest.mark.parametrize("name", SPD)
+@pytest.mark.parametrize("n", TRUTHS)
+def test_counts_of_releases(name: str, n: int) -> None:
+    """For no, one, few and all records, though a rough count by a prior decides the first clips."""
+    from pipeline.mean import Labels
+
+    points, where = tiles(1, name, n)
+    drawn = means(points, where, Labels(TOTAL), 0.5, DRAWS).class_size
+    assert drawn is not None
+    check((drawn.shown - n) / drawn.sd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("manifold", FLAT)
+@pytest.mark.parametrize("name", CLASSES)
+def test_counts_of_nights(manifold: str, name: str) -> None:
+    """Before the opening, at it and in the epoch after it, whatever share of all a class has."""
+    of, sizes = stream(manifold, GDP(1.0), 80.0, 8), CLASSES[name]
+    batches, found = [units(of, n, 7, place) for place, n in enumerate(sizes)], list[list[float]]()
+    for seed in range(STREAMS):
+        history = release(of, batches, TOTALS, FloatNoise(np.random.default_rng([5, seed])))
+        found.append([_off(of, history[: t + 1], sum(sizes[: t + 1])) for t in range(len(sizes))])
+    for z in np.array(found).T:
+        check(z)
+
+
+def _off(of: object, history: Sequence[object], truth: int) -> float:
+    """Return by how many of its deviations the count of the last night is off."""
+    past = split_epochs(of, history)  # type: ignore[arg-type]
+    many, sd = (past.count, past.n_sd) if past.opened else (past.waiting, past.waiting_sd)
+    return (many - truth) / sd

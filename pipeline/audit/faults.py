@@ -80,7 +80,7 @@ def scale_step(
 
 def shift_coordinate(noise: FloatArray, before: list[FloatArray], *, by: float) -> FloatArray:
     """Return the noise with a bias of the last coordinate."""
-    return noise + by * (np.arange(len(noise)) == len(noise) - 1)
+    return np.asarray(noise + by * (np.arange(len(noise)) == len(noise) - 1))
 
 
 def share_coordinates(noise: FloatArray, before: list[FloatArray]) -> FloatArray:

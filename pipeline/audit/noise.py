@@ -84,7 +84,7 @@ def transcript_residuals(
     return Residuals(np.concatenate(rows), widths)
 
 
-def noise_p_value(noise: Residuals, fresh: Callable[[int], Residuals]) -> float:
+def noise_p_value(noise: Residuals, fresh: Callable[[int], Residuals], *, alpha: float) -> float:
     """Return a p-value of "the noise is independent, normal and as wide as was asked for".
 
     Parameters
@@ -92,15 +92,19 @@ def noise_p_value(noise: Residuals, fresh: Callable[[int], Residuals]) -> float:
     noise : Residuals
     fresh : callable
         Number of draws → residuals of so many more, of the same steps.
+    alpha : float
+        Level at which the p-value decides, and is valid.
     """
     found = p_values(noise)
     corrected = {name: len(found) * len(each) * float(each.min()) for name, each in found.items()}
     name = min(corrected, key=lambda kind: corrected[kind])
-    first = corrected[name]
-    if not LEAST_P < first < SUSPICION:
-        return min(1.0, max(LEAST_P, first))
-    again = p_values(fresh(FRESH * len(noise.values)))[name][int(np.argmin(found[name]))]
-    return min(1.0, max(LEAST_P, 2.0 * min(first, float(again))))
+    least = corrected[name]
+    if least > SUSPICION:
+        return min(1.0, least)
+    if least > alpha / 2.0:
+        again = p_values(fresh(FRESH * len(noise.values)))[name]
+        least = min(least, float(again[int(np.argmin(found[name]))]))
+    return max(LEAST_P, 2.0 * least)
 
 
 def p_values(noise: Residuals) -> dict[str, FloatArray]:

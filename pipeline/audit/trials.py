@@ -25,7 +25,7 @@ from pipeline.audit.attacks import edges, replayed_draws
 from pipeline.audit.bounds import (
     NOISE,
     SQUARED_MU,
-    STATED_MU,
+    STATED,
     Claim,
     Law,
     claims,
@@ -41,7 +41,7 @@ from pipeline.errors import ConfigError
 from pipeline.files import make_folder
 from pipeline.mechanisms import MECHANISMS
 from pipeline.parallel import workers
-from pipeline.privacy import main_parameter
+from pipeline.privacy import RaoDP, main_parameter
 from pipeline.progress import counted
 from pipeline.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
 
@@ -89,7 +89,7 @@ class AuditFinding:
     @property
     def exact(self) -> bool:
         """Whether `lower` is worked out of transcripts, and not a bound from counts."""
-        return self.claim.quantity in (SQUARED_MU, STATED_MU)
+        return self.claim.quantity in (SQUARED_MU, STATED)
 
     @property
     def tightness(self) -> float:
@@ -146,7 +146,9 @@ def _promised(case: Case, alpha: float) -> list[Claim]:
     promised = list(claims(case.budget))
     if case.replayed:
         exact = squared_mu(case.budget)
-        promised += [Claim(SQUARED_MU, math.nan, exact), Claim(STATED_MU, math.nan, exact)]
+        promised += [Claim(SQUARED_MU, math.nan, exact), Claim(STATED, math.nan, exact)]
+    elif not isinstance(case.budget, RaoDP):
+        promised.append(Claim(STATED, math.nan, main_parameter(case.budget)))
     if case.tested:
         promised.append(Claim(NOISE, math.nan, -math.log10(alpha)))
     return promised
@@ -172,7 +174,7 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     if case.replayed:
         seen = _show_transcripts(case, drawn, size, rng, alpha)
     else:
-        seen = _show_outputs(case, honest, drawn, size, rng)
+        seen = _show_outputs(case, honest, drawn, size, rng, alpha)
     measures = [
         mu_shown if claim.quantity == "mu" else epsilon_shown(claim.delta)
         for claim in claims(case.budget)
@@ -188,10 +190,11 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
 
 
 def _show_outputs(
-    case: Case, honest: Any, drawn: Any, size: int, rng: np.random.Generator
+    case: Case, honest: Any, drawn: Any, size: int, rng: np.random.Generator, alpha: float
 ) -> _Shown:
     """Return what outputs of both data sets show."""
-    pair, tell = MECHANISMS[case.mechanism].neighbours(honest), MECHANISMS[case.mechanism].residuals
+    family, budget = MECHANISMS[case.mechanism], case.budget
+    pair, tell = family.neighbours(honest), family.residuals
 
     def points(many: int) -> list[Any]:
         return [case.outputs(drawn, center, pair.base, many, rng) for center in pair[:2]]
@@ -204,9 +207,16 @@ def _show_outputs(
 
     first, p_value = points(size), 1.0
     if tell is not None:
-        p_value = noise_p_value(noise(first), lambda many: noise(points(many // 2)))
+        p_value = noise_p_value(noise(first), lambda many: noise(points(many // 2)), alpha=alpha)
     left, right = map(pair.score, first)
-    return _Shown(left, right, drawn.sigma, [], p_value)
+    stated = list[float]()
+    if not isinstance(budget, RaoDP):  # by the price, which is not the function that scales noise
+        given = {
+            name: getattr(budget, name) for name in ("delta", "alpha") if hasattr(budget, name)
+        }
+        price = family.price(drawn.sigma, case.sensitivity, type(budget), **given)
+        stated.append(main_parameter(price))
+    return _Shown(left, right, drawn.sigma, stated, p_value)
 
 
 def _show_transcripts(
@@ -232,7 +242,7 @@ def _show_transcripts(
 
     stated = max(drawn.stated(own) for side, pair in enumerate(pairs) for own in pair[side])
     exact = [found.squared_mu, stated]
-    return _Shown(left, right, found.sigma, exact, noise_p_value(noise, fresh))
+    return _Shown(left, right, found.sigma, exact, noise_p_value(noise, fresh, alpha=alpha))
 
 
 class AuditRun(NamedTuple):
@@ -339,9 +349,9 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
             "together. A bound above its claim proves a fault; a bound below it proves nothing: "
             "of few draws it is low. "
             "Tight: one over the other. "
-            "μ² is exact: the largest of all transcripts, replayed on both data sets; stated, by "
-            "the proven sensitivities. Noise: p-value of the law it was asked for, coordinate by "
-            "coordinate and step by step; tight is the ratio of logarithms."
+            "μ² is exact: the largest of all transcripts, replayed on both data sets. Stated: what "
+            "the scale of the noise costs by the proven sensitivity. Noise: a p-value, of each "
+            "coordinate and each step being as was asked for; tight is the ratio of logarithms."
         ),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -350,7 +360,7 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
     for finding in findings:
         case, claim = finding.case, finding.claim
         group = f"{case.mechanism}, {case.manifold.name}, {case.fault or case.sampler}"
-        names = {SQUARED_MU: "μ²", STATED_MU: "stated μ²", "epsilon": f"ε(δ={claim.delta:g})"}
+        names = {SQUARED_MU: "μ²", STATED: "stated", "epsilon": f"ε(δ={claim.delta:g})"}
         quantity = {"mu": "μ", NOISE: "noise", **names}[claim.quantity]
         relation = f"= {finding.lower:.7f}" if finding.exact else f"≥ {finding.lower:.3f}"
         claimed = f"{claim.value:.3f}"

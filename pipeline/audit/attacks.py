@@ -46,6 +46,7 @@ from pipeline.mean import (
     person_records,
     prepare,
 )
+from pipeline.mean.plan import Shares
 from pipeline.mean.sums import PER_UNIT
 from pipeline.mechanisms.base import Points
 from pipeline.mechanisms.noise import FloatNoise, NoisyVector
@@ -221,6 +222,17 @@ class AdaptiveTranscripts:
     together: ClassVar[int] = 6
     sensitivity: ClassVar[float] = 1.0 / PAIR_SIZE
 
+    parallel: ClassVar[int] = 1
+    """Number of classes whose costs do not add up: a record pays in one, or once for all."""
+
+    def stated(self, transcript: Transcript) -> float:
+        """Return Σ Δ²/σ² of a drawn transcript, by the proven Δ and the σ that was asked for.
+
+        Of classes in parallel the largest: no record pays more, whatever the records are.
+        """
+        squares = (self.sensitivity / np.array(transcript.sigmas)) ** 2
+        return float(squares.reshape(self.parallel, -1).sum(axis=1).max())
+
     @property
     def class_budget(self) -> Budget:
         """What one class may cost."""
@@ -268,6 +280,13 @@ class AdaptiveTranscripts:
             draw_each(prepared, self.class_budget, noise=tape, size=size)
         return [()] * size
 
+    def transcripts(
+        self, ready: list[Any], many: int, rng: np.random.Generator
+    ) -> list[Transcript]:
+        """Return `many` transcripts of a data set, drawn block by block."""
+        sizes = [min(self.at_once, many - start) for start in range(0, many, self.at_once)]
+        return [transcript for size in sizes for transcript in self.block(ready, size, rng)]
+
     def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:
         """Return transcripts of a data set that are drawn together."""
         blank = [Transcript([], [], []) for _ in range(many)]
@@ -304,6 +323,7 @@ class LabelTranscripts(AdaptiveTranscripts):
     labels: Callable[[int], Labels] = Labels
     ends: tuple[End, End] = ENDS[0], ENDS[0]
     sensitivity: ClassVar[float] = 1.0
+    parallel: ClassVar[int] = 2
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
         """Return the records of both classes; one at `end` is in the first, or in the second."""
@@ -345,6 +365,11 @@ class PersonTranscripts(AdaptiveTranscripts):
 
     classes_per_person: int = 1
     whole: bool = True
+
+    @property
+    def parallel(self) -> int:  # type: ignore[override]
+        """Number of classes of which a person pays in one alone."""
+        return len(CARD.classes) // self.classes_per_person
 
     @property
     def class_budget(self) -> Budget:
@@ -507,6 +532,22 @@ class StreamTranscripts(AdaptiveTranscripts):
     def opened(self) -> bool:
         """Whether all transcripts go on from one opening."""
         return bool(self.place) and not self.secret
+
+    def stated(self, transcript: Transcript) -> float:
+        """Return the largest Σ Δ²/σ² of a night, by the proven Δ and the σ that was asked for.
+
+        A record pays the opening that it is in, with the counts before it, or its own night and
+        all later ones, whose Δ is that of all nights together: ‖c‖ = (Σ (binom(2j, j)/4^j)²)^½.
+        """
+        horizon, sigmas, most = len(self.sizes[0]), iter(transcript.sigmas), 0.0
+        series = sum((math.comb(2 * j, j) / 4.0**j) ** 2 for j in range(horizon))
+        for night in transcript.history[int(self.opened) :]:
+            squares = [series] * len(night.rhos)  # of the noise beside an opening's
+            if night.opened is not None:
+                own = 1.0 if self.secret else 1.0 / night.n_so_far**2
+                squares += [own] * len(cast(Shares, self.stream.opening.shares).names)
+            most = max(most, sum(square / next(sigmas) ** 2 for square in squares))
+        return most
 
     @property
     def at_once(self) -> int:  # type: ignore[override]

@@ -37,7 +37,7 @@ adaptive composition for Gaussian differential privacy" (2022).
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -50,6 +50,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.privacy import (
     GDP,
+    ZCDP,
     ApproxDP,
     Budget,
     PureDP,
@@ -62,13 +63,17 @@ from pipeline.privacy import (
 DELTAS = (0.0, 1e-3, 1e-2, 0.1)
 """Values of δ at which ε is bounded."""
 SQUARED_MU = "squared mu"
-"""What is exact of a transcript: Σ‖a − b‖²/σ²."""
+"""Cost of a transcript, exact: Σ‖a − b‖²/σ²."""
+STATED = "stated"
+"""Cost by the proven sensitivities, exact: of transcripts Σ Δ²/σ², else the budget's parameter."""
+NOISE = "noise"
+"""Departure of the noise from its law: −log₁₀ of a p-value, see ``noise.py``."""
 
 
 class Claim(NamedTuple):
     """An upper bound that a budget promises: on ε at some δ, on μ, or on the μ² of transcripts.
 
-    δ is NaN but for ε.
+    Or one that noise stays below if it has the law it was asked for. δ is NaN but for ε.
     """
 
     quantity: str
@@ -94,9 +99,14 @@ def claims(budget: Budget) -> tuple[Claim, ...]:
     return tuple(result)
 
 
-def exact_claim(budget: Budget) -> Claim:
-    """Return what `budget` promises about the μ² of Gaussian steps, in every transcript."""
-    return Claim(SQUARED_MU, math.nan, gaussian_sigma(budget, 1.0) ** -2)
+def squared_mu(budget: Budget) -> float:
+    """Return what `budget` promises about the μ² of Gaussian steps, in every transcript.
+
+    Of the usual budgets without the function that scales the noise, which is audited.
+    """
+    if isinstance(budget, GDP):
+        return budget.mu**2
+    return 2.0 * budget.rho if isinstance(budget, ZCDP) else gaussian_sigma(budget, 1.0) ** -2
 
 
 Measure: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
@@ -251,6 +261,11 @@ class Law:
         lengths = np.array([[len(vector) for vector in each.released] for each in left])
         sigmas = np.array([[each.sigmas for each in side] for side in (left, right)])
         return cls(released, a, b, lengths, sigmas)
+
+    @property
+    def turned(self) -> "Law":
+        """The same with left and right exchanged."""
+        return replace(self, left=self.right, right=self.left, sigmas=self.sigmas[::-1])
 
     def sums(self, entries: FloatArray) -> FloatArray:
         """Return the sums of one number for each entry of the vectors, (n, steps)."""

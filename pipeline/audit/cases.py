@@ -22,18 +22,17 @@ import numpy as np
 from scipy.special import ndtr
 
 from pipeline.arrays import FloatArray
-from pipeline.audit import attacks
-from pipeline.audit.attacks import FIRST_NIGHT, SECRET_OPENING, Source
+from pipeline.audit import attacks, faults
+from pipeline.audit.attacks import FIRST_NIGHT, SECRET_OPENING
 from pipeline.audit.bounds import Transcript
+from pipeline.audit.faults import changed_noise, hardened_noise, smaller_noise
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings
-from pipeline.mechanisms.additive import LaplaceNoise
-from pipeline.mechanisms.base import KNG_RECORDS, small
+from pipeline.mechanisms.base import KNG_RECORDS, Points, small
 from pipeline.mechanisms.exponential import gradient_sensitivity
-from pipeline.mechanisms.noise import FloatNoise, NoisyVector
 from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 from pipeline.stream import column_norm
 from pipeline.stream.history import begin_epoch
@@ -63,6 +62,8 @@ CHAIN_SHARE = 0.02
 CHAIN_BUDGET = PureDP(4.0)
 """… and a larger budget, because few draws show more of it."""
 
+HARDENED_SHARE = 0.03
+"""Share of the draws of hardened noise: each of its numbers takes as long as a thousand others."""
 SERIES_SHARE = 0.01
 """Share of the draws of persons and nights: a transcript is the work of hundreds of draws."""
 LEAST_SCORES = 4
@@ -97,6 +98,8 @@ class Case:
     score : callable, optional
         With one: what is drawn, and a transcript on either data set → the score, where the
         log-likelihood ratio does not see the fault.
+    hardened : bool
+        True if a mechanism is drawn as a release draws it.
     """
 
     mechanism: str
@@ -111,11 +114,17 @@ class Case:
     broken: Callable[["Case"], Any] | None = None
     known: bool = False
     score: Callable[[Any, Transcript, Transcript], float] | None = None
+    hardened: bool = False
 
     @property
     def sampler(self) -> str:
-        """``"exact"`` or ``"chain"``."""
-        return "exact" if self.chain is None else "chain"
+        """``"exact"``, ``"chain"`` or ``"hardened"``."""
+        return "hardened" if self.hardened else "exact" if self.chain is None else "chain"
+
+    @property
+    def tested(self) -> bool:
+        """True if the law of the noise is known, coordinate by coordinate."""
+        return self.replayed is not None or MECHANISMS[self.mechanism].residuals is not None
 
     @property
     def name(self) -> str:
@@ -139,6 +148,16 @@ class Case:
         return MECHANISMS[self.mechanism].calibrate(
             self.budget, sensitivity=self.sensitivity, manifold=self.manifold, **knobs
         )
+
+    def outputs(
+        self, drawn: Any, center: Points, base: Points | None, size: int, rng: np.random.Generator
+    ) -> Points:
+        """Return `size` outputs of a mechanism for one input."""
+        if not self.hardened:
+            return cast(Points, drawn.sample(center, base=base, size=size, rng=rng).points)
+        draw, noise = MECHANISMS[self.mechanism].hardened, hardened_noise(rng)
+        assert draw is not None
+        return np.stack([draw(drawn, center, noise).point for _ in range(size)])
 
 
 def _plan(
@@ -220,6 +239,16 @@ PLANNED = (
         place=0,
         share=0.002,
     ),
+    # as releases draw them, by default: with secret labels, from the system's entropy
+    _stream(
+        "hardened stream",
+        (SECRET_OPENING, 0),
+        (SECRET_OPENING, 0),
+        place=0,
+        share=0.0005,
+        noise=hardened_noise,
+    ),
+    _plan("hardened mean", attacks.LabelTranscripts, share=0.003, noise=hardened_noise),
 )
 """What is audited by its transcripts, beside the mechanisms."""
 
@@ -241,6 +270,10 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
             cases += [_case(name, space, BUDGETS[kind]) for kind in definitions]
             if (name, space) in CHAINS:
                 cases.append(_case(name, space, CHAIN_BUDGET, CHAINS[name, space]))
+        if family.hardened:  # drawn at the origin, which on a flat manifold is any other place
+            flat = next(space for space in family.manifolds if small(MANIFOLDS[space]).flat)
+            drawn = _case(name, flat, BUDGETS["gdp"])
+            cases.append(replace(drawn, hardened=True, share=HARDENED_SHARE))
     return (*cases, *(case for case in PLANNED if mechanism in (None, case.mechanism)))
 
 
@@ -252,39 +285,6 @@ def _case(name: str, space: str, budget: Budget, chain: ChainSettings | None = N
         delta = gradient_sensitivity(KNG_RECORDS, RADIUS, manifold.curvature[1])
         return Case(name, manifold, budget, delta, RADIUS, chain, share)
     return Case(name, manifold, budget, family.typical, chain=chain, share=share)
-
-
-def smaller_noise(rng: np.random.Generator, *, scale: float) -> Source:
-    """Return noise with `scale` times the σ that was asked for."""
-    source = FloatNoise(rng)
-    return lambda vector, sigma, sensitivity: source(vector, scale * sigma, sensitivity)
-
-
-def one_night_noise(rng: np.random.Generator) -> Source:
-    """Return noise for a horizon of one night, where that of the first night was asked for."""
-    return smaller_noise(rng, scale=1.0 / column_norm(len(FIRST_NIGHTS)))
-
-
-def repeated_noise(rng: np.random.Generator) -> Source:
-    """Return noise that is drawn once, and used again for every vector of the same length."""
-    source, drawn = FloatNoise(rng), dict[int, FloatArray]()
-
-    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
-        fresh = source(np.zeros(len(vector)), sigma, sensitivity).vector
-        return NoisyVector(vector + drawn.setdefault(len(vector), fresh), math.nan)
-
-    return noise
-
-
-def countless_noise(rng: np.random.Generator) -> Source:
-    """Return noise of all coordinates but the last, which counts records in the sum of a mean."""
-    source = FloatNoise(rng)
-
-    def noise(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
-        noised = source(vector, sigma, sensitivity).vector
-        return NoisyVector(np.append(noised[:-1], vector[-1]), math.nan)
-
-    return noise
 
 
 @dataclass(frozen=True)
@@ -350,20 +350,6 @@ def short_chain(case: Case) -> Any:
     return replace(case, chain=ChainSettings(burn_in=10, keep=4)).calibrate()
 
 
-class ProductLaplace(LaplaceNoise):
-    """Independent Laplace noise of scale σ = Δ/ε in each coordinate, Δ the L2 sensitivity.
-
-    Private at this scale only if Δ bounded the L1 norm of the move, which is up to √d times as
-    large; the noise is ε√d-DP.
-    """
-
-    law = "independent coordinates of density ∝ exp(−|x_i|/σ)"
-
-    def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` draws, shape (size, m)."""
-        return rng.laplace(0.0, sigma, (size, dim))
-
-
 def after_the_first(nights: int) -> list[int]:
     """Return from how many nights each goes on where all go on from the first alone.
 
@@ -400,12 +386,14 @@ def _planned(
     *,
     known: bool = False,
     score: Callable[[Any, Transcript, Transcript], float] | None = None,
+    share: float | None = None,
     **fields: Any,
 ) -> Case:
     """Return the case of a plan with other fields of its mechanism."""
     case = next(case for case in PLANNED if case.mechanism == name)
-    make = partial(broken, **fields)
-    return replace(case, fault=fault, broken=make, known=known or score is not None, score=score)
+    make, share = partial(broken, **fields), share or case.share
+    known = known or score is not None
+    return replace(case, fault=fault, broken=make, known=known, score=score, share=share)
 
 
 CONTROLS: tuple[Case, ...] = (
@@ -423,7 +411,7 @@ CONTROLS: tuple[Case, ...] = (
         "spd-log-euclidean",
         "pure",
         "noise per coordinate at the L2 sensitivity",
-        partial(broken, noise=ProductLaplace()),
+        partial(broken, noise=faults.ProductLaplace()),
     ),
     _control("ewg", "spd-affine-invariant", "zcdp", "sensitivity too small by 2", half_sensitivity),
     _planned("adaptive", "half the noise", noise=partial(smaller_noise, scale=0.5)),
@@ -432,7 +420,9 @@ CONTROLS: tuple[Case, ...] = (
         for name in ("adaptive", "persons", "stream, opening")
     ),
     _planned("labels", "a count too long for another class", labels=LongCount),
-    _planned("labels", "sizes of classes without noise", score=first_count, noise=countless_noise),
+    _planned(
+        "labels", "sizes of classes without noise", score=first_count, noise=faults.countless_noise
+    ),
     _planned(
         "persons",
         "noise for one image of a person",
@@ -440,8 +430,14 @@ CONTROLS: tuple[Case, ...] = (
         ends=attacks.NEAR_ENDS,
         whole=False,
     ),
-    _planned("stream, first night", "column norm of one night", noise=one_night_noise),
-    _planned("stream, last night", "noise used twice", score=last_difference, noise=repeated_noise),
+    _planned(
+        "stream, first night",
+        "column norm of one night",
+        noise=partial(smaller_noise, scale=1.0 / column_norm(len(FIRST_NIGHTS))),
+    ),
+    _planned(
+        "stream, last night", "noise used twice", score=last_difference, noise=faults.repeated_noise
+    ),
     _planned(
         "stream, overlapping",
         "records held back are opened again",
@@ -455,6 +451,58 @@ CONTROLS: tuple[Case, ...] = (
         "epochs chosen from sums without noise",
         score=last_centre,
         peek=True,
+    ),
+    _control(
+        "ewg",
+        "spd-log-cholesky",
+        "gdp",
+        "one coordinate x 0.95",
+        partial(broken, noise=faults.UnevenGaussian()),
+    ),
+    *(
+        _planned(name, fault, known=True, noise=partial(changed_noise, change=change))
+        for name, fault, change in (
+            ("adaptive", "one coordinate x 0.95", partial(faults.scale_coordinate, scale=0.95)),
+            ("labels", "one coordinate x 0.8", partial(faults.scale_coordinate, scale=0.8)),
+            (
+                "persons",
+                "one coordinate x 0.8",
+                partial(faults.scale_coordinate, scale=0.8, place=7),
+            ),
+            ("labels", "one step x 0.95", partial(faults.scale_step, scale=0.95, step=3)),
+            ("persons", "a biased coordinate", partial(faults.shift_coordinate, by=0.25)),
+            ("persons", "two coordinates share noise", faults.share_coordinates),
+            (
+                "persons",
+                "a part of the noise is shared",
+                partial(faults.mix_coordinates, share=0.05),
+            ),
+            ("adaptive", "noise of the step before last", partial(faults.use_again, steps=2)),
+            ("labels", "noise of the survey in the shells", partial(faults.use_again, steps=1)),
+            (
+                "labels",
+                "noise of the first class in the second",
+                partial(faults.use_again, steps=7),
+            ),
+            ("stream, last night", "noise of the night before", partial(faults.use_again, steps=3)),
+            ("persons", "rounded noise", partial(faults.round_noise, grid=0.5)),
+        )
+    ),
+    _planned("persons", "the same seed twice", known=True, noise=faults.seeded_noise),
+    *(
+        _planned("hardened mean", fault, known=True, share=share, noise=noise)
+        for fault, share, noise in (
+            ("half the noise", 0.0005, partial(smaller_noise, scale=0.5, source=hardened_noise)),
+            (
+                "one coordinate x 0.8",
+                0.001,
+                partial(
+                    changed_noise,
+                    change=partial(faults.scale_coordinate, scale=0.8),
+                    source=hardened_noise,
+                ),
+            ),
+        )
     ),
     Case(
         "rl",

@@ -23,28 +23,33 @@ from pipeline import __version__
 from pipeline.arrays import FloatArray
 from pipeline.audit.attacks import edges, replayed_draws
 from pipeline.audit.bounds import (
+    NOISE,
     SQUARED_MU,
+    STATED,
     Claim,
-    Cost,
     Law,
     claims,
     cost,
     epsilon_shown,
-    exact_claim,
     lower_bounds,
     mu_shown,
+    squared_mu,
 )
 from pipeline.audit.cases import CONTROLS, Case, all_cases
+from pipeline.audit.noise import Residuals, noise_p_value, transcript_residuals
 from pipeline.errors import ConfigError
 from pipeline.files import make_folder
 from pipeline.mechanisms import MECHANISMS
 from pipeline.parallel import workers
-from pipeline.privacy import main_parameter
+from pipeline.privacy import RaoDP, main_parameter
 from pipeline.progress import counted
 from pipeline.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
 
 FALSE_ALARM = 1e-6
-"""Probability that any bound of one audit is wrong, all of them together."""
+"""Probability that sound code fails an audit: that any of its bounds is wrong, or any noise is
+taken to be other than it is, all of them together."""
+TESTED = 20_000
+"""Most outputs of either law whose noise is tested, coordinate by coordinate."""
 LEAST_TRIALS = 1000
 """Fewest draws from either law that make sense."""
 
@@ -68,7 +73,8 @@ class AuditFinding:
     claim : Claim
         The true value is claimed to be at most ``claim.value``.
     lower : float
-        The true value is at least this, see `FALSE_ALARM`; of the μ² of transcripts the largest.
+        The true value is at least this, see `FALSE_ALARM`; of the μ² of transcripts the largest; of
+        noise −log₁₀ of its p-value.
     seconds : float
         Wall-clock time of the whole case.
     """
@@ -83,7 +89,7 @@ class AuditFinding:
     @property
     def exact(self) -> bool:
         """Whether `lower` is worked out of transcripts, and not a bound from counts."""
-        return self.claim.quantity == SQUARED_MU
+        return self.claim.quantity in (SQUARED_MU, STATED)
 
     @property
     def tightness(self) -> float:
@@ -111,9 +117,10 @@ def audit(
 ) -> Iterator[tuple[AuditFinding, ...]]:
     """Yield the findings of each case in turn: one for each claim, or the tightest for a fault.
 
-    Last comes, of a case that has transcripts, their exact μ². All values hold together with
+    Then come, of a case that has transcripts, their exact μ² and the stated one, and last, where
+    the law of the noise is known, whether it has that law. All values hold together with
     probability at least 1 − `FALSE_ALARM` (Bonferroni over their number). A case has its own random
-    stream, which depends on `seed` and its name only.
+    stream, which depends on `seed` and its name only, but for noise from the system's entropy.
 
     Raises
     ------
@@ -130,13 +137,31 @@ def _calls(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[Case, in
             f"an audit needs at least {LEAST_TRIALS} trials and a seed of 0 or more, found "
             f"{trials} and {seed}; the default is 100000 and 0"
         )
-    alpha = FALSE_ALARM / sum(len(_promised(case)) for case in cases)
+    alpha = FALSE_ALARM / sum(len(_promised(case, 1.0)) for case in cases)
     return [(case, trials, seed, alpha) for case in cases]
 
 
-def _promised(case: Case) -> list[Claim]:
-    """Return what the budget of a case promises, of transcripts about their exact μ² too."""
-    return [*claims(case.budget), *([exact_claim(case.budget)] if case.replayed else [])]
+def _promised(case: Case, alpha: float) -> list[Claim]:
+    """Return what is promised of a case: by its budget, of its transcripts, and of its noise."""
+    promised = list(claims(case.budget))
+    if case.replayed:
+        exact = squared_mu(case.budget)
+        promised += [Claim(SQUARED_MU, math.nan, exact), Claim(STATED, math.nan, exact)]
+    elif not isinstance(case.budget, RaoDP):
+        promised.append(Claim(STATED, math.nan, main_parameter(case.budget)))
+    if case.tested:
+        promised.append(Claim(NOISE, math.nan, -math.log10(alpha)))
+    return promised
+
+
+class _Shown(NamedTuple):
+    """Scores on either side, σ of the last step, exact values, and a p-value of the noise."""
+
+    left: FloatArray
+    right: FloatArray
+    sigma: float
+    exact: list[float]
+    p_value: float
 
 
 def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[AuditFinding, ...]:
@@ -147,31 +172,57 @@ def _audit_case(case: Case, trials: int, seed: int, alpha: float) -> tuple[Audit
     size = case.size(trials)
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     if case.replayed:
-        left, right, (squared_mu, sigma) = _replayed_scores(case, drawn, size, rng, alpha)
-        exact = [squared_mu]
+        seen = _show_transcripts(case, drawn, size, rng, alpha)
     else:
-        pair, exact, sigma = MECHANISMS[case.mechanism].neighbours(honest), [], drawn.sigma
-        left, right = (
-            pair.score(drawn.sample(center, base=pair.base, size=size, rng=rng).points)
-            for center in (pair.left, pair.right)
-        )
+        seen = _show_outputs(case, honest, drawn, size, rng, alpha)
     measures = [
         mu_shown if claim.quantity == "mu" else epsilon_shown(claim.delta)
         for claim in claims(case.budget)
     ]
-    shown = [*lower_bounds(left, right, measures, alpha=alpha), *exact]
+    shown = [*lower_bounds(seen.left, seen.right, measures, alpha=alpha), *seen.exact]
+    shown += [-math.log10(seen.p_value)] if case.tested else []
     seconds = time.perf_counter() - start
     findings = [
-        AuditFinding(case, sigma, size, claim, lower, seconds)
-        for claim, lower in zip(_promised(case), shown, strict=True)
+        AuditFinding(case, seen.sigma, size, claim, lower, seconds)
+        for claim, lower in zip(_promised(case, alpha), shown, strict=True)
     ]
     return tuple(_tightest(findings) if case.fault else findings)
 
 
-def _replayed_scores(
+def _show_outputs(
+    case: Case, honest: Any, drawn: Any, size: int, rng: np.random.Generator, alpha: float
+) -> _Shown:
+    """Return what outputs of both data sets show."""
+    family, budget = MECHANISMS[case.mechanism], case.budget
+    pair, tell = family.neighbours(honest), family.residuals
+
+    def points(many: int) -> list[Any]:
+        return [case.outputs(drawn, center, pair.base, many, rng) for center in pair[:2]]
+
+    def noise(outputs: list[Any]) -> Residuals:
+        assert tell is not None
+        both = zip(outputs, pair[:2], strict=True)
+        values = [tell(honest, y[:TESTED], center, pair.base) for y, center in both]
+        return Residuals(np.concatenate(values), (values[0].shape[1],))
+
+    first, p_value = points(size), 1.0
+    if tell is not None:
+        p_value = noise_p_value(noise(first), lambda many: noise(points(many // 2)), alpha=alpha)
+    left, right = map(pair.score, first)
+    stated = list[float]()
+    if not isinstance(budget, RaoDP):  # by the price, which is not the function that scales noise
+        given = {
+            name: getattr(budget, name) for name in ("delta", "alpha") if hasattr(budget, name)
+        }
+        price = family.price(drawn.sigma, case.sensitivity, type(budget), **given)
+        stated.append(main_parameter(price))
+    return _Shown(left, right, drawn.sigma, stated, p_value)
+
+
+def _show_transcripts(
     case: Case, drawn: Any, size: int, rng: np.random.Generator, alpha: float
-) -> tuple[FloatArray, FloatArray, Cost]:
-    """Return the scores of transcripts of both data sets, and what they cost."""
+) -> _Shown:
+    """Return what transcripts of both data sets show."""
     pairs = replayed_draws(drawn, size=size, rng=rng)
     laws = [Law.of(*pair) for pair in pairs]
     costs = np.concatenate([law.costs for law in laws]).sum(axis=1)
@@ -182,7 +233,16 @@ def _replayed_scores(
         np.array(list(map(score, *pair))) if score else law.log_ratios
         for law, pair in zip(laws, pairs, strict=True)
     )
-    return left, right, cost(*laws, alpha=alpha, others=others)
+    found = cost(*laws, alpha=alpha, others=others)
+    noise = transcript_residuals([laws[0], laws[1].turned], rng)
+
+    def fresh(many: int) -> Residuals:
+        sides = [drawn.transcripts(side, many // 2, rng) for side in drawn.sides]
+        return transcript_residuals([Law.of(side, side) for side in sides], rng, noise.widths)
+
+    stated = max(drawn.stated(own) for side, pair in enumerate(pairs) for own in pair[side])
+    exact = [found.squared_mu, stated]
+    return _Shown(left, right, found.sigma, exact, noise_p_value(noise, fresh, alpha=alpha))
 
 
 class AuditRun(NamedTuple):
@@ -244,10 +304,17 @@ def run_audit(
 
 
 def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
-    """Return the tightest bound from counts, and what is exact beside it."""
-    bounds = [finding for finding in group if not finding.exact]
-    exact = [finding for finding in group if finding.exact]
-    return [*([max(bounds, key=attrgetter("tightness"))] if bounds else []), *exact]
+    """Return the tightest bound from counts, and what is said of transcripts and faults beside it.
+
+    Of outputs whose noise is as it should be the bound tells more.
+    """
+    bounds = [finding for finding in group if finding.claim.quantity in ("epsilon", "mu")]
+    other = [
+        finding
+        for finding in group
+        if finding not in bounds and (finding.case.replayed or finding.verdict != "ok")
+    ]
+    return [*([max(bounds, key=attrgetter("tightness"))] if bounds else []), *other]
 
 
 def row(finding: AuditFinding) -> dict[str, Any]:
@@ -278,10 +345,13 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
         *(Column(head, vertical="bottom") for head in ("at least", "claimed", "tight", "verdict")),
         title=title,
         caption=(
-            f"All lower bounds hold together with probability 1 − {FALSE_ALARM:g}. A bound above "
-            "its claim proves a fault; a bound below it proves nothing: of few draws it is low. "
+            f"Sound code fails an audit with probability {FALSE_ALARM:g} at most, all rows "
+            "together. A bound above its claim proves a fault; a bound below it proves nothing: "
+            "of few draws it is low. "
             "Tight: one over the other. "
-            "μ² is exact: the largest of all transcripts, replayed on both data sets."
+            "μ² is exact: the largest of all transcripts, replayed on both data sets. Stated: what "
+            "the scale of the noise costs by the proven sensitivity. Noise: a p-value, of each "
+            "coordinate and each step being as was asked for; tight is the ratio of logarithms."
         ),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -290,14 +360,17 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
     for finding in findings:
         case, claim = finding.case, finding.claim
         group = f"{case.mechanism}, {case.manifold.name}, {case.fault or case.sampler}"
-        names = {"mu": "μ", SQUARED_MU: "μ²", "epsilon": f"ε(δ={claim.delta:g})"}
-        quantity = names[claim.quantity]
+        names = {SQUARED_MU: "μ²", STATED: "stated", "epsilon": f"ε(δ={claim.delta:g})"}
+        quantity = {"mu": "μ", NOISE: "noise", **names}[claim.quantity]
         relation = f"= {finding.lower:.7f}" if finding.exact else f"≥ {finding.lower:.3f}"
+        claimed = f"{claim.value:.3f}"
+        if claim.quantity == NOISE:
+            relation, claimed = f"p = {10**-finding.lower:.1g}", f"{10**-claim.value:.1g}"
         labelled = finding.verdict == "label"
         table.add_row(
             f"  {case.budget}" if group == last else f"[bold]{escape(group)}[/]\n  {case.budget}",
             f"{quantity} {relation}",
-            "–" if labelled else f"{claim.value:.3f}",
+            "–" if labelled else claimed,
             "–" if labelled else f"{finding.tightness:.2f}",
             finding.verdict,
         )

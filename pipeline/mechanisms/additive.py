@@ -37,6 +37,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
+from scipy import special
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold
@@ -76,6 +77,16 @@ from pipeline.privacy import (
 )
 
 
+def normal_radius(shape: float, value: FloatArray, dim: int) -> FloatArray:
+    """Return radii of standard normals in R^dim for values of a Gamma law of this shape.
+
+    A value and its radius have the same probability below them.
+    """
+    low, high = special.gammainc(shape, value), special.gammaincc(shape, value)
+    near, far = special.gammaincinv(dim / 2.0, low), special.gammainccinv(dim / 2.0, high)
+    return np.asarray(np.sqrt(2.0 * np.where(low < 0.5, near, far)))
+
+
 @dataclass(frozen=True)
 class LaplaceNoise:
     """Noise of density ∝ exp(−‖x‖/σ) on R^m, so ‖x‖ ~ σ·Gamma(m, 1), in a uniform direction.
@@ -112,6 +123,11 @@ class LaplaceNoise:
         ends = max(1e-9, dim - wide), dim + wide + 30.0
         rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x, *ends)
         return sigma * rho, weights
+
+    def normals(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return draws taken to N(0, Id), by the distribution function of ‖x‖."""
+        dim, radius = x.shape[-1], np.linalg.norm(x, axis=-1, keepdims=True) / sigma
+        return np.asarray(x / (sigma * radius) * normal_radius(dim, radius, dim))
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −‖x‖/σ."""
@@ -155,6 +171,10 @@ class GaussianNoise:
         rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x * x / 2.0, *ends)
         return sigma * rho, weights
 
+    def normals(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return draws taken to N(0, Id)."""
+        return x / sigma
+
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −‖x‖²/2σ²."""
         return -np.asarray((x * x).sum(axis=-1)) / (2.0 * sigma**2)
@@ -191,6 +211,11 @@ class GeneralizedGaussianNoise:
     def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float | None:
         """Return None: the norm has no closed law, except for N = 2."""
         return None
+
+    def normals(self, x: FloatArray, sigma: float) -> FloatArray:
+        """Return draws taken to N(0, Id), each coordinate by its distribution function."""
+        power = (np.abs(x) / sigma) ** self.degree
+        return np.sign(x) * normal_radius(1.0 / self.degree, power, 1)
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
         """Return −Σ |x_j/σ|^N."""
@@ -291,6 +316,18 @@ def wrapped_neighbours(mechanism: Mechanism) -> Neighbours:
     return _told_apart(mechanism, partial(mechanism.manifold.log, base), left, right, base)
 
 
+def wrapped_residuals(mechanism: Any, points: Points, center: Points, base: Points) -> FloatArray:
+    """Return the noise of outputs, log_{p0} y − log_{p0} c, taken to N(0, Id); (n, d)."""
+    seen = partial(mechanism.manifold.log, base)
+    return cast(FloatArray, mechanism.noise.normals(seen(points) - seen(center), mechanism.sigma))
+
+
+def embedded_residuals(mechanism: Any, points: Points, center: Points, base: Any) -> FloatArray:
+    """Return the noise of outputs, y − c as vectors, taken to N(0, Id); `base` is not used."""
+    seen = mechanism.manifold.embed
+    return cast(FloatArray, mechanism.noise.normals(seen(points) - seen(center), mechanism.sigma))
+
+
 def _log_euclidean(manifold: Manifold) -> bool:
     """Return whether this is the paper's metric: flat, and lengths are those of log-eigenvalues."""
     return manifold.flat and covariances_of(manifold) is SPECTRAL
@@ -308,6 +345,7 @@ EWL = Family(
     note="float noise: for experiments",
     wrapped=True,
     noise_norms=LaplaceNoise().norms,
+    residuals=wrapped_residuals,
 )
 EWG = Family(
     name="ewg",
@@ -322,6 +360,7 @@ EWG = Family(
     note="a release draws its noise from an integer lattice",
     wrapped=True,
     noise_norms=GaussianNoise().norms,
+    residuals=wrapped_residuals,
     hardened=hardened_gaussian_draw,
 )
 TANGENT_GAUSSIAN = replace(
@@ -344,6 +383,7 @@ GENERALIZED_GAUSSIAN = Family(
     options=("degree",),
     note="Rao DP bounds neither ε nor δ: for comparison only",
     wrapped=True,
+    residuals=wrapped_residuals,
 )
 
 
@@ -463,6 +503,7 @@ EXTRINSIC_GAUSSIAN = Family(
     note="its output need not be positive definite: for comparison only",
     moves="embedding",
     embedded=True,
+    residuals=embedded_residuals,
 )
 EUCLIDEAN_LAPLACE = Family(
     name="euclidean-laplace",
@@ -476,6 +517,7 @@ EUCLIDEAN_LAPLACE = Family(
     note="its output leaves the manifold: for comparison only",
     moves="embedding",
     embedded=True,
+    residuals=embedded_residuals,
 )
 PROJECTED_LAPLACE = replace(
     EUCLIDEAN_LAPLACE,
@@ -485,6 +527,7 @@ PROJECTED_LAPLACE = replace(
     make=partial(with_noise, partial(EmbeddedMechanism, projected=True), LaplaceNoise),
     proven=_projects,
     neighbours=projected_neighbours,
+    residuals=None,
     note="float noise: for comparison only",
 )
 

@@ -170,6 +170,9 @@ class Family:
         ``price(sigma, sensitivity, target, delta=…, alpha=…)``, and its `options`.
     neighbours : callable
         Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.
+    residuals : callable, optional
+        ``residuals(mechanism, points, center, base)``: the noise of outputs around one centre, as
+        independent standard normals (n, m): for the audit. None where nothing but the score tells.
     note : str
         One line: why, or what to know before using it.
     samplers : tuple of str
@@ -211,6 +214,7 @@ class Family:
     wrapped: bool = False
     noise_norms: Callable[[float, int], Norms] | None = None
     hardened: Callable[[Mechanism, Points, Noise], HardenedDraw] | None = None
+    residuals: Callable[[Any, Points, Points, Any], FloatArray] | None = None
     options: tuple[str, ...] = ()
     typical: float = 0.25
 

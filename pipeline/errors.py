@@ -5,6 +5,7 @@
     ├── DatasetError          unknown dataset, wrong digest, unusable images
     │   ├── MissingError      images that cannot be had: no file, no network, no extra
     │   ├── ImageError        a file that is not as it should be: in a release, not even named
+    │   │   └── CurableError  one that another key of its card would read
     │   └── MismatchError     a card or setting that does not fit what is public of the images
     │       └── EmptyError    no image at all: on a night of a stream that is no fault
     ├── DomainError           a point outside its manifold, a record outside the proven bound
@@ -48,6 +49,10 @@ class MissingError(DatasetError):
 
 class ImageError(DatasetError):
     """A file that is not as its card says; the message names it, so a release withholds it."""
+
+
+class CurableError(ImageError):
+    """A file that is read where its card has another key, which is then for all its files."""
 
 
 class MismatchError(DatasetError):

@@ -2,13 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Column, Table
+from rich.text import Text
 
 from pipeline.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
 from pipeline.cli.output import new_table, numbers, print_json, print_line, width
@@ -17,9 +18,10 @@ from pipeline.errors import one_line, printable
 if TYPE_CHECKING:
     from pipeline.datasets.draft import Draft
     from pipeline.datasets.registry import DatasetRow
+    from pipeline.datasets.summary import OddFile
     from pipeline.descriptors import DescriptorDomain
     from pipeline.geometry import AffineMap
-    from pipeline.store import PassReport, Place
+    from pipeline.store import FileFault, PassReport, Place
 
 MapsFile = Annotated[
     Path | None,
@@ -207,33 +209,50 @@ def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:
 
 def _check(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
     """List what cannot be used, and write the list that a card can name; then say what is left."""
-    from rich.text import Text
-
-    from pipeline.datasets import collect_faults, fetch, find_card
+    from pipeline.datasets import fetch, find_card
     from pipeline.datasets.listing import read_exclusions
-    from pipeline.store import check, exclusion_list, listing_faults
+    from pipeline.store import exclusion_list, inspect
 
     card = find_card(dataset)
     path = fetch(card, root, progress=False)
-    folder = path if path.is_dir() else path.parent
     place.prepare()
-    result = collect_faults(card, path)
-    faults = listing_faults(result.faults, folder)
-    if result.source is not None:
-        before = {fault.file for fault in faults}
-        faults += [fault for fault in check(result.source, folder) if fault.file not in before]
+    found = inspect(card, path)
+    folder = path if path.is_dir() else path.parent
     left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
-    place.write(EXCLUDED, exclusion_list(faults, left_out))
-    cells = ((printable(fault.file, lines=False), one_line(fault.reason)) for fault in faults)
-    rows = ([Text(text) for text in line] for line in cells)
-    table = new_table("file", "reason", rows=rows, title="Cannot be used")
-    unusable = f"{len(faults)} of the files cannot be used"
-    value = {"faults": [fault._asdict() for fault in faults], "list": place.join(EXCLUDED)}
-    output.answer(value, *([table] * bool(faults)), unusable if faults else "all files can be used")
+    place.write(EXCLUDED, exclusion_list(found.faults, left_out))
+    shown: dict[str, Sequence[FileFault | OddFile]] = {
+        "Cannot be used": [x for x in found.faults if not x.curable],
+        "Cured by a key of the card, and in no list": [x for x in found.faults if x.curable],
+        "Can be used, and differ from nearly all others": found.odd,
+    }
+    tables = [
+        new_table("file", "reason", rows=_cells(files), title=title)
+        for title, files in shown.items()
+        if files
+    ]
+    depths = new_table(
+        "files have", "", *numbers("files"), rows=((*x[:2], f"{x.files:,}") for x in found.counts)
+    )
+    unusable = f"{len(found.faults)} of the files cannot be used"
+    last = unusable if found.faults else "all files can be used"
+    value = {
+        "faults": [fault._asdict() for fault in found.faults],
+        "odd": [file._asdict() for file in found.odd],
+        "counts": [count._asdict() for count in found.counts],
+        "warnings": found.warnings,
+        "list": place.join(EXCLUDED),
+    }
+    output.answer(value, *tables, *([depths] * bool(found.counts)), *found.warnings, last)
     if not output.json:
         print_line(place.join(EXCLUDED))
-    if result.error is not None:
-        raise result.error
+    if found.error is not None:
+        raise found.error
+
+
+def _cells(files: "Iterable[FileFault | OddFile]") -> Iterator[tuple[Text, Text]]:
+    """Yield the cells of files: path and reason."""
+    for file in files:
+        yield Text(printable(file.file, lines=False)), Text(one_line(file.reason))
 
 
 def descriptors(*, output: Printing = PLAIN) -> None:

@@ -12,7 +12,7 @@ where its images come from); then the kinds.
     pictures    ``pictures`` in folders, or in a ``table``; intensities of all
     NIfTI       ``nifti``
     DICOM       ``dicom``
-    drafts      of cards: ``draft``
+    drafts      of cards: ``draft``; ``summary`` counts files and names the odd ones
 """
 
 from pipeline.datasets.cards import Card as Card

@@ -14,7 +14,14 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Privat
 from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, count_labels
-from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, closest
+from pipeline.errors import (
+    CurableError,
+    DatasetError,
+    EmptyError,
+    ImageError,
+    MismatchError,
+    closest,
+)
 from pipeline.toml import Record, parse, read_toml, unknown_key
 
 Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
@@ -336,7 +343,7 @@ class LocalFilesCard(Card):
         """Raise unless a volume has as many slices as the card says; `where` names it."""
         fewest, most = self.slices or (count, count)
         if not fewest <= count <= most:
-            raise ImageError(
+            raise CurableError(
                 f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
                 f"{count}; leave it out with exclude, or widen slices for all, which is public"
             )

@@ -16,7 +16,7 @@ from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
 from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import CurableError, DatasetError, ImageError
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -216,9 +216,10 @@ def require_alike(
     Without another `way` it is to be fitted.
     """
     if value != first:
-        raise ImageError(
+        way = way or "give size in the card to fit and resize them"
+        raise (CurableError if "in the card" in way else ImageError)(
             f"{file}: images must have one {what}, found {first} in {name} and {value} in "
-            f"{file.name}; {way or 'give size in the card to fit and resize them'}"
+            f"{file.name}; {way}"
         )
 
 

@@ -14,18 +14,21 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, NARROWEST_IMAGE
-from pipeline.datasets.nifti import read_volume
-from pipeline.datasets.pictures import DEEP, opened
 from pipeline.datasets.source import SPLITS
+from pipeline.datasets.summary import (
+    HEADERS,
+    FileCount,
+    FileSummaries,
+    OddFile,
+    by,
+    count_files,
+    odd_files,
+    summarise_files,
+)
 from pipeline.datasets.table import read_columns, read_head
 from pipeline.errors import DatasetError, ImageError, printable
-
-SAMPLE = 1000
-"""Headers that are looked at, evenly over all files."""
 
 TABLE_ENDS = (".csv", ".parquet")
 
@@ -38,35 +41,6 @@ FILE_ENDS = {
 
 KIND_WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
 """What they are called."""
-
-
-@dataclass(frozen=True)
-class FileSummary:
-    """What one file is.
-
-    Attributes
-    ----------
-    sides : tuple of int
-        Two of an image, or of a slice.
-    colour : bool
-        Whether it has three channels, and they differ.
-    deep : bool
-        Whether its values need a window.
-    person : str
-        Whose it says it is, where such files do; as private as the file.
-    series : str
-        What may be one volume with other files of the same: folder and SeriesInstanceUID of a
-        DICOM file; a NIfTI file itself.
-    slices : int
-        Frames of a DICOM file, or slices of a NIfTI file.
-    """
-
-    sides: tuple[int, ...]
-    colour: bool
-    deep: bool
-    person: str = ""
-    series: str = ""
-    slices: int = 1
 
 
 Find: TypeAlias = Callable[[str], Path]
@@ -126,57 +100,6 @@ def kind_of(name: str, find: Find) -> str | None:
     except (OSError, ImageError):
         return None
 
-
-Looks: TypeAlias = dict[str, FileSummary]
-"""Path of a file to what it is."""
-
-
-def summarise_files(kind: str, find: Find, names: Sequence[str]) -> tuple[Looks, dict[str, str]]:
-    """Return what some files are, evenly chosen, and what is wrong with those that say nothing."""
-    looks, faults = Looks(), dict[str, str]()
-    for name in names[:: max(1, len(names) // SAMPLE)]:
-        try:
-            looks[name] = SUMMARIES[kind](find(name))
-        except ImageError as error:
-            faults[name] = str(error)
-    return looks, faults
-
-
-def _picture(file: Path) -> FileSummary:
-    with opened(file, tuple(FORMATS)) as image:
-        colour = image.mode not in DEEP | {"1", "L", "LA"}
-        if colour:
-            pixels = np.asarray(image.convert("RGB"))
-            colour = bool((pixels != pixels[..., :1]).any())
-        return FileSummary((image.height, image.width), colour, image.mode in DEEP)
-
-
-def _nifti(file: Path) -> FileSummary:
-    volume = read_volume(file)
-    plain = volume.dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
-    return FileSummary(volume.shape[:2], False, not plain, "", str(file), volume.shape[2])
-
-
-def _dicom(file: Path) -> FileSummary:
-    from pipeline.datasets.dicom.header import read_header, readable, text
-
-    with readable(file) as stream:
-        header = read_header(stream, file)
-        deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
-        return FileSummary(
-            (header.rows, header.columns),
-            header.samples == 3,
-            deep,
-            header.person,
-            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID') or file.name}",
-            header.frames,
-        )
-
-
-SUMMARIES: Mapping[str, Callable[[Path], FileSummary]] = {
-    "folder": _picture, "nifti": _nifti, "dicom": _dicom,
-}  # fmt: skip
-"""How a file of each kind is looked at."""
 
 FORMAT_WORDS = {"dicom": "DICOM", "nifti": "NIfTI"}
 """What a table's card says of files that are no pictures."""
@@ -379,16 +302,19 @@ class Sketch:
         Path of an image to its person; None where files of DICOM say it themselves, or nothing.
     lines : list of str
         What else it may have, in comments.
+    above : str
+        Path of the folder in the dataset, with a slash, if that is the folder above; else "".
     """
 
     kind: str
-    looks: Looks
-    faults: Mapping[str, str]
+    looks: FileSummaries
+    faults: Mapping[str, ImageError]
     keys: dict[str, object]
     open: list[str]
     labels: Mapping[str, str]
     persons: Mapping[str, str] | None
     lines: list[str] = field(default_factory=list)
+    above: str = ""
 
 
 def _add_masks(sketch: Sketch, masks: set[str]) -> None:
@@ -459,6 +385,10 @@ class Draft:
         As private as the images.
     sampled : bool
         Whether persons were counted in some of the files only.
+    files : tuple of FileCount
+        Depths, sizes, colours, modalities and ranges of values, each with its number of files.
+    odd : tuple of OddFile
+        Files that differ from nearly all others or cannot be read, by their paths in the dataset.
     """
 
     card: str
@@ -466,6 +396,8 @@ class Draft:
     unit: str
     counts: tuple[DraftedClass, ...]
     sampled: bool
+    files: tuple[FileCount, ...]
+    odd: tuple[OddFile, ...]
 
 
 def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
@@ -491,47 +423,104 @@ def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
     return counts, sum(len(classes) > 1 for classes in classes_of.values())
 
 
-def _add_size(sketch: Sketch) -> list[str]:
+def _add_size(sketch: Sketch, usual: FileSummaries) -> list[str]:
     """Say of which size images are; return the comment where they have one."""
-    sides = {look.sides for look in sketch.looks.values()}
+    sides = {look.sides for look in usual.values()}
     if len(sides) == 1:
-        return [f"# all images have {_by(min(sides))} pixels"]
+        some = len(sketch.looks) < len(sketch.labels) or len(usual) < len(sketch.looks)
+        which = f"{len(usual):,} of {len(sketch.labels):,}" if some else "all"
+        return [f"# {which} images have {by(min(sides))} pixels"]
     shortest = min(map(min, sides))
     least = max(shortest, NARROWEST_IMAGE)
     low, high = (tuple(map(end, zip(*sides, strict=True))) for end in (min, max))
     size = sketch.keys["size"] = next((size for size in USUAL_SIDES if size <= shortest), least)
     sketch.open.append(
-        f"images have {len(sides)} sizes, each side from {_by(low)} to {_by(high)}; size = "
+        f"images have {len(sides)} sizes, each side from {by(low)} to {by(high)}; size = "
         f"{size} makes them square by cropping, fit says otherwise"
     )
     return []
 
 
+def _add_window(sketch: Sketch, usual: FileSummaries) -> list[str]:
+    """Say how many files have which depth and range; return the comment where they need a window.
+
+    It is one window for all files, so those that need none would become nearly black.
+    """
+    deep = {name: look for name, look in usual.items() if look.deep}
+    if not deep:
+        return []
+    counts = count_files(usual)
+    said = "; ".join(
+        f"{feature}: " + ", ".join(f"{x.files:,} {x.value}" for x in counts if x.feature == feature)
+        for feature in ("depth", "values", "modality")
+        if any(x.feature == feature for x in counts)
+    )
+    doubt = f"values have more than 8 bits: which of them become 0 and 255, say by window ({said})"
+    if len(deep) < len(usual):
+        doubt += (
+            f"; {len(usual) - len(deep):,} of {len(usual):,} files need no window and would become "
+            "dark under one made for the others: give them a card of their own"
+        )
+    sketch.open.append(doubt)
+    return ['# window = [low, high]  # or "image", for values of more than 8 bits']
+
+
+NAMED_ODD = 5
+"""Odd files that are named, each in a warning of its own."""
+
+
+def _add_odd(sketch: Sketch) -> tuple[tuple[OddFile, ...], FileSummaries]:
+    """Name the files that are odd or cannot be read; return them, and the summaries of the others.
+
+    One of its depth, size or colour is proposed for `exclude`, as a window or size for its sake
+    would change all others.
+    """
+    found = odd_files(sketch.looks)
+    found += [OddFile(name, str(error), False) for name, error in sketch.faults.items()]
+    out = {x.file for x in found if not x.curable}
+    if sketch.faults:
+        reason = next(map(str, sketch.faults.values()))
+        sketch.open.append(f"{len(sketch.faults)} cannot be read; the first: {reason}")
+    shown = [x for x in found if x.file not in sketch.faults]
+    sketch.open.extend(
+        f"odd file {printable(x.file, lines=False)}: {x.reason}" for x in shown[:NAMED_ODD]
+    )
+    if len(shown) > NAMED_ODD:
+        sketch.open.append(f"{len(shown) - NAMED_ODD:,} more files are odd; --json names all")
+    if len(out) > len(sketch.faults):
+        sketch.open.append(
+            f"{len(out):,} file(s) are to be left out by exclude; `covdp describe --check` writes "
+            "the list"
+        )
+        sketch.lines.append(
+            '# exclude = "excluded.txt"  # leaves out files that are odd or damaged'
+        )
+    odd = tuple(x._replace(file=f"{sketch.above}{x.file}") for x in sorted(found))
+    return odd, {name: look for name, look in sketch.looks.items() if name not in out}
+
+
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
-    looks, faults = sketch.looks.values(), list(sketch.faults.values())
-    if not looks:
-        raise DatasetError(f"none of the images can be read; the first: {faults[0]}")
-    keys, doubts = sketch.keys, sketch.open
+    if not sketch.looks:
+        first = next(iter(sketch.faults.values()))
+        raise DatasetError(f"none of the images can be read; the first: {first}")
+    looks, keys, doubts = sketch.looks.values(), sketch.keys, sketch.open
     own = sketch.kind == "dicom" and sketch.persons is None
     if own and not all(look.person for look in looks):
         keys["unit"] = None
         doubts.append(
             'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
         )
-    doubts += [f"{len(faults)} cannot be read; the first: {faults[0]}"] if faults else []
-    colours = {look.colour for look in looks}
+    odd, usual = _add_odd(sketch)
+    colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:
         doubts.append("some images are gray and some in colour; choose channels, and what is left")
     keys["channels"] = 3 if True in colours else 1
     keys["axis"] = 2 if sketch.kind == "nifti" else None
-    lines = _add_size(sketch)
-    if any(look.deep for look in looks):
-        lines.append('# window = [low, high]  # or "image", for values of more than 8 bits')
-        doubts.append("values have more than 8 bits: which of them become 0 and 255, say by window")
+    lines = [*_add_size(sketch, usual), *_add_window(sketch, usual)]
     patients = sorted({*sketch.labels.values()} & {look.person for look in looks})
     doubts += [_named_by_patients(patients)] if patients else []
-    sampled = sketch.persons is None and len(looks) + len(faults) < len(sketch.labels)
+    sampled = sketch.persons is None and len(looks) + len(sketch.faults) < len(sketch.labels)
     counts, shared = _count_classes(sketch)
     if shared:
         doubts.append(
@@ -547,6 +536,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         str(keys["unit"] or "image"),
         counts,
         sampled,
+        count_files(sketch.looks),
+        odd,
     )
 
 
@@ -558,10 +549,6 @@ def _named_by_patients(classes: Sequence[str]) -> str:
         f"class names that are PatientIDs: {shown}{more}; a release publishes the names of its "
         "classes: rename them in the folder or the table, or correct classes and pattern"
     )
-
-
-def _by(sides: tuple[int, ...]) -> str:
-    return " x ".join(map(str, sides))
 
 
 def _toml(value: object) -> str:
@@ -647,7 +634,7 @@ def _of_folder(
         images, masks = scanned[kind], set()
     # of what says whose it is a guess from paths would take a patient of two series for two
     layout = read_layout(images, path.name, persons=kind != "dicom")
-    looks, faults = summarise_files(kind, find, images)
+    looks, faults = summarise_files(kind, find, images, most=HEADERS)
     layout = _without_patients(layout, path.name, looks)
     base = path.parent if layout.from_above else path
     listing.require_inside(base, root, str(base))
@@ -663,7 +650,8 @@ def _of_folder(
     owners = layout.persons or (images if kind == "nifti" else None)
     labels = dict(zip(images, layout.labels, strict=True))
     persons = dict(zip(images, owners, strict=True)) if owners else None
-    sketch = Sketch(kind, looks, faults, keys, [], labels, persons)
+    above = f"{path.name}/" * layout.from_above
+    sketch = Sketch(kind, looks, faults, keys, [], labels, persons, above=above)
     if masks:
         _add_masks(sketch, masks)
     for other in others:
@@ -700,7 +688,7 @@ def _odd_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list
     return doubts
 
 
-def _without_patients(layout: PathLayout, folder: str, looks: Looks) -> PathLayout:
+def _without_patients(layout: PathLayout, folder: str, looks: FileSummaries) -> PathLayout:
     """Return a layout; that of one class where all classes have the names of patients."""
     if len(layout.classes) < 2 or not {look.person for look in looks.values()}.issuperset(
         layout.classes
@@ -715,7 +703,7 @@ def _without_patients(layout: PathLayout, folder: str, looks: Looks) -> PathLayo
 
 def _of_table(path: Path, root: Path) -> Draft:
     """Draft a card of a table."""
-    names, rows = read_head(path, SAMPLE)
+    names, rows = read_head(path, HEADERS)
     paths = _paths_in(path)
     if not paths:
         raise DatasetError(
@@ -753,7 +741,7 @@ def _of_table(path: Path, root: Path) -> Draft:
         "unit": "person" if kind == "dicom" or columns["person"] else None,
         "formats": _formats(images) if kind == "folder" else [FORMAT_WORDS[kind]],
     }
-    looks, faults = summarise_files(kind, find, images)
+    looks, faults = summarise_files(kind, find, images, most=HEADERS)
     return _write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))
 
 

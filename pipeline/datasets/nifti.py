@@ -33,7 +33,7 @@ from pipeline.datasets.source import (
     changed,
     file_state,
 )
-from pipeline.errors import ImageError
+from pipeline.errors import CurableError, ImageError
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
@@ -467,7 +467,7 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
     """Return one image as 0..255, made to fit where the card has a size."""
     window: Window = volume.shown if card.window == "header" else card.window
     if card.window == "header" and window is None:
-        raise ImageError(
+        raise CurableError(
             f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
             'window = [low, high] or "image" in the card'
         )

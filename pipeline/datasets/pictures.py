@@ -22,7 +22,7 @@ from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.source import FilesReader, ImageSource, Rows
-from pipeline.errors import ImageError
+from pipeline.errors import CurableError, ImageError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -100,7 +100,7 @@ def to_uint8(
         if stored.dtype.kind != "u" or bits != 8 or rescaled:
             kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
             scaled = " that the file rescales" if rescaled else ""
-            raise ImageError(
+            raise CurableError(
                 f"{where}: {kind}values of {bits} bits{scaled} need a window, found "
                 'none; give window = [low, high], "image", or for DICOM and NIfTI '
                 '"header", in the card'
@@ -293,7 +293,7 @@ def _check_one(image: "Image.Image", file: Path) -> None:
         _check_upright(image, file)
     if image.mode in DEEP:
         return
-    bits, signed = _stored(image)
+    bits, signed = stored_bits(image)
     if bits > 8:  # Pillow would cut them to 8
         raise ImageError(
             f"{file}: images in colour must have 8 bits a channel, found {bits}; rescale to "
@@ -320,7 +320,7 @@ def _check_upright(image: "Image.Image", file: Path) -> None:
         )
 
 
-def _stored(image: Any) -> tuple[int, bool]:
+def stored_bits(image: Any) -> tuple[int, bool]:
     """Return the bits of a value as the file has them, and whether they have a sign."""
     if image.format == "TIFF":
         return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
@@ -346,11 +346,11 @@ def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
     """Return a gray image of more than 8 bits as 0..255; values are those that the file holds."""
     bits, signed, highest, white_is_low = 16, False, 65535, False
     if image.format == "TIFF":
-        bits, signed = _stored(image)
+        bits, signed = stored_bits(image)
         white_is_low = image.tag_v2.get(_PHOTOMETRIC) == 0
         _take_as_turned(image)
     elif image.format == "JPEG2000":
-        bits, signed = _stored(image)
+        bits, signed = stored_bits(image)
         if signed:
             raise ImageError(f"{file}: values in JPEG 2000 must not have a sign; save it as TIFF")
     elif image.format == "PPM" and image.tile[0][0] != "raw":

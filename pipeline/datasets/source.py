@@ -197,8 +197,8 @@ class FilesReader:
         """Return what a list of exclusions names to leave a row out: the file that it is in."""
         return [self.names[int(self.file[row])]]
 
-    def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
-        """Read file by file: yield a row of each, how many it has, and why it cannot be read."""
+    def validate(self, rows: Rows) -> Iterator["ReadResult"]:
+        """Read file by file and yield what becomes of each."""
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
         if self.shared:
             edges = np.arange(len(rows) + 1)
@@ -207,9 +207,9 @@ class FilesReader:
                 spans = list(
                     itertools.pairwise(edges[start : start + VALIDATED_AT_ONCE + 1].tolist())
                 )
-                jobs = [submit(_fault, self._decode, rows, np.array(span)) for span in spans]
+                jobs = [submit(_levels, self._decode, rows, np.array(span)) for span in spans]
                 for (low, high), job in zip(spans, jobs, strict=True):
-                    yield int(rows[low]), high - low, job.result()
+                    yield ReadResult(int(rows[low]), high - low, *job.result())
 
     def _beside(self, index: int) -> tuple[Path, ...]:
         return () if self.beside is None else (Path(self.beside[index]),)
@@ -231,13 +231,40 @@ class FilesReader:
         return replace(self, names=names, file=file, frame=self.frame[rows], beside=beside)
 
 
-def _fault(read: Callable[..., object], *arguments: Any) -> str | None:
-    """Return why reading fails, None where it does not."""
+class ReadResult(NamedTuple):
+    """Result of reading a file, or a volume.
+
+    Attributes
+    ----------
+    row, images : int
+        Its first row, and how many images it has.
+    error : DatasetError or None
+        Why it cannot be read.
+    levels : (images, 2) uint8 or None
+        Least and largest gray level of each image, as it is described.
+    """
+
+    row: int
+    images: int
+    error: DatasetError | None
+    levels: NDArray[np.uint8] | None
+
+
+def _levels(
+    read: Callable[..., ImageArray], *arguments: Any
+) -> tuple[DatasetError | None, NDArray[np.uint8] | None]:
+    """Return why reading fails, or the least and the largest level of each image."""
     try:
-        read(*arguments)
+        images = read(*arguments)
     except DatasetError as error:
-        return str(error)
-    return None
+        return error, None
+    flat = images.reshape(len(images), -1)
+    return None, np.stack([flat.min(axis=1), flat.max(axis=1)], axis=-1)
+
+
+def _one(chunks: Iterator[ImageArray]) -> ImageArray:
+    (chunk,) = chunks
+    return chunk
 
 
 def _joined(parts: list["Future[ImageArray]"]) -> ImageArray:
@@ -328,10 +355,10 @@ class StacksReader:
             return [str(folder)]
         return files
 
-    def validate(self, rows: Rows) -> Iterator[tuple[int, int, str | None]]:
-        """Read volume by volume: yield each row, 1, and why it cannot be read."""
+    def validate(self, rows: Rows) -> Iterator[ReadResult]:
+        """Read volume by volume and yield what becomes of each."""
         for row in rows.tolist():
-            yield row, 1, _fault(list, self(np.array([row]), 1))
+            yield ReadResult(row, 1, *_levels(_one, self(np.array([row]), 1)))
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""

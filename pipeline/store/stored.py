@@ -4,29 +4,21 @@
 holds, for each image, the lower triangle of its descriptor in doubles, exact, its privacy
 unit, and digests of its pixels and its mask. The former are d = k(k + 1)/2 numbers, as many as
 coordinates in a chart, and good for every manifold: a logarithm is taken when it is read.
-
-**Faults.** `check` reads every file and lists those that cannot be used, and why. It names files on
-the terminal of whoever keeps the images, so a release never calls it.
 """
 
 import hashlib
 import io
 import itertools
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
-from pipeline.datasets import Fault, ImageSource
-from pipeline.datasets.source import FilesReader, StacksReader, StreamReader
-from pipeline.errors import DatasetError, OutputError
-from pipeline.progress import counted
+from pipeline.errors import OutputError
 from pipeline.store.place import Place
 
 DIGEST = 16
@@ -258,85 +250,3 @@ class StoredRecords:
         """Yield records, (m, *point_shape)."""
         for chunk in self.stored.chunks(self.label):
             yield chunk.records(self.form)
-
-
-IMAGES_READ = 256
-"""Images that are read at a time where they are not in files of their own."""
-
-
-class FileFault(NamedTuple):
-    """A file that cannot be used: its path in the folder of the images, and the reason.
-
-    `listed` is whether a list of exclusions can name it: of a row of a table, say, it cannot.
-    """
-
-    file: str
-    reason: str
-    listed: bool = True
-
-
-def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
-    """Return the faults that were found when files were listed, in the order of their paths."""
-    return sorted(
-        _file_fault(relative_name(x.file, folder), _plain(str(x.error), x.file), x.listed)
-        for x in faults
-    )
-
-
-def _file_fault(file: str, reason: str, listed: bool = True) -> FileFault:
-    """Return a fault; a list of exclusions, one path in each row, names no file of several."""
-    if listed and ("\n" in file or file.endswith("\r")):
-        return FileFault(file, f"{reason}; rename it, as a list has one name a row", False)
-    return FileFault(file, reason, listed)
-
-
-def check(source: ImageSource, folder: Path) -> list[FileFault]:
-    """Return all files that cannot be used, in the order of their paths.
-
-    Parameters
-    ----------
-    source : ImageSource
-    folder : Path
-        The folder of the images, or of their one file.
-    """
-    readers = [x for x in (source.read, source.masks) if isinstance(x, FilesReader | StacksReader)]
-    if not readers:
-        return _whole(source, folder)
-    # those too that the rule for persons in several classes leaves out
-    rows, faults = np.arange(len(source.label_of)), dict[str, str]()
-    with counted("checking", len(rows), "images") as tick:
-        for reader in readers:
-            for row, count, reason in reader.validate(rows):
-                for name in readers[0].files_of(row) if reason is not None else ():
-                    faults.setdefault(relative_name(name, folder), _plain(str(reason), name))
-                tick(count / len(readers))
-    return [_file_fault(*item) for item in sorted(faults.items())]
-
-
-def _whole(source: ImageSource, folder: Path) -> list[FileFault]:
-    """Return the fault of images that are in one file or in memory, if there is one."""
-    file = source.read.files[0] if isinstance(source.read, StreamReader) else folder
-    with counted("checking", len(source.select().rows), "images") as tick:
-        try:
-            for images in source.chunks(size=IMAGES_READ):
-                tick(len(images))
-        except DatasetError as error:
-            return [FileFault(file.name, _plain(str(error), str(file)))]
-    return []
-
-
-def exclusion_list(faults: list[FileFault], before: Iterable[str]) -> bytes:
-    """Return the text of a list of exclusions, with what was left out before."""
-    paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
-    return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
-
-
-def relative_name(name: str, folder: Path) -> str:
-    """Return the path of a file in the folder of the images."""
-    return Path(os.path.relpath(name, folder.resolve())).as_posix()
-
-
-def _plain(reason: str, name: str) -> str:
-    """Return a reason without the name of the file that it is about."""
-    text = reason.replace(name, "").strip(" :,")
-    return text or reason

@@ -379,7 +379,7 @@ def test_radiographs_are_no_volumes(
     own: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many files in a folder are not the slices of one volume, if no two are of one series."""
-    monkeypatch.setattr(draft_module, "SAMPLE", 3)
+    monkeypatch.setattr(draft_module, "HEADERS", 3)
     for label, number in itertools.product("ab", range(6)):
         uid = f"1.{'ab'.index(label)}.{number}"
         write_dicom(

@@ -25,14 +25,15 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.listing import day_of, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Sigmoid, Window
-from pipeline.errors import ImageError
+from pipeline.errors import CurableError, ImageError
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 
 KEYWORDS = """
-    SpecificCharacterSet SOPClassUID SOPInstanceUID StudyDate ReferencedSOPInstanceUID
+    SpecificCharacterSet ImageType SOPClassUID SOPInstanceUID StudyDate Modality
+    ReferencedSOPInstanceUID
     ReferencedFrameNumber SourceImageSequence DerivationImageSequence PatientID SeriesInstanceUID
     ImagePositionPatient ImageOrientationPatient PlanePositionSequence PlaneOrientationSequence
     SamplesPerPixel PhotometricInterpretation PlanarConfiguration NumberOfFrames Rows Columns
@@ -178,6 +179,15 @@ def _decimal(decimal: str) -> float:
         return math.nan
 
 
+def object_name(elements: "Dataset") -> str:
+    """Return the name of the class of an object, and whether it is a localizer."""
+    from pydicom.uid import UID
+
+    name = UID(text(elements, "SOPClassUID")).name or "no class"
+    kind = plain(stored(elements, "ImageType")).split("\\")[2:3]
+    return f"{name}, localizer" if kind == ["LOCALIZER"] else name
+
+
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
     """Return the items of a sequence."""
     tag = tag_of(keyword)
@@ -289,7 +299,8 @@ class Header:
 
 def _fault(file: Path, keyword: str, rule: str, way: str = WAY) -> ImageError:
     tag = tag_of(keyword)
-    return ImageError(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
+    kind = CurableError if "card" in way else ImageError
+    return kind(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
 
 
 def _number(file: Path, elements: "Dataset", keyword: str, default: int | None = None) -> int:

@@ -1,0 +1,276 @@
+"""Summaries of image files: what their headers and some of their pixels say, and which are odd.
+
+All of it is as private as the files: it is for their owner, and no release states it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.nifti import each_plane, read_volume
+from pipeline.datasets.pictures import DEEP, opened, stored_bits
+from pipeline.errors import ImageError
+
+HEADERS, PIXELS_READ = 20_000, 1_000
+"""Headers that a draft reads, and files whose pixels are read, evenly over all files."""
+
+ODD_SHARE = 0.1
+"""Share of the files that a value of a feature has at most, for them to be odd."""
+
+RANGE_FACTOR = 8.0
+"""Factor between the range of an odd file's values and the median range, at least."""
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """Facts about one file.
+
+    Attributes
+    ----------
+    sides : tuple of int
+        Height and width of an image, or the two sides of a slice, in pixels.
+    colour : bool or None
+        True if there are three channels that differ; None if only pixels could say it.
+    deep : bool
+        True if values need a window.
+    depth : str
+        Bits of a stored value in use, and whether it is signed or floating: "12 bits, signed".
+    values : (low, high) or None
+        Range of the values, in the units of the file; None where pixels are not read. Of several
+        frames or slices it is that of the middle one.
+    modality : str
+        Modality of a DICOM file and the class of its object; "" of others.
+    person : str
+        Person whom the file names; as private as the file.
+    series : str
+        Name shared by files that may be one volume: folder and SeriesInstanceUID of a DICOM file;
+        a NIfTI file itself.
+    slices : int
+        Frames of a DICOM file, or slices of a NIfTI file.
+    """
+
+    sides: tuple[int, ...]
+    colour: bool | None
+    deep: bool
+    depth: str
+    values: tuple[float, float] | None = None
+    modality: str = ""
+    person: str = ""
+    series: str = ""
+    slices: int = 1
+
+
+FileSummaries: TypeAlias = dict[str, FileSummary]
+"""Summary of each file, by its path."""
+
+
+class FileCount(NamedTuple):
+    """Number of files that have one value of a feature.
+
+    Attributes
+    ----------
+    feature, value : str
+        A key of `FEATURES`, and what these files have: "depth", "8 bits".
+    files : int
+        How many they are.
+    """
+
+    feature: str
+    value: str
+    files: int
+
+
+class OddFile(NamedTuple):
+    """A file that differs from nearly all others.
+
+    Attributes
+    ----------
+    file : str
+        Its path.
+    reason : str
+        In what it differs.
+    curable : bool
+        True if a card for the others reads it too; otherwise it is to be left out.
+    """
+
+    file: str
+    reason: str
+    curable: bool
+
+
+def summarise_files(
+    kind: str, find: Callable[[str], Path], names: Sequence[str], *, most: int | None = None
+) -> tuple[FileSummaries, dict[str, ImageError]]:
+    """Return the summaries of files, and what is wrong with those that have none.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `SUMMARIES`.
+    find : callable
+        From a path to where the file is, links followed.
+    names : sequence of str
+        Their paths.
+    most : int, optional
+        How many are read, evenly chosen; all when left out.
+    """
+    chosen = names[:: max(1, len(names) // (most or len(names) or 1))]
+    every = max(1, len(chosen) // PIXELS_READ)
+    summaries, faults = FileSummaries(), dict[str, ImageError]()
+    for place, name in enumerate(chosen):
+        try:
+            summaries[name] = SUMMARIES[kind](find(name), place % every == 0)
+        except ImageError as error:
+            faults[name] = error
+    return summaries, faults
+
+
+def _picture(file: Path, pixels: bool) -> FileSummary:
+    with opened(file, tuple(FORMATS)) as image:
+        bits, signed = stored_bits(image)
+        depth = "32 bits, floating" if image.mode == "F" else _depth(bits, signed)
+        gray = image.mode in DEEP | {"1", "L", "LA"}
+        colour, values = (False if gray else None), None
+        if pixels:
+            array = np.asarray(
+                image if image.mode in DEEP else image.convert("L" if gray else "RGB")
+            )
+            values = _range(array)
+            colour = not gray and bool((array != array[..., :1]).any())
+        return FileSummary((image.height, image.width), colour, image.mode in DEEP, depth, values)
+
+
+def _depth(bits: int, signed: bool) -> str:
+    return f"{bits} bit{'s' * (bits != 1)}{', signed' * signed}"
+
+
+def _range(values: NDArray[np.generic]) -> tuple[float, float] | None:
+    """Return the least and the largest value; None where one is not finite."""
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if np.isfinite([low, high]).all() else None
+
+
+def _nifti(file: Path, pixels: bool) -> FileSummary:
+    volume = read_volume(file)
+    dtype, values = volume.dtype, None
+    plain = dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
+    if pixels:
+        (plane,) = each_plane(volume, [volume.shape[2] // 2])
+        values = _range(plane * np.float64(volume.slope) + volume.intercept)
+    depth = _depth(8 * dtype.itemsize, dtype.kind == "i") + ", floating" * (dtype.kind == "f")
+    return FileSummary(
+        volume.shape[:2], False, not plain, depth, values, "", "", str(file), volume.shape[2]
+    )
+
+
+def _dicom(file: Path, pixels: bool) -> FileSummary:
+    from pipeline.datasets.dicom.header import object_name, read_header, readable, scaling, text
+    from pipeline.datasets.dicom.pixels import check_frames, read_frames
+
+    with readable(file) as stream:
+        header = read_header(stream, file)
+        check_frames(header, header.samples)
+        deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
+        values, middle = None, header.frames // 2
+        if pixels:
+            scale = scaling(header, middle, None)
+            (frame,) = read_frames(stream, header, [middle])
+            values = _range(frame * np.float64(scale.slope) + scale.intercept)
+        return FileSummary(
+            (header.rows, header.columns),
+            header.samples == 3,
+            deep,
+            _depth(header.stored, header.signed),
+            values,
+            f"{text(header.elements, 'Modality')} ({object_name(header.elements)})".strip(),
+            header.person,
+            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID') or file.name}",
+            header.frames,
+        )
+
+
+SUMMARIES: Mapping[str, Callable[[Path, bool], FileSummary]] = {
+    "folder": _picture, "nifti": _nifti, "dicom": _dicom,
+}  # fmt: skip
+"""Function that summarises a file of each kind of card; its flag asks for the pixels."""
+
+
+def by(sides: Sequence[int]) -> str:
+    """Return sides as they are written: "28 x 28"."""
+    return " x ".join(map(str, sides))
+
+
+def _values(summary: FileSummary) -> str:
+    """Return the least usual range that holds all values of a file."""
+    if summary.values is None:
+        return ""
+    low, high = summary.values
+    bits = next((x for x in (8, 12, 16, 32) if max(high, -low - 1) < 2**x), 64)
+    return f"values from {-(2**bits):,} to {2**bits - 1:,}" if low < 0 else f"up to {2**bits - 1:,}"
+
+
+FEATURES: Mapping[str, tuple[Callable[[FileSummary], str], bool]] = {
+    "depth": (lambda summary: summary.depth, False),
+    "size": (lambda summary: f"{by(summary.sides)} pixels", False),
+    "colour": (lambda summary: {True: "colour", False: "gray", None: ""}[summary.colour], False),
+    "modality": (lambda summary: summary.modality, True),
+    "values": (_values, True),
+}
+"""Features by which files are counted: value of a file ("" if it has none), and whether a card for
+the others reads an odd file too."""
+
+
+def count_files(summaries: FileSummaries) -> tuple[FileCount, ...]:
+    """Return how many files have each value of each feature, the most first."""
+    return tuple(
+        FileCount(feature, value, files)
+        for feature, (value_of, _) in FEATURES.items()
+        for value, files in Counter(map(value_of, summaries.values())).most_common()
+        if value
+    )
+
+
+def odd_files(summaries: FileSummaries) -> list[OddFile]:
+    """Return the files that differ from nearly all others, in the order of their paths.
+
+    A file differs in a feature if at most `ODD_SHARE` of the files have its value and another value
+    has more than half. In the range of its values it differs from files of its own depth, if it is
+    `RANGE_FACTOR` times as wide or as narrow as their median.
+    """
+    reasons: dict[str, list[tuple[str, bool]]] = {name: [] for name in summaries}
+    for value_of, curable in (FEATURES[name] for name in ("depth", "size", "colour", "modality")):
+        values = {name: value for name, x in summaries.items() if (value := value_of(x))}
+        counts = Counter(values.values())
+        usual, most = (counts.most_common(1) or [("", 0)])[0]
+        for name, value in values.items() if 2 * most > len(values) else ():
+            if value != usual and counts[value] <= ODD_SHARE * len(values):
+                share = f"{most:,} of {len(values):,} files"
+                reasons[name].append((f"{value}, where {share} have {usual}", curable))
+    for depth in {summary.depth for summary in summaries.values()}:
+        ranges = {
+            name: summary.values
+            for name, summary in summaries.items()
+            if summary.depth == depth and summary.values
+        }
+        widths = {name: high - low for name, (low, high) in ranges.items()}
+        usual_width = float(np.median([*widths.values()])) if widths else 0.0
+        off = {
+            name
+            for name, width in widths.items()
+            if not usual_width <= RANGE_FACTOR * width <= RANGE_FACTOR**2 * usual_width
+        }
+        for name in off if len(off) <= ODD_SHARE * len(widths) else ():
+            low, high = ranges[name]
+            text = f"values {low:,.6g} to {high:,.6g}, where most files of {depth} have a range of"
+            reasons[name].append((f"{text} {usual_width:,.6g}", True))
+    return [
+        OddFile(name, "; ".join(text for text, _ in found), all(curable for _, curable in found))
+        for name, found in sorted(reasons.items())
+        if found
+    ]

@@ -104,7 +104,7 @@ def test_what_is_printed_and_written_tells_no_size(
         fixed_noise(monkeypatch)
         monkeypatch.chdir(folder)
         asked = ["release", "--config", config.name, "--ledger", "ledger.sqlite", "--out", "out"]
-        code = main([*asked, "--data-root", "."])
+        code = main([*asked, "--data-root", ".", "--even-if-useless"])
         printed = capsys.readouterr()
         files = {
             str(path.relative_to(folder)): path.read_bytes()

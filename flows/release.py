@@ -60,11 +60,19 @@ publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_r
 
 @task(name="settle", retries=0, cache_policy=NO_CACHE, persist_result=False)
 def settle_release(
-    config: Path, out: Path, root: Path | None, run_key: str | None, store: str | None = None
+    config: Path,
+    out: Path,
+    root: Path | None,
+    run_key: str | None,
+    store: str | None = None,
+    again: bool = False,
+    even_if_useless: bool = False,
 ) -> Path:
     """Pay, draw, commit, and write the committed bytes; return the path of the document."""
     place = None if store is None else find_place(store, out=out)
-    return jobs.settle_release(replace(_load(config, out, run_key), root=root, store=place))
+    job = replace(_load(config, out, run_key), root=root, store=place)
+    job = replace(job, again=job.again or again, beside=again, even_if_useless=even_if_useless)
+    return jobs.settle_release(job)
 
 
 @flow(name="release", retries=0, persist_result=False)
@@ -74,9 +82,12 @@ def release(
     root: Path | None = None,
     run_key: str | None = None,
     store: str | None = None,
+    again: bool = False,
+    even_if_useless: bool = False,
 ) -> Path | State[Path]:
     """Release once under a run key and return the path of the Parquet file.
 
+    `again` and `even_if_useless` agree to pay, as the options of `covdp release` do.
     A run that a later one of its deployment has overtaken is cancelled, and its state says why.
     """
     if reason := superseded():
@@ -84,7 +95,8 @@ def release(
         return Cancelled(message=reason)
     table = out
     for part in jobs.releases_due(_load(config, out, run_key)):
-        document = settle_release(config, out, root, part.settings.run_key, store)
+        run = part.settings.run_key
+        document = settle_release(config, out, root, run, store, again, even_if_useless)
         table = publish(document, out)
         leave_artifact(document)
     return Path(table)
@@ -148,7 +160,7 @@ def leave_artifact(document: Path) -> None:
     """
     released = read_document(document)
     create_markdown_artifact(
-        key=f"release-{released.settings.name}",
+        key=f"release-{released.settings.name.lower()}",  # Prefect's keys have no capitals
         markdown=in_markdown(released, document.with_suffix(".html")),
         description=f"{released.settings.population}, {released.settings.run_key}",
     )

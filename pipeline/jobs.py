@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,8 +154,11 @@ class ReleaseJob:
         The data root.
     store : Place or None
         Where descriptors are stored; a private folder that goes with the release when None.
-    again : bool
-        Whether a run that was paid with other images is paid once more; see `release_once`.
+    again, beside : bool
+        Whether a run that was paid with other images is paid once more, and whether it is paid
+        beside a stream or another name; see `release_once`.
+    even_if_useless : bool
+        Whether it is paid where public numbers say that nothing will be usable.
     """
 
     settings: ReleaseConfig
@@ -164,6 +167,20 @@ class ReleaseJob:
     root: Path | None = None
     store: Place | None = None
     again: bool = False
+    beside: bool = False
+    even_if_useless: bool = False
+
+    def expect(self, sizes: Sequence[int]) -> None:
+        """Refuse a release of which public numbers say that nothing will be usable.
+
+        Where the ledger holds this run, it may be that one which is asked for again, at no cost.
+        """
+        from pipeline.worth import check_worth
+
+        run = self.settings.population, self.settings.name, str(self.settings.run_key)
+        held = not self.again and self.ledger.stored_since(*run, datetime.min.replace(tzinfo=UTC))
+        if not (self.even_if_useless or held):
+            check_worth(self.settings, sizes)
 
 
 def prepare_release(
@@ -176,6 +193,8 @@ def prepare_release(
     at: datetime | None = None,
     store: str | None = None,
     again: bool = False,
+    beside: bool = False,
+    even_if_useless: bool = False,
 ) -> ReleaseJob:
     """Check all that can be checked before images are read.
 
@@ -185,7 +204,7 @@ def prepare_release(
         Its address; what COVDP_LEDGER says, else the user's own, when None.
     at : datetime, optional
         The time that the release is planned for, which may be ahead; now when left out.
-    again : bool
+    again, beside, even_if_useless : bool
         See `ReleaseJob`.
 
     Raises
@@ -198,14 +217,14 @@ def prepare_release(
     settings = load_release(config, run_key=run_key, at=at, opened=True)
     account = open_ledger(ledger_address(ledger))
     try:
-        check_account(settings, account, planned=at is not None)
+        check_account(settings, account, planned=at is not None, beside=beside)
     except BudgetError as error:
         raise BudgetError(f"{config}: {error}") from error
     folder = out or default_out(settings.name)
     place = find_place(store, out=folder) if store else None  # refused before there is a folder
     folder = make_folder(folder).resolve()
     check_folder(folder)
-    return ReleaseJob(settings, account, folder, root, place, again)
+    return ReleaseJob(settings, account, folder, root, place, again, beside, even_if_useless)
 
 
 def release(job: ReleaseJob) -> Path:
@@ -232,9 +251,9 @@ def settle_release(job: ReleaseJob) -> Path:
     check_folder(job.out)
     asked = (job.settings, job.ledger, job.root, job.store)
     if job.settings.stream is None:
-        content = release_once(*asked, again=job.again)
+        content = release_once(*asked, again=job.again, beside=job.beside, expect=job.expect)
     else:
-        content = release_night(*asked)
+        content = release_night(*asked, beside=job.beside, expect=job.expect)
     with paid():
         return write_document(content, job.out)
 

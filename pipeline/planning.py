@@ -575,8 +575,13 @@ class _Forecasts:
             protects=protects(config.promise, config.hardened),
         )
 
-    def _verdict(self, name: str, units: ClassArrivals, night: int) -> Verdict:
-        """Return what a mean is likely usable for: its error is the upper end of the range."""
+    def _verdict(
+        self, name: str, units: ClassArrivals, night: int, *, best: bool = False
+    ) -> Verdict:
+        """Return what a mean is likely usable for: its error is the upper end of the range.
+
+        Of the `best` case it is the lower end.
+        """
         estimate, nights = self.at(self.config.budget, units, night), self.config.nights
         n = units.until(night) if nights is None else in_mean(nights, units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
@@ -585,7 +590,8 @@ class _Forecasts:
             sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
         share = None
         if estimate is not None:
-            share = estimate.high / usual_difference(manifold, self.curve.domain.k)
+            error = estimate.low if best else estimate.high
+            share = error / usual_difference(manifold, self.curve.domain.k)
         opened = nights is not None and estimate is not None and nights.next_opening(n) is None
         offered = sigma is not None and (opened or sigma <= NOISY)
         found = verdict_of(name, n, share, sigma, offered=offered, plan=nights)
@@ -617,13 +623,20 @@ class _Forecasts:
         )
 
 
-def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
-    """Return the ranges of a release, or of a stream.
+def likely_verdict(config: ReleaseConfig, n: int, *, best: bool = False) -> Verdict:
+    """Return what the mean of n records of a release is likely usable for, or at `best`."""
+    return _ends(config, config.card)._verdict("", ClassArrivals(n), 1, best=best)
 
-    All its noise must be Gaussian: else n·μ alone does not say the error.
-    """
+
+def is_foreseen(plan: Plan) -> bool:
+    """Return whether all noise of a plan is Gaussian: else n·μ alone does not say the error."""
+    return not isinstance(plan, SinglePlan) or MECHANISMS[plan.mechanism].hardened is not None
+
+
+def _ends(config: ReleaseConfig, card: Card) -> _Forecasts:
+    """Return the ranges of a release, or of a stream."""
     plan = config.plan
-    if isinstance(plan, SinglePlan) and MECHANISMS[plan.mechanism].hardened is None:
+    if isinstance(plan, SinglePlan) and not is_foreseen(plan):
         raise ConfigError(
             f"the error of {plan.mechanism} is not foreseen, only that of what releases draw with "
             'hardened noise; choose mechanism = "auto" or "ewg", or try it on public images with '

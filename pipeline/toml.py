@@ -50,6 +50,7 @@ MUST = {
     "too_long": "have fewer values",
     "too_short": "have more values",
     "tuple_type": "be a list in square brackets",
+    r"^[A-Za-z0-9][A-Za-z0-9-]*$": "have letters, digits and hyphens only, the first no hyphen",
     r"^[a-z0-9][a-z0-9-]*$": "have small letters, digits and hyphens only, the first no hyphen",
 }
 """What a value must be in the words of TOML, by the kind of a fault, or by its pattern."""

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -256,6 +257,7 @@ def release(
     run_key: str | None = None,
     store: str | None = None,
     again: Annotated[bool, Parameter(negative="")] = False,
+    even_if_useless: Annotated[bool, Parameter(negative="")] = False,
     output: Printing = PLAIN,
 ) -> None:
     """Release one private mean descriptor per class, and pay for it from the ledger.
@@ -283,8 +285,12 @@ def release(
         Where descriptors are stored and found again, as `covdp describe` leaves them; a private
         folder that goes with the release when left out.
     again
-        Release, and pay, once more where the images or the settings of a run have changed since it
-        was paid. Without it that is refused, and nothing is charged.
+        Release, and pay, once more: where the images, the settings or the name of a run have
+        changed since it was paid, beside a stream of the population, or for a stream beside another
+        or beside releases. Without it that is refused, and nothing is charged.
+    even_if_useless
+        Release, and pay, where the number of images and the budget say that nothing will be usable,
+        or that no class of a stream can open. Without it that is refused, and nothing is charged.
     """
     from pipeline import jobs
     from pipeline.ledger import charge_of
@@ -297,6 +303,8 @@ def release(
         run_key=run_key,
         store=store,
         again=again,
+        beside=again,
+        even_if_useless=even_if_useless,
     )
     document = jobs.release(job)
     _show_release(job, document, charge_of(job.ledger, document.read_bytes()), output)
@@ -358,14 +366,17 @@ def serve(
     ledger: LedgerAddress = None,
     cron: str = "0 2 * * *",
     notify: str | None = None,
+    again: Annotated[bool, Parameter(negative="")] = False,
+    even_if_useless: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Release on a schedule from this machine, until stopped.
 
-    Nothing listens. Of planned times that have passed, because the machine was asleep or a release
-    took long, only the last is run, and the others are named as skipped; what was planned before
-    the start is not made up for, and a clock that is set back releases no night again. Each night
-    is one line: when, what was released, what was charged. A night that fails says why in one line,
-    and the next one is tried; when the account cannot pay any more, serving ends with exit code 2.
+    Card, folder, ledger and account are checked at the start. Nothing listens. Of planned times
+    that have passed, because the machine was asleep or a release took long, only the last is run,
+    and the others are named as skipped; what was planned before the start is not made up for, and
+    a clock that is set back releases no night again. Each night is one line: when, what was
+    released, what was charged. A night that fails says why in one line, and the next one is tried;
+    when the account cannot pay any more, serving ends with exit code 2.
 
     ```
     covdp serve --config ward.toml --cron "0 2 * * *"
@@ -379,21 +390,58 @@ def serve(
     cron
         When, in cron's five fields, UTC. A run's key is the date it was planned for.
     notify
-        A command that is run when a night fails, with one line that says why as its standard input.
+        A program with its arguments, run when a night fails, and when serving ends otherwise than
+        by Ctrl-C or SIGTERM, with one line that says why as its standard input. It is not run by a
+        shell: for pipes and redirections name a script.
+    again
+        Pay beside what the population has paid for; see `covdp release`.
+    even_if_useless
+        Pay where nothing will be usable; see `covdp release`.
     """
     from pipeline import jobs
-    from pipeline.publish import released_since
 
-    times = planned_times(cron, datetime.now(UTC))
-    first = next(times)
     command = notify_command(notify)
 
     def prepare(planned: datetime) -> "ReleaseJob":
         return jobs.prepare_release(
-            config, ledger=ledger, out=out, root=data_root, at=planned, again=True
+            config,
+            ledger=ledger,
+            out=out,
+            root=data_root,
+            at=planned,
+            again=True,  # each planned time is a release of its own
+            beside=again,
+            even_if_useless=even_if_useless,
         )
 
-    settings = prepare(first).settings
+    with _notified(command):
+        _serve(config, prepare, cron, command)
+
+
+@contextmanager
+def _notified(command: list[str]) -> Iterator[None]:
+    """Notify of whatever ends the block; Ctrl-C and SIGTERM, which are wanted, do not come here."""
+    try:
+        yield
+    except BaseException as error:
+        known = isinstance(error, CovdpError)
+        why = one_line(error) if known else "an unexpected failure, which is withheld"
+        notify_failure(f"covdp serve ended: {why}", command)
+        raise
+
+
+def _serve(
+    config: Path, prepare: Callable[[datetime], "ReleaseJob"], cron: str, command: list[str]
+) -> None:
+    """Check what can be checked, then release night after night."""
+    from pipeline.publish import released_since
+
+    times = planned_times(cron, datetime.now(UTC))
+    first = next(times)
+    job = prepare(first)
+    settings = job.settings
+    images = settings.fetch_images(job.root)  # a folder that is missing is missing now
+    job.ledger.check_declared(settings.population, settings.declared(images))
     if settings.run_key != f"{first:%Y-%m-%d}":
         raise ConfigError(
             f"{config} fixes run_key = {settings.run_key!r}, so every night would give the first "
@@ -411,14 +459,12 @@ def serve(
                 print(f"{planned} is skipped: the ledger holds its release", flush=True)
                 continue
             print(f"{planned}  {release_night(job)}", flush=True)
+        except BudgetError:  # which ends serving, and is reported there
+            raise
         except CovdpError as error:
             line = f"{planned}  {one_line(error)}"
-            ends = isinstance(error, BudgetError)  # which is reported when serving ends
-            if not ends:
-                print(f"covdp: {line}", file=sys.stderr, flush=True)
+            print(f"covdp: {line}", file=sys.stderr, flush=True)
             notify_failure(line, command)
-            if ends:
-                raise
 
 
 def planned_times(cron: str, after: datetime) -> Iterator[datetime]:

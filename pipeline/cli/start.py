@@ -124,8 +124,11 @@ def _write_config(
     config: Path, card: Path, values: Mapping[str, object], nights: int | None
 ) -> None:
     """Write the config of a release, where there is none."""
+    from pipeline.publish import plain_name
+
     beside = card.resolve().parent == config.resolve().parent
     lines = [
+        f"name = {json.dumps(plain_name(config.stem))}  # a copy of this file is the same release",
         f"population = {json.dumps(values['population'], ensure_ascii=False)}  # who pays",
         f"dataset = {json.dumps(card.name if beside else str(card.resolve()), ensure_ascii=False)}",
         f"data_root = {json.dumps(str(values['root']), ensure_ascii=False)}",

@@ -33,12 +33,13 @@ that was committed. Under it, a charge is inserted only when the exact compositi
 with the new one, rounded up, fits the total. Refunds do not exist.
 
 **Populations.** A budget belongs to people, hence to a name that the owner of the data declares:
-images added tomorrow spend the same budget. The ledger also keeps a digest of the content of each
-class, and refuses a content that was charged under another name. Contents are compared whole, not
-record by record, for two reasons. A ledger that refused single records would tell anyone who may
-submit an image whether it is in a population, which is just what the noise is there to mask. And
-blank or repeated images occur in unrelated data sets. The digest thus catches a copied config or a
-slip of the name, not an owner who goes round it.
+images added tomorrow spend the same budget. The ledger also keeps, as HMACs, of which card and
+folder the images are declared to be, and refuses these under another name, for releases and
+streams (``declared.py``). That depends on no image: a ledger that refused images it knows
+would tell anyone who may submit one whether it is in a population, which is just what the noise is
+there to mask. So digests of contents are stored for the owner to look up (`Ledger.charges_of`,
+`entered_streams`), and refuse nothing. What is declared catches a copied config or a slip of the
+name, not an owner who goes round it.
 
 **Streams.** A release every night is one charge, as each privacy unit enters on one night only;
 privacy units are claimed by keyed digest, once, in the transaction that reserves their night
@@ -64,7 +65,8 @@ that is restored with its ledger. SQLite's locks need a local disk; several mach
 PostgreSQL.
 
 Read in this order: ``records.py`` (what goes in and out: names, accounts with their sums and
-refusals), ``api.py`` (the protocol, in one transaction), ``state.py`` and ``journal.py`` (where it
+refusals), ``api.py`` (the protocol, in one transaction), ``declared.py`` (what may be charged
+beside what), ``state.py`` and ``journal.py`` (where it
 is written, and its marker), ``database.py`` (tables, connections, locks, time limits, errors); then
 ``streams.py``.
 """
@@ -89,6 +91,7 @@ from pipeline.ledger.records import clean_name as clean_name
 from pipeline.ledger.records import clean_run_key as clean_run_key
 from pipeline.ledger.streams import commit_night as commit_night
 from pipeline.ledger.streams import entered_on as entered_on
+from pipeline.ledger.streams import entered_streams as entered_streams
 from pipeline.ledger.streams import none_missing as none_missing
 from pipeline.ledger.streams import open_stream as open_stream
 from pipeline.ledger.streams import reserve_night as reserve_night

@@ -8,7 +8,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +28,7 @@ from pipeline.ledger.database import (
     create_file,
     locate,
 )
+from pipeline.ledger.declared import check_declared, check_release_beside, declared_macs
 from pipeline.ledger.journal import (
     SEAL,
     Event,
@@ -58,6 +59,7 @@ from pipeline.ledger.records import (
     clean_name,
     clean_run_key,
     damaged,
+    name_in,
     now,
     read_key,
     unit_fields,
@@ -241,7 +243,9 @@ class Ledger:
         cost: Budget,
         group: int | None = 1,
         classes: int = 1,
+        declared: Sequence[str] = (),
         once: str | None = None,
+        beside: bool = True,
     ) -> Reservation | StoredRelease:
         """Charge a release before its noise is drawn, once; or return it when it is there already.
 
@@ -270,18 +274,24 @@ class Ledger:
         classes : int
             In how many classes a person may be, each with a record: what these cost together is
             charged.
+        declared : sequence of str
+            Texts that say of which images it is, stored as HMACs. Images that were declared for
+            another population are refused.
         once : str, optional
             A name that the queries of ours say. Where another release of this name and run key was
             paid, this one would be charged in its place: that is refused.
+        beside : bool
+            Whether it may be paid beside a stream, or beside a release of another name under the
+            same run key of the same declared images (``declared.py``).
 
         Raises
         ------
         BudgetError
             Not enough left; the message says how much is.
         LedgerError
-            No account, another definition, a content charged under another population, or a
-            database that fails. Nothing is charged, except that a
-            database failing at the very end may have stored the charge; asking again finds it.
+            No account, another definition, images declared for another population, or a database
+            that fails. Nothing is charged, except that a database failing at the very end may have
+            stored the charge; asking again finds it.
         """
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         check_text("query", query)
@@ -290,42 +300,70 @@ class Ledger:
         cost_text = json.dumps(budget_fields(cost))
         parts = [population, query, run_key, cost_text, sorted(contents.items())]
         identity = mac_of(self.key, f"release\0{json.dumps(parts)}")
+        macs, name = declared_macs(self.key, declared), name_in(query)
         with self.transaction() as tx:
+            check_declared(tx.state, population, macs)  # first, as a known content would tell
             if identity in tx.state.releases:
                 return tx.release(identity)
             account = tx.account(population)
-            check_owner(tx.state, population, contents)
             if once and any(paid.name == once for paid in tx.state.runs(population, run_key)):
                 raise LedgerError(
                     f"run {run_key} of {population} was paid before, with other images or "
                     f"settings, and nothing was charged now; --again pays {equation(charged)} once "
                     "more for a second release, and the next day has a release of its own"
                 )
+            if not beside:
+                check_release_beside(tx.state, population, name, run_key, macs, charged)
             check_affordable(account, charged)
             event: Event = {"kind": "charge", "at": now(), "population": population, "query": query}
             event |= {"run_key": run_key, "contents": dict(contents), "identity": identity}
+            event |= {"declared": macs}
             event |= {"cost": budget_fields(charged), **unit_fields(group, classes)}
             return tx.write(event).release(identity)
 
-    def check_charge(self, population: str, cost: Budget, run_key: str) -> None:
+    def check_charge(
+        self, population: str, cost: Budget, run_key: str, *, beside: bool = True
+    ) -> None:
         """Refuse at once what `reserve` would refuse for want of budget; nothing is charged.
 
-        For use before images are read; `cost` is what the account would pay. A population that
-        holds any release under this run key passes: it may be that one which is asked for again,
-        at no cost.
+        For use before images are read; `cost` is what the account would pay, `beside` as in
+        `reserve`. A population that holds any release under this run key passes: it may be that
+        one which is asked for again, at no cost.
 
         Raises
         ------
         BudgetError
             Not enough left.
         LedgerError
-            No account, or another definition.
+            No account, another definition, or a stream beside which it is not to be paid.
         """
         population, run_key = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
             account = tx.account(population)
             if not tx.state.runs(population, run_key):
+                if not beside:
+                    check_release_beside(tx.state, population, None, run_key, (), cost)
                 check_affordable(account, cost)
+
+    def check_declared(self, population: str, declared: Sequence[str]) -> None:
+        """Raise `LedgerError` where declared images belong to another population, as `reserve`."""
+        with self.transaction(write=False) as tx:
+            check_declared(tx.state, population, declared_macs(self.key, declared))
+
+    def charges_of(self, contents: Iterable[str]) -> tuple[HistoryLine, ...]:
+        """Return the charges of releases that are of any of some contents, oldest first.
+
+        It tells which images are the same: for their owner, before a charge, and never in one.
+        Images that entered streams are found by `pipeline.ledger.entered_streams`.
+
+        Parameters
+        ----------
+        contents : iterable of str
+            Digests of `digest`.
+        """
+        with self.transaction(write=False) as tx:
+            rows = {row for content in contents for row in tx.state.contents.get(content, ())}
+            return tuple(tx.state.entries[row] for row in sorted(rows))
 
     def stored_since(self, population: str, name: str, run_key: str, since: datetime) -> bool:
         """Tell whether a run of a release of this name is stored that was paid at `since` or later.
@@ -591,14 +629,3 @@ def check_text(what: str, value: str) -> None:
     """Raise `LedgerError` unless `value` is text on one line."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise LedgerError(f"a {what} must be text on one line, found {value!r:.60}; name it")
-
-
-def check_owner(state: State, population: str, contents: Mapping[str, str]) -> None:
-    """Raise `LedgerError` when one of the contents was charged under another population."""
-    for label, digest in contents.items():
-        owner = state.owners.get(digest, population)
-        if owner != population:
-            raise LedgerError(
-                f"the images of {label!r} have been charged under population {owner!r} "
-                f"before, found {population!r}; people have one budget: use {owner!r}"
-            )

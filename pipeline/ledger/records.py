@@ -237,11 +237,14 @@ class PaidRelease(ResultRow):
         What its query says that it is called.
     cost : Budget
         What was paid.
+    declared : tuple of str
+        HMACs of what was declared of its images; not to be shown.
     """
 
     population: str
     name: str | None
     cost: Budget
+    declared: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
 
 
 @dataclass(frozen=True)

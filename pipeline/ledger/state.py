@@ -1,4 +1,4 @@
-"""What the journal adds up to: accounts, paid releases, who owns which content."""
+"""What the journal adds up to: accounts, paid releases, what was declared, known contents."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,8 @@ class State:
     accounts: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, PaidRelease] = field(default_factory=dict)
     streams: dict[str, StreamAccount] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, tuple[int, ...]] = field(default_factory=dict)  # rows of their charges
+    declared: dict[str, str] = field(default_factory=dict)  # the population of declared images
     entries: dict[int, HistoryLine] = field(default_factory=dict)
 
     def committed(self) -> Iterator[tuple[ResultRow, PaidRelease | StreamAccount]]:
@@ -93,11 +94,23 @@ def _charge(state: State, event: Event, number: int) -> None:
     cost, at, identity = read_budget(event["cost"]), event["at"], event["identity"]
     _pay(state, name, cost, group, unfinished=1)
     release = name_in(event["query"])
-    state.releases[identity] = PaidRelease(identity, number, key, at, name, release, cost)
-    state.owners.update(dict.fromkeys(event["contents"].values(), name))
+    declared = _declare(state, event, name)
+    state.releases[identity] = PaidRelease(
+        identity, number, key, at, name, release, cost, declared=declared
+    )
+    for content in set(event["contents"].values()):
+        state.contents[content] = (*state.contents.get(content, ()), number)
     line = f"charged {equation(cost)} for {f'{release}, ' if release else ''}run {key!r}"
     line += ", for whole persons" * (group is None)
     state.entries[number] = HistoryLine(at, name, "charge", line, cost, key, release, group=group)
+
+
+def _declare(state: State, event: Event, population: str) -> tuple[str, ...]:
+    """Return what an event declares; rows that an earlier layout wrote declare nothing."""
+    declared = tuple(event.get("declared", ()))
+    for mac in declared:
+        state.declared.setdefault(mac, population)
+    return declared
 
 
 def _result(state: State, event: Event, number: int) -> None:
@@ -134,6 +147,7 @@ def _stream(state: State, event: Event, number: int) -> None:
     settings, name, at = event["settings"], event["population"], event["at"]
     cost, group, scope = read_budget(settings["cost"]), settings["group"], event["scope"]
     identity, paid = event["identity"], f"charged {equation(cost)} for"
+    _declare(state, event, name)
     if scope == number:
         _pay(state, name, cost, group, unfinished=0)
     else:  # paid by the stream that it follows
@@ -155,8 +169,7 @@ def _night(state: State, event: Event, number: int) -> None:
         event["identity"], number, key, at, stream.identity, position, units, claimed
     )
     state.streams[stream.identity] = replace(stream, rows=(*stream.rows, night))
-    if "content" in event:
-        state.owners[event["content"]] = stream.population
+    _declare(state, event, stream.population)
     line = f"night {position} of the stream {stream.name!r}, {key}: {units} {stream.unit}s entered"
     state.entries[number] = HistoryLine(
         at, stream.population, "night", line, run_key=key, group=stream.settings["group"]

@@ -75,8 +75,9 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger.api import Ledger, Transaction, charge_for, check_owner, check_text
+from pipeline.ledger.api import Ledger, Transaction, charge_for, check_text
 from pipeline.ledger.database import CLAIMS
+from pipeline.ledger.declared import check_declared, check_stream_beside, declared_macs
 from pipeline.ledger.journal import Event, mac_of
 from pipeline.ledger.records import (
     NightState,
@@ -188,7 +189,9 @@ def open_stream(
     cost: Budget,
     group: int | None = 1,
     classes: int = 1,
+    declared: Sequence[str] = (),
     follows: str | None = None,
+    beside: bool = True,
     row: StreamAccount | None = None,
 ) -> StreamAccount:
     """Charge a stream, once; or return it when it is open already.
@@ -206,11 +209,13 @@ def open_stream(
         do not belong here: they would end the stream.
     horizon : int
         The most nights it may have.
-    cost, group, classes
+    cost, group, classes, declared
         As in `Ledger.reserve`; `group` None says that privacy units are persons.
     follows : str, optional
         The stream whose privacy units do not enter this one. It has paid for both, if this one is
         charged at most as much for the same kind of privacy units.
+    beside : bool
+        Whether it may be paid beside another stream of the population, or beside releases.
     row : StreamAccount, optional
         The stream, where `stream_status` has just stated that it is open: it is not looked up
         again.
@@ -236,13 +241,17 @@ def open_stream(
         if (opened := tx.state.streams.get(identity)) is not None:
             return _opened_with(settings, opened)
         number = len(tx.journal.rows) + 1
-        account = tx.account(population)
+        account, macs = tx.account(population), declared_macs(ledger.key, declared)
+        check_declared(tx.state, population, macs)
         if follows is None:
+            if not beside:
+                check_stream_beside(tx.state, population, name, charged)
             check_affordable(account, charged)
             scope = number
         else:
             scope = _followed(ledger, tx, population, follows, settings, charged)
         event: Event = {"kind": "stream", "at": now(), "population": population, "name": name}
+        event |= {"declared": macs}
         tx = tx.write({**event, "identity": identity, "scope": scope, "settings": settings})
         return tx.state.streams[identity]
 
@@ -363,6 +372,7 @@ def reserve_night(
     units: Sequence[bytes],
     labels: Sequence[str],
     version: str,
+    declared: Sequence[str] = (),
     prepare: Callable[[NightState], None] | None = None,
 ) -> NightState | StoredNight | None:
     """Claim the images of a night before its noise is drawn; or return the committed night.
@@ -382,6 +392,8 @@ def reserve_night(
         Class of each image, or classes of a person, as text on one line.
     version : str
         `StreamStatus.version` of all that the night rests on.
+    declared : sequence of str
+        As in `Ledger.reserve`: a config may name another folder than when the stream was opened.
     prepare : callable, optional
         Called with the reservation before it is stored, while no other night can be reserved: for
         what has to be on disk once it is. Where it raises, nothing is claimed.
@@ -397,10 +409,11 @@ def reserve_night(
     run_key = planned_date(run_key)
     offered = offered_units(ledger, stream.unit, units, labels)
     with ledger.transaction() as tx:
-        opened = opened_stream(tx, stream)
+        opened, macs = opened_stream(tx, stream), declared_macs(ledger.key, declared)
         night = opened.night_on(run_key)
         if night and night.committed:
             return stored_night(tx, night)
+        check_declared(tx.state, opened.population, macs)
         if version_of(tx, opened) != version:
             return None
         if night is None:
@@ -414,7 +427,9 @@ def reserve_night(
                 raise _refused()
             new = {unit: label for unit, label in offered.items() if unit not in entered}
             identity = name_of(ledger, "night", stream.identity, run_key)
-            event = _night_event(ledger, tx, opened, new)
+            event: Event = {"kind": "night", "at": now(), "units": len(new)}
+            event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.rows) + 1, new)
+            event["declared"] = [mac for mac in macs if mac not in tx.state.declared]
             event |= {"stream": stream.identity, "run_key": run_key, "night": position}
             tx = tx.write(event | {"identity": identity})
             night = tx.state.streams[stream.identity].rows[-1]
@@ -515,22 +530,6 @@ def check_claims(tx: Transaction, opened: StreamAccount) -> None:
     claims_of(tx, opened.scope, chosen)
 
 
-def _night_event(
-    ledger: Ledger, tx: Transaction, opened: StreamAccount, new: Mapping[bytes, str]
-) -> Event:
-    """Return what the journal keeps of a night's claims.
-
-    Its privacy units are also known as a whole, so that images under the name of another population
-    are noticed as they are for a release; one alone is not, since blank images occur anywhere.
-    """
-    event: Event = {"kind": "night", "at": now(), "units": len(new)}
-    event["claims"] = night_mac(ledger.key, opened.scope, len(tx.journal.rows) + 1, new)
-    if opened.unit == "image" and len(new) > 1:
-        event["content"] = name_of(ledger, "units", *(unit.hex() for unit in sorted(new)))
-        check_owner(tx.state, opened.population, {"this night": event["content"]})
-    return event
-
-
 def _check_again(
     tx: Transaction,
     opened: StreamAccount,
@@ -588,6 +587,30 @@ def entered_on(
         return tuple(number.get(claims[unit][0], 0) if unit in claims else None for unit in digests)
 
 
+def entered_streams(
+    ledger: Ledger, units: Sequence[bytes]
+) -> tuple[tuple[StreamAccount, int], ...]:
+    """Return the streams that some of these privacy units entered, and how many did.
+
+    Streams of all populations, in the order of their opening; of those that share their claims the
+    first. It is for the owner of the images, before a charge, and never in one.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    units : sequence of bytes
+        As in `reserve_night`.
+    """
+    digests = [unit_digest(ledger.key, unit) for unit in units]
+    with ledger.transaction(write=False) as tx:
+        scopes = {one.scope: one for one in reversed(tx.state.streams.values())}
+        found = (
+            (one, len(find_claims(tx.connection, ledger.key, scope, digests)))
+            for scope, one in sorted(scopes.items())
+        )
+        return tuple((one, count) for one, count in found if count)
+
+
 def none_missing(
     ledger: Ledger, stream: StreamAccount, units: Sequence[bytes], labels: Sequence[str]
 ) -> bool:
@@ -621,7 +644,13 @@ def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAcc
 
 
 def stream_status(
-    ledger: Ledger, population: str, name: str, run_key: str, *, cost: Budget | None = None
+    ledger: Ledger,
+    population: str,
+    name: str,
+    run_key: str,
+    *,
+    cost: Budget | None = None,
+    beside: bool = True,
 ) -> StreamStatus | None:
     """Return how far a stream is, and the night of a planned date where it is committed.
 
@@ -633,6 +662,8 @@ def stream_status(
     cost : Budget, optional
         What the account would pay for a new stream; nothing is asked of it when left out, as for a
         stream that follows another, which has paid.
+    beside : bool
+        As in `open_stream`, of a stream that would pay.
 
     Raises
     ------
@@ -649,6 +680,8 @@ def stream_status(
         opened = tx.state.streams.get(identity)
         if opened is None:
             if cost is not None:
+                if not beside:
+                    check_stream_beside(tx.state, population, name, cost)
                 check_affordable(account, cost)
             return None
         check_going(opened)

@@ -5,7 +5,7 @@
                (redact: what is not stated of images)
     document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
     night      the same for one night of a stream: new privacy units alone, paid when it was opened
-               (arrivals: who is new; sums: what each night hands on)
+               (arrivals: who is new; sums: what each night hands on; followed: the stream before)
 
     history    what all committed documents of a population say (readings: terms with bands)
     several    documents of several releases, side by side

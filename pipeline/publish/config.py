@@ -92,7 +92,8 @@ class ReleaseConfig(Record):
     Attributes
     ----------
     name : str
-        Name of the files; that of the config when left out.
+        Name of the release or stream, and of its files; that of the config when left out. With
+        population and card it says which release this is.
     population : str
         Whose budget in the ledger pays.
     data_root : Path, optional
@@ -124,7 +125,7 @@ class ReleaseConfig(Record):
         The card's, where it protects persons; never in the release's file.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$", max_length=60)
     title: str = "Private mean covariance descriptors"
     population: Annotated[str, _plain(partial(clean_name, "population"))]
     dataset: str
@@ -374,6 +375,24 @@ class ReleaseConfig(Record):
         self.check_unit(source)
         return source
 
+    def declared(self, images: Path) -> tuple[str, str]:
+        """Return what is declared of images that are there, as the ledger compares it.
+
+        The folder with the card's file, and the folder with what the card says of which files in it
+        are images of which classes: whoever copies a card or edits it declares the same images.
+
+        Parameters
+        ----------
+        images : Path
+            The file or folder of the images, as `fetch_images` returns it.
+        """
+        card = self.card.model_dump(mode="json", include=SELECTING)
+        own = self.dataset.endswith(".toml")
+        file = str(Path(self.dataset).resolve()) if own else self.dataset
+        where, pattern = images.resolve(), card.pop("pattern", None) or ""
+        says = [str(where / pattern), sorted(card.pop("classes")), card]
+        return json.dumps([file, str(where)]), json.dumps(says, sort_keys=True)
+
     def store_key(self, images: Path) -> str:
         """Return the name of the private store of the descriptors of images that are there."""
         settings = [self.dataset, self.splits, self.descriptor, self.eta]
@@ -381,6 +400,9 @@ class ReleaseConfig(Record):
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
+SELECTING = {"kind", "classes", "pattern", "files", "findings", "torchvision"}
+"""Keys of a card that say which files are images of which class; all others say how to read them,
+or what they are called."""
 WIDEST_NOISE = 2e6
 """Largest σ of noise on a move of 1. With secret labels a mean is divided by a noisy count. The
 largest variance of its error is then up to σ²·z² times the smallest, z a normal number. Doubles
@@ -397,8 +419,8 @@ NO_KEYS = {
 
 
 def plain_name(name: str) -> str:
-    """Return a name in plain letters, as files and releases have it."""
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "release"
+    """Return a name in plain letters and in its own case, as files and releases have it."""
+    return re.sub("[^A-Za-z0-9]+", "-", name).strip("-")[:60] or "release"
 
 
 def load_release(
@@ -421,7 +443,7 @@ def load_release(
         raise ConfigError(f"{path}: {NO_KEYS[key]}")
     if run_key is not None:
         fields["run_key"] = run_key
-    fields.setdefault("name", plain_name(path.stem))
+    fields.setdefault("name", plain_name(path.stem).lower())
     fields.setdefault("run_key", f"{(at or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d}")
     config = parse(ReleaseConfig, fields, path)
     if not opened:

@@ -38,7 +38,7 @@ on that night has another record, and would pay for both: then they are not made
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -62,8 +62,6 @@ from pipeline.ledger import (
     none_missing,
     open_stream,
     reserve_night,
-    stored_nights,
-    stream_named,
     stream_status,
 )
 from pipeline.privacy import GDP, privacy_statement
@@ -73,11 +71,16 @@ from pipeline.publish.document import (
     ClassHistory,
     estimate_part,
     night_row,
-    read_committed,
     read_histories,
     read_stream,
     stands_on,
     with_night,
+)
+from pipeline.publish.followed import (
+    check_follows,
+    followed_means,
+    night_document,
+    night_documents,
 )
 from pipeline.publish.redact import (
     PUBLIC,
@@ -89,17 +92,17 @@ from pipeline.publish.redact import (
 )
 from pipeline.publish.release import (
     REFUSAL,
+    Expect,
     PublicFacts,
     account_part,
     black_point,
     public_domain,
+    public_sizes,
 )
 from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
 from pipeline.schema import (
-    SAME_MEANS,
     NightClassPart,
     NightDocument,
-    SettingsPart,
     WindowPart,
     read_settings,
     serialised,
@@ -107,7 +110,6 @@ from pipeline.schema import (
 from pipeline.store import Place, fill, make_plan, temporary_store
 from pipeline.stream import (
     WINDOWS,
-    CumulativeMean,
     Night,
     PrivateSums,
     StreamMechanism,
@@ -120,9 +122,6 @@ from pipeline.stream import (
     split_epochs,
     window_mean,
 )
-
-SHARED = {*SAME_MEANS, "classes", "shown"}
-"""What a stream has in common with the one that it follows, whose mean goes on in it."""
 
 EARLY = timedelta(minutes=1)
 """How much before its planned time a run may start, as clocks of two machines differ."""
@@ -146,6 +145,8 @@ class NightContext:
         What is there; None where nothing does.
     tonight : tuple or None
         What `_read_tonight` gave, of the first night of a stream: it is read before it is paid.
+    declared : tuple of str
+        What the config declares of its images; nothing of a night that is drawn from its sums.
     """
 
     ledger: Ledger
@@ -154,27 +155,38 @@ class NightContext:
     mechanism: StreamMechanism
     source: ImageSource | None
     tonight: tuple[Unread, Arrivals] | None = None
+    declared: tuple[str, ...] = ()
 
 
 def release_night(
-    config: ReleaseConfig, ledger: Ledger, root: Path | None, store: Place | None = None
+    config: ReleaseConfig,
+    ledger: Ledger,
+    root: Path | None,
+    store: Place | None = None,
+    *,
+    beside: bool = True,
+    expect: Expect | None = None,
 ) -> bytes:
     """Release the night of a config's run key, or return it if that has been done before.
 
     One before it that is not finished comes first: see `unfinished_night`. Parameters, errors and
     what is returned are those of `release_once`; a night that is stored is given back, whatever
-    is there.
+    is there. `beside` and `expect` are asked before a stream is opened, and then no more.
     """
-    status = check_stream(config, ledger)
+    status = check_stream(config, ledger, beside=beside)
     check_due(config, status)
     if content := _resume(config, ledger, status):
         return content
     path = config.fetch_images(root)
+    declared = config.declared(path)
+    if status is None:  # later nights are compared as they are reserved
+        ledger.check_declared(config.population, declared)
     with silence(), temporary_store(config.store_key(path), store) as place:
         while True:
-            night = _context(
-                config, ledger, config.open_images(path, ledger.person_key()), status, place
-            )
+            source = config.open_images(path, ledger.person_key())
+            if status is None and source is not None and expect is not None:
+                expect(public_sizes(config, source))
+            night = _context(config, ledger, source, status, place, declared, beside=beside)
             if content := _begin(night, place):
                 return content
             status = _read_status(config, ledger)
@@ -208,6 +220,9 @@ def _context(
     source: ImageSource | None,
     status: StreamStatus | None,
     place: Place | None = None,
+    declared: tuple[str, ...] = (),
+    *,
+    beside: bool = True,
 ) -> NightContext:
     """Return what the steps share; a stream that is new is opened, and paid.
 
@@ -232,11 +247,13 @@ def _context(
         cost=config.cost,
         group=config.group,
         classes=config.classes_per_person or 1,
+        declared=declared,
         follows=config.stream.follows,
+        beside=beside,
         row=None if status is None else status.stream,
     )
     now = status or _read_status(config, ledger)
-    return NightContext(ledger, now, public, mechanism, source, tonight)
+    return NightContext(ledger, now, public, mechanism, source, tonight, declared)
 
 
 def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
@@ -309,6 +326,7 @@ def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | Stor
         units=new.units,
         labels=new.labels,
         version=status.version,
+        declared=night.declared,
         prepare=lambda reservation: write_sums(ledger, status, reservation.total, sums),
     )
     return sums, reservation
@@ -378,11 +396,13 @@ def mechanism_of(query: str) -> StreamMechanism:
     return read_stream(read_settings(json.loads(query)))
 
 
-def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
+def check_stream(
+    config: ReleaseConfig, ledger: Ledger, *, beside: bool = True
+) -> StreamStatus | None:
     """Return how far the stream of a config is, None before it was opened.
 
-    What the ledger would refuse for want of budget or nights is refused at once: for use before
-    images are read.
+    What the ledger would refuse for want of budget or nights, or beside what the population has
+    paid for, is refused at once: for use before images are read.
 
     Raises
     ------
@@ -397,7 +417,8 @@ def check_stream(config: ReleaseConfig, ledger: Ledger) -> StreamStatus | None:
     """
     assert config.stream is not None
     cost = None if config.stream.follows else config.charge
-    status = stream_status(ledger, config.population, config.name, str(config.run_key), cost=cost)
+    asked = ledger, config.population, config.name, str(config.run_key)
+    status = stream_status(*asked, cost=cost, beside=beside)
     if status is None:
         config.check_new_stream()
     elif not status.tonight:
@@ -470,15 +491,18 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
     return pending.run_key if pending and pending.run_key < str(config.run_key) else None
 
 
-def check_account(config: ReleaseConfig, ledger: Ledger, *, planned: bool = False) -> None:
-    """Raise as `check_stream` or `Ledger.check_charge` where the account cannot pay for a release.
+def check_account(
+    config: ReleaseConfig, ledger: Ledger, *, planned: bool = False, beside: bool = True
+) -> None:
+    """Raise as `check_stream` or `Ledger.check_charge` where the account is not to pay a release.
 
     And where a night is not due, unless it is `planned` for a time to come.
     """
     if config.stream is None:
-        ledger.check_charge(config.population, config.charge, str(config.run_key))
+        run_key = str(config.run_key)
+        ledger.check_charge(config.population, config.charge, run_key, beside=beside)
         return
-    status = check_stream(config, ledger)
+    status = check_stream(config, ledger, beside=beside)
     if not planned:
         check_due(config, status)
 
@@ -510,15 +534,15 @@ def read_past(
     ledger, status, mechanism = night.ledger, night.status, night.mechanism
     if status.last is None:
         settings = read_settings(json.loads(status.stream.query))
-        before = _followed(settings, ledger)
+        before = followed_means(settings, ledger)
         histories = tuple(
             ClassHistory(label, name, mechanism, (), before.get(name))
             for label, name, *_ in settings.classes
         )
         return histories, tuple(empty_state(mechanism.space.dim) for _ in histories)
     if sums is not None:
-        return with_night(sums.histories, _document(status.last.result)), sums.after
-    histories = read_histories(_documents(ledger, status.stream))
+        return with_night(sums.histories, night_document(status.last.result)), sums.after
+    histories = read_histories(night_documents(ledger, status.stream))
     if not none_missing(ledger, status.stream, present.units, present.labels):
         raise LedgerError(
             f"the private sums of the stream {status.stream.name!r} are not in "
@@ -541,62 +565,6 @@ def _made_again(history: ClassHistory, points: Any, entered: NDArray[np.int64]) 
         before = history.nights[: night.night - 1]
         private = add_units(stream, before, private, units, total=total)
     return private
-
-
-def check_follows(query: str, ledger: Ledger) -> None:
-    """Raise unless the stream that a new one follows is of the same means."""
-    spec = json.loads(query)
-    before = _stream_before(read_settings(spec), ledger)
-    if before is None:
-        return
-    others = json.loads(before.query)
-    for key in sorted(SHARED):
-        if spec.get(key) != others.get(key):
-            raise MismatchError(
-                f"a stream goes on with the means of the one that it follows, so {key} must be "
-                f"{others.get(key)!r} as in {before.name!r}, found {spec.get(key)!r}; set it back, "
-                "or leave follows out and pay for a stream of its own"
-            )
-
-
-def _followed(settings: SettingsPart, ledger: Ledger) -> Mapping[str, CumulativeMean]:
-    """Return the mean of each class of the streams before, where there is one."""
-    before = _stream_before(settings, ledger)
-    if before is None:
-        return {}
-    means = {}
-    for history in read_histories(_documents(ledger, before)):
-        own = cumulative_mean(history.stream, history.nights)
-        both = [mean for mean in (history.before, own) if mean is not None]
-        if both:
-            means[history.name] = join_streams(history.stream, *both)
-    return means
-
-
-def _stream_before(settings: SettingsPart, ledger: Ledger) -> StreamAccount | None:
-    follows = settings.stream and settings.stream.follows
-    if not follows:
-        return None
-    stream = stream_named(ledger, settings.population, follows)
-    if stream is None:
-        raise LedgerError(
-            f"{settings.population!r} has no stream {follows!r} to follow; correct "
-            "follows, or leave it out and pay for a stream of its own"
-        )
-    return stream
-
-
-def _documents(ledger: Ledger, account: StreamAccount) -> Iterator[NightDocument]:
-    return (_document(night.result) for night in stored_nights(ledger, account))
-
-
-def _document(content: bytes) -> NightDocument:
-    if isinstance(document := read_committed(content), NightDocument):
-        return document
-    raise LedgerError(
-        "a night of this stream was not committed by this version of covdp; go on with the one "
-        "that did, or open a stream of another name, which is charged"
-    )
 
 
 ENTERED = (

@@ -13,7 +13,7 @@ and go with the release. Killed before, they stay, and the next start goes on wi
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -137,6 +137,10 @@ class PublicFacts:
                 "version": __version__,
             }
         )
+
+
+Expect = Callable[[Sequence[int]], None]
+"""A check of `public_sizes`, which raises where nothing released of so few would be usable."""
 
 
 def make_document(
@@ -263,6 +267,8 @@ def release_once(
     store: Place | None = None,
     *,
     again: bool = True,
+    beside: bool = True,
+    expect: Expect | None = None,
 ) -> bytes:
     """Pay for a release, draw it and commit it, or return it if that has been done before.
 
@@ -278,6 +284,10 @@ def release_once(
         Where descriptors are stored and found again; a private one that goes when left out.
     again : bool
         Whether to pay once more where the run of this name was paid with other images or settings.
+    beside : bool
+        Whether to pay beside a stream, or beside this run under another name.
+    expect : callable, optional
+        Raises where `public_sizes` say that nothing will be usable: before images are read.
 
     Returns
     -------
@@ -295,8 +305,10 @@ def release_once(
         The private part failed; why is withheld, as it might depend on the images.
     """
     path = config.fetch_images(root)
+    declared = config.declared(path)
+    ledger.check_declared(config.population, declared)
     with silence(), temporary_store(config.store_key(path), store) as place:
-        stored, public, contents = _read(config, ledger, path, place)
+        stored, public, contents = _read(config, ledger, path, place, expect)
         reservation = ledger.reserve(
             config.population,
             public.query(),
@@ -305,7 +317,9 @@ def release_once(
             cost=config.cost,
             group=config.group,
             classes=config.classes_per_person or 1,
+            declared=declared,
             once=None if again else config.name,
+            beside=beside,
         )
         if isinstance(reservation, StoredRelease):
             return reservation.result
@@ -329,7 +343,7 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
 
 
 def _read(
-    config: ReleaseConfig, ledger: Ledger, path: Path, place: Place
+    config: ReleaseConfig, ledger: Ledger, path: Path, place: Place, expect: Expect | None
 ) -> tuple[StoredImages, PublicFacts, dict[str, str]]:
     """Return what is stored of the images, what is public of them, and the digest of each class."""
     source = config.open_images(path, ledger.person_key())
@@ -340,6 +354,8 @@ def _read(
             "charged"
         )
     public = _public(config, source)
+    if expect is not None:
+        expect(public_sizes(config, source))
     _rehearse(source, public)
     stored = redact_images(config.file, described, source, config, place)
     return stored, public, redact_images(config.file, _contents, ledger, stored, public)
@@ -396,13 +412,18 @@ class Copies:
             yield np.repeat(self.point, min(4096, self.n - start), axis=0)
 
 
+def public_sizes(config: ReleaseConfig, source: ImageSource) -> tuple[int, ...]:
+    """Return how many records each class has; with secret labels how many all have together."""
+    if not config.secret:
+        return tuple(source.units(config.splits))
+    people = source.persons(config.splits)
+    return (sum(source.units(config.splits)) if people is None else len(np.unique(people)),)
+
+
 def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
     counts = source.units(config.splits)
     config.check_sizes(dict(zip(source.classes, counts, strict=True)))
     secret, excluded = config.secret, source.excluded(config.splits)
-    total = sum(counts)
-    if secret and (people := source.persons(config.splits)) is not None:
-        total = len(np.unique(people))
     return PublicFacts(
         config,
         public_domain(config, source),
@@ -411,7 +432,7 @@ def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
             for label, name in enumerate(source.classes)
         ),
         (sum(excluded),) if secret and excluded is not None else excluded,
-        total if secret else None,
+        public_sizes(config, source)[0] if secret else None,
     )
 
 

@@ -136,7 +136,12 @@ def test_a_night_that_fails_is_one_line_and_an_exhausted_account_ends_serving(
     monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, mend_or_break))
     monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
     monkeypatch.setattr(releases, "release_night", night)
-    assert main(["serve", "--config", str(config), "--out", str(ward / "out")]) == 2
+    assert (
+        main(
+            ["serve", "--config", str(config), "--out", str(ward / "out"), "--data-root", str(ward)]
+        )
+        == 2
+    )
     failed, ended = capsys.readouterr().err.splitlines()
     assert "not valid TOML" in failed
     assert str(config) in ended
@@ -188,7 +193,8 @@ def test_a_clock_that_is_set_back_releases_no_night_again(
     monkeypatch.setattr(releases, "nights", lambda times, _: real(times, clock.now, clock.sleep))
     monkeypatch.setattr(releases, "planned_times", lambda cron, _: planned_times(cron, clock.now()))
     monkeypatch.setattr(releases, "release_night", night)
-    tokens = ["--config", str(ward / "nightly.toml"), "--out", str(ward / "out")]
+    options = {"config": ward / "nightly.toml", "out": ward / "out", "data-root": ward}
+    tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     assert main(["serve", *tokens]) == 2
     first = 3 if skipped else 2
     assert ran == [f"{year}-03-{day:02}" for day in (first, first + 1)]
@@ -335,6 +341,7 @@ def test_ctrl_c_in_a_terminal_is_one_line_at_once_and_leaves_nothing(
     (ward / "long.toml").write_text(text, encoding="utf-8")
     config = "nightly.toml" if tokens == ["serve"] else "long.toml"
     command = [*COVDP, *tokens, "--config", str(ward / config), "--out", str(ward / "out")]
+    command += ["--data-root", str(ward)] * (tokens == ["serve"])
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(sys.executable, command, {**os.environ, "TERM": "xterm"})

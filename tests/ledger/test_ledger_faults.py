@@ -45,7 +45,9 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def attempt(ledger: Ledger, run_key: str = "monday", population: str = "chest") -> StoredRelease:
     """Reserve, draw and commit, as a release does; what it returns is what would be published."""
     contents = {"normal": ledger.digest([b"images"])}
-    found = ledger.reserve(population, "query", run_key, contents=contents, cost=COST)
+    found = ledger.reserve(
+        population, "query", run_key, contents=contents, cost=COST, declared=["card and folder"]
+    )
     if isinstance(found, Reservation):
         found = ledger.commit(found, os.urandom(8))
     return found
@@ -145,8 +147,8 @@ def test_eight_attempts_at_one_release_publish_the_same(eight: Pool, address: st
 
 
 @pytest.mark.slow
-def test_eight_names_for_one_content(eight: Pool, address: str) -> None:
-    """Of eight populations that claim the same images at once, exactly one gets them."""
+def test_eight_names_for_one_folder(eight: Pool, address: str) -> None:
+    """Of eight populations that declare the same images at once, exactly one gets them."""
     ledger = init_ledger(address)
     for i in range(EIGHT):
         ledger.set_budget(f"name {i}", GDP(1.0))

@@ -320,16 +320,6 @@ def test_a_stream_that_follows_shares_its_claims(ledger: Ledger) -> None:
         start(ledger, "x", follows="lost")
 
 
-def test_a_folder_has_one_population(lite: Ledger) -> None:
-    """The same images under the name of another population are noticed, as for a release."""
-    lite.set_budget("zone", GDP(1.0))
-    one, other = start(lite), start(lite, population="zone")
-    spend(lite, one, day(0), some([1, 2]))
-    with pytest.raises(LedgerError, match="under population 'ward' before, found 'zone'"):
-        ask(lite, other, day(0), some([2, 1]))
-    spend(lite, other, day(0), some([1]))  # one alone may be blank
-
-
 @pytest.mark.parametrize("what", ["middle", "last", "label", "unit", "night", "older"])
 def test_claims_that_were_changed_or_lost_are_noticed(
     lite: Ledger, tmp_path: Path, what: str

@@ -1061,7 +1061,9 @@ def test_serving_a_stream(
     monkeypatch.setattr(releases, "planned_times", lambda cron, _: times(cron, clock[0]))
     monkeypatch.setattr(releases, "release_night", night)
     config, out = ward.folder / "night.toml", ward.folder / "out"
-    assert main(["serve", "--config", str(config), "--out", str(out)]) == 2
+    options = {"config": config, "out": out, "data-root": ward.folder}
+    tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    assert main(["serve", *tokens]) == 2
     said = capsys.readouterr()
     assert "2026-03-02 02:00 UTC is skipped: the ledger holds its release" in said.out
     assert ran == ["2026-03-03", "2026-03-06"]

@@ -193,7 +193,7 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ('population = "ward-7"', "population = 2026-11-20", "in quotes, found 2026-11-20"),
         ('"ward-7"', '" "', "'population': a .*, found ' '; name it in plain letters$"),
         ('run_key = "monday"', 'run_key = "a/b"', "'run_key': a .*, found 'a/b'; choose another$"),
-        ('name = "nightly"', 'name = "x/y"', "small letters, digits and hyphens only"),
+        ('name = "nightly"', 'name = "x/y"', "letters, digits and hyphens only"),
         ("budget = 0.5", "budget = 0.5\nbudget = 0.4", "a key or table is given twice, at line"),
     ],
 )

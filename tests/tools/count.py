@@ -65,7 +65,7 @@ PROMISES = {
     "Each image is paid for once, on the night it arrives": {
         "stream": "*",
         "ledger": "streams",
-        "publish": "arrivals night sums",
+        "publish": "arrivals followed night sums",
     },
     "None costs privacy": {
         "inference": "*",

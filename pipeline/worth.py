@@ -1,0 +1,70 @@
+"""A release that is not worth its price: refused before it is paid, by public numbers alone.
+
+===================  ==============================  ==========================================
+what is asked for    records of a class, at best     refused where
+===================  ==============================  ==========================================
+a release, secret    all that are there, evenly      the lower end of the range that `covdp plan`
+labels               split over the classes          states is not usable for anything
+a release, public    those of the largest class      the same
+labels
+the first night of   all that are there; with        they are fewer than its first mean needs
+a stream             public labels the largest class
+===================  ==============================  ==========================================
+
+A single class may have more than an even share where labels are secret, and images of a class may
+be more similar than on any of the pictures behind the range. So a refusal can be overruled. It
+depends on how many images or persons there are, which is public, and on no image or secret label.
+"""
+
+import math
+from collections.abc import Sequence
+
+from pipeline.errors import ConfigError
+from pipeline.inference import NOTHING
+from pipeline.planning import is_foreseen, likely_verdict
+from pipeline.privacy.rounding import digits_up
+from pipeline.publish import ReleaseConfig
+
+OVERRULE = "nothing was charged, and --even-if-useless overrules this"
+"""The end of each refusal."""
+
+
+def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
+    """Raise `ConfigError` where public numbers say that nothing will be usable.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        A release, or a stream that is to be opened.
+    sizes : sequence of int
+        Records of each class; with secret labels one number, that of all classes together.
+    """
+    most, unit = max(sizes), config.unit
+    where = "in all classes together" if config.secret else "in the largest class"
+    if (plan := config.nights) is not None:
+        if most < plan.first_mean:
+            raise ConfigError(
+                f"no class can open: {most:,} {unit}s are there {where}, and the first mean of a "
+                f"class needs {plan.first_mean:,} at budget = {config.budget:g} and opening = "
+                f"{plan.opening:g}; wait for more, or give a larger budget or a smaller opening; "
+                f"{OVERRULE}"
+            )
+        return
+    if not is_foreseen(config.plan):
+        return
+    classes = len(config.card.classes) if config.secret else 1
+    share = min(config.classes_per_person or 1, classes) / classes
+    n = max(1, math.ceil(most * share))
+    if likely_verdict(config, n, best=True).use != NOTHING:
+        return
+    enough = n
+    while (likely := likely_verdict(config, enough)).use == NOTHING:
+        enough = math.ceil(max(likely.needed, 1.1 * enough))
+    factor = (enough / n) ** (1 if config.definition == "gdp" else 2)  # error depends on n·μ
+    needed, budget = math.ceil(enough / share), digits_up(config.budget * factor, 2)
+    evenly = f", about {n:,} a class" if classes > 1 else ""
+    raise ConfigError(
+        f"no mean would be usable: {most:,} {unit}s are there {where}{evenly}, too few at budget = "
+        f"{config.budget:g}; about {needed:,} are needed, or budget = {budget}, as "
+        f"`covdp plan` says; {OVERRULE}"
+    )

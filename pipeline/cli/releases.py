@@ -120,10 +120,12 @@ MORE = " --verbose shows errors, regions and prices, and what they mean."
 
 def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
     """Return the public sizes of classes, or of all together; none where no image can be listed."""
+    from pipeline.publish.redact import silence
     from pipeline.publish.release import public_sizes
 
     try:
-        source = config.open_images(config.fetch_images(None), token_bytes(32))
+        with silence():
+            source = config.open_images(config.fetch_images(None), token_bytes(32))
     except CovdpError:
         return {}, None
     sizes = () if source is None else public_sizes(config, source)

@@ -143,6 +143,8 @@ def collect(
     )
 
 
+COPIES = "A copy of an image is a record of its own; `covdp check` names copies."
+
 CROPPED = (
     "Images are cropped to their central square, if they are not square; "
     'fit = "pad" or "stretch" in the card keeps all of each.'
@@ -192,6 +194,8 @@ def make_source(
         )
     if card.size and card.fit == "crop":
         facts.append(CROPPED)
+    if card.unit == "image":
+        facts.append(COPIES)
     rows = slice(None) if file is None else file
     return ImageSource(
         card,

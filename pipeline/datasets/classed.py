@@ -15,7 +15,15 @@ from pydantic import model_validator as check
 from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, Card, LocalFilesCard, goes_down
-from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
+from pipeline.datasets.source import (
+    SPLITS,
+    ImageSource,
+    Reader,
+    Rows,
+    check_extent,
+    check_person,
+    check_volume,
+)
 from pipeline.errors import CurableError, DatasetError, ImageError, MismatchError
 
 FOREIGN_ENDS = (
@@ -232,7 +240,8 @@ def check_class_folders(card: Card, path: Path) -> None:
         return
     folders = listing.above_classes(path, card.pattern)
     for name in card.classes:
-        if folders is not None and not any((folder / name).is_dir() for folder in folders):
+        places = (Path(listing.as_written(f"{folder}/{name}")) for folder in folders or ())
+        if folders is not None and not any(map(Path.is_dir, places)):
             raise MismatchError(
                 f"class {name!r} of {card.name} has no folder at '{card.pattern}'; make "
                 "one, which stays empty where no image is of that class, or correct classes or "
@@ -330,13 +339,16 @@ class _Folder:
             for entry in images:
                 letters = pattern.letters(entry.relative)
                 masks[entry] = listing.mask_of(card.beside, entry.relative, named | letters)
-            taken = set(masks.values())  # a mask is no image, whatever its format
-            images = [entry for entry in masks if entry.relative not in taken]
-            passed[:] = [entry for entry in passed if entry.relative not in taken]
+            # a mask is no image, whatever its format
+            taken = set(map(listing.composed, masks.values()))
+            images = [x for x in masks if listing.composed(x.relative) not in taken]
+            passed[:] = [x for x in passed if listing.composed(x.relative) not in taken]
         for entry in images:
             try:
                 said = pattern.read(entry.relative, entry.path)
-                mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
+                check_person(said[0] if self.card.unit == "person" else "", entry.path)
+                mask = f"{self.path.absolute()}/{masks[entry]}" if masks else ""
+                mask = follow(listing.as_written(mask)) if masks else ""
             except ImageError as error:
                 self.faults.append(listing.Fault(entry.path, error))
                 continue

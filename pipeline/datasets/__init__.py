@@ -10,6 +10,7 @@ where its images come from); then the kinds.
     published   ``tiles``; ``npz``; ``torchvision``
     one's own   ``listing`` and ``classed`` find the files by patterns
     pictures    ``pictures`` in folders, or in a ``table``; intensities of all
+                ``encoded`` and ``jpeg``: whether a file is one image, and whole
     NIfTI       ``nifti``
     DICOM       ``dicom``
     drafts      of cards: ``draft``; ``summary`` counts files and names the odd ones

@@ -6,6 +6,7 @@ file that reads it.
 """
 
 import os
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
@@ -196,7 +197,8 @@ class Card(Record):
 
     @check(mode="after")
     def _classes_are_disjoint(self) -> Self:
-        if len(set(self.classes)) != len(self.classes) or not all(self.classes):
+        plain = {unicodedata.normalize("NFC", name) for name in self.classes}
+        if len(plain) != len(self.classes) or not all(self.classes):
             raise ValueError(f"classes must have different, non-empty names, found {self.classes}")
         for name in self.classes:
             if not name.isprintable() or name != name.strip():
@@ -218,8 +220,8 @@ class Card(Record):
     def _stays_in_the_data_root(self) -> Self:
         if self.path is not None and not goes_down(self.path):
             raise ValueError(
-                f"path must be in the data root, without '..', '~' or a leading '/', found "
-                f"{self.path!r}; name another root with --data-root or COVDP_DATA"
+                "path must be printable and in the data root, without '..', '~' or a leading '/', "
+                f"found {self.path!r}; name another root with --data-root or COVDP_DATA"
             )
         return self
 
@@ -375,7 +377,9 @@ class LocalFilesCard(Card):
         if self.slices and not self.slices[0] <= self.slices[1]:
             raise ValueError(f"slices must be [fewest, most], found {self.slices}")
         if self.exclude is not None and not goes_down(self.exclude):
-            raise ValueError(f"exclude must be in the folder of the images, found {self.exclude!r}")
+            raise ValueError(
+                f"exclude must be printable and in the folder of the images, found {self.exclude!r}"
+            )
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self

@@ -15,7 +15,15 @@ from pydantic import model_validator as check
 from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
-from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
+from pipeline.datasets.source import (
+    SPLITS,
+    ImageSource,
+    Reader,
+    Rows,
+    check_extent,
+    check_person,
+    check_volume,
+)
 from pipeline.errors import CurableError, DatasetError, ImageError
 
 FOREIGN_ENDS = (
@@ -317,13 +325,16 @@ class _Folder:
             for entry in images:
                 letters = pattern.letters(entry.relative)
                 masks[entry] = listing.mask_of(card.beside, entry.relative, named | letters)
-            taken = set(masks.values())  # a mask is no image, whatever its format
-            images = [entry for entry in masks if entry.relative not in taken]
-            passed[:] = [entry for entry in passed if entry.relative not in taken]
+            # a mask is no image, whatever its format
+            taken = set(map(listing.composed, masks.values()))
+            images = [x for x in masks if listing.composed(x.relative) not in taken]
+            passed[:] = [x for x in passed if listing.composed(x.relative) not in taken]
         for entry in images:
             try:
                 said = pattern.read(entry.relative, entry.path)
-                mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
+                check_person(said[0] if self.card.unit == "person" else "", entry.path)
+                mask = f"{self.path.absolute()}/{masks[entry]}" if masks else ""
+                mask = follow(listing.as_written(mask)) if masks else ""
             except ImageError as error:
                 self.faults.append(listing.Fault(entry.path, error))
                 continue

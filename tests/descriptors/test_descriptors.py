@@ -351,7 +351,7 @@ def test_without_a_folder_for_machine_code_images_are_described_all_the_same(mon
     """Of an install that is read-only and a user without a home numba has no folder at all."""
     from numba.core import caching
 
-    monkeypatch.setattr(caching._CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     assert compiled(mirror_by_hand)(-1, 5) == 0
 
 

@@ -39,10 +39,10 @@ SUSPICION = 0.02
 """Probability that sound noise is drawn and tested a second time."""
 FRESH = 2
 """Draws of the second time, over those of the first."""
-FIRST = 3
+LEADING = 3
 """Coordinates by which two vectors are compared."""
 LEAST_P = 1e-300
-"""Smallest p-value that is told from 0."""
+"""Smallest p-value that is distinguished from 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def p_values(noise: Residuals) -> dict[str, FloatArray]:
         **shared,
         "two draws": np.concatenate([_draw_correlation(step) for step in steps]),
         "law": np.array([_law(step.ravel()) for step in steps]),
-        "used twice": np.array([_closest(steps, dim) for dim in (1, FIRST)]),
+        "used twice": np.array([_closest(steps, dim) for dim in (1, LEADING)]),
     }
 
 
@@ -236,9 +236,9 @@ def _draw_correlation(step: FloatArray) -> FloatArray:
 def _closest(steps: Sequence[FloatArray], dim: int) -> float:
     """Return a p-value of the distance of the closest two vectors, or of one and another negated.
 
-    Of steps of at least `FIRST` coordinates by so many, of others by one.
+    Of steps of at least `LEADING` coordinates by so many, of others by one.
     """
-    points = [step[:, :dim] for step in steps if (step.shape[1] >= FIRST) == (dim == FIRST)]
+    points = [step[:, :dim] for step in steps if (step.shape[1] >= LEADING) == (dim == LEADING)]
     if sum(map(len, points)) < 2:
         return 1.0
     every = np.concatenate(points)

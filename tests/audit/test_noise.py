@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.audit import audit, noise, run_audit, trials
-from pipeline.audit.bounds import NOISE, STATED, Law, Transcript
+from pipeline.audit.bounds import NOISE, STATED_COST, Law, Transcript
 from pipeline.audit.cases import CONTROLS, PLANNED, Case, all_cases
 from pipeline.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
 from pipeline.mean import rounds
@@ -237,7 +237,7 @@ def test_half_the_noise_of_releases_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_step_that_asks_for_less_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """σ × 0.999 of one step of a mean, or of all nights: what is stated exceeds the claim."""
     sound, steps = FLOAT_CASES[name], rounds.gaussian_steps
-    assert shown(sound, STATED, 1000).verdict == "ok"
+    assert shown(sound, STATED_COST, 1000).verdict == "ok"
 
     def fewer(*arguments: Any) -> Any:
         first, *rest, last = steps(*arguments)
@@ -249,7 +249,7 @@ def test_a_step_that_asks_for_less_is_seen(name: str, monkeypatch: pytest.Monkey
 
     module = plan if name.startswith("stream") else rounds
     monkeypatch.setattr(module, "gaussian_steps", fewer)
-    found = shown(sound, STATED, 1000)
+    found = shown(sound, STATED_COST, 1000)
     assert found.verdict == "VIOLATED"
     assert found.tightness < 1.0 / 0.999**2 + 1e-9
 
@@ -258,7 +258,7 @@ def test_a_norm_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     """‖c‖ × 0.999, by which nights are scaled, is not taken from where it is wrong."""
     monkeypatch.setattr(plan, "column_norm", lambda h: 0.999 * factorisation.column_norm(h))
     case = FLOAT_CASES["stream, last night"]
-    assert shown(case, STATED, 1000).verdict == "VIOLATED"
+    assert shown(case, STATED_COST, 1000).verdict == "VIOLATED"
 
 
 def test_a_mechanism_that_is_scaled_to_less_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_a_mechanism_that_is_scaled_to_less_is_seen(monkeypatch: pytest.MonkeyPa
     scale = additive.gaussian_sigma
     monkeypatch.setattr(additive, "gaussian_sigma", lambda *a, **b: 0.99 * scale(*a, **b))
     for group in audit([*all_cases("ewg"), *all_cases("extrinsic-gaussian")], trials=1000):
-        (stated,) = (finding for finding in group if finding.claim.quantity == STATED)
+        (stated,) = (finding for finding in group if finding.claim.quantity == STATED_COST)
         assert stated.verdict == "VIOLATED"
 
 

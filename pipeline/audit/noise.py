@@ -12,6 +12,7 @@ two steps           that of two vectors, as far as the shorter one goes
 sums, norms         scale, bias and correlations of what all coordinates of a step share: of their
                     sum, and of their norm, taken to a normal by its distribution function
 law                 the distance of the distribution function from the normal one
+directions          the least and the largest singular value of a step's draws
 two draws           the correlation of a draw with the next, step by step
 used twice          the closest two vectors of all draws and steps, of either sign, by their first
                     coordinates
@@ -22,6 +23,7 @@ Of each row the smallest p-value counts, times how many there are, times the num
 on twice as many fresh draws: there it is the only one, so it sees much less.
 
 References: Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality" (1990).
+Davidson and Szarek, "Local operator theory, random matrices and Banach spaces" (2001).
 """
 
 import math
@@ -134,6 +136,7 @@ def p_values(noise: Residuals) -> dict[str, FloatArray]:
         "two coordinates": _correlation(*_pairs(gram), n),
         "two steps": _step_correlations(gram, widths, n),
         **shared,
+        "directions": np.concatenate([_directions(step) for step in steps]),
         "two draws": np.concatenate([_draw_correlation(step) for step in steps]),
         "law": np.array([_law(step.ravel()) for step in steps]),
         "used twice": np.array([_closest(steps, dim) for dim in (1, LEADING)]),
@@ -223,6 +226,17 @@ def _law(values: FloatArray) -> float:
     grid = np.arange(n + 1) / n
     apart = max(float((grid[1:] - steps).max()), float((steps - grid[:-1]).max()))
     return min(1.0, 2.0 * math.exp(-2.0 * n * apart**2))
+
+
+def _directions(step: FloatArray) -> FloatArray:
+    """Return bounds of the p-values of noise that is too narrow, or too wide, in any direction.
+
+    P(s_min < √n − √d − t) and P(s_max > √n + √d + t) are at most exp(−t²/2) (Davidson and Szarek).
+    """
+    squares = np.linalg.eigvalsh(step.T @ step)
+    n, d = map(math.sqrt, step.shape)
+    t = np.array([n - d - math.sqrt(max(squares[0], 0.0)), math.sqrt(squares[-1]) - n - d])
+    return np.asarray(np.exp(-(np.maximum(t, 0.0) ** 2) / 2.0))
 
 
 def _draw_correlation(step: FloatArray) -> FloatArray:

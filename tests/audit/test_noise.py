@@ -67,7 +67,11 @@ def test_each_p_value_is_uniform_or_above() -> None:
             below[name] = below.get(name, 0) + int(each[0] < 0.01)
     expected, wide = 0.01 * runs, 6.0 * math.sqrt(0.01 * runs)
     assert max(below.values()) < expected + wide
-    exact = {name: count for name, count in below.items() if name not in ("law", "used twice")}
+    exact = {
+        name: count
+        for name, count in below.items()
+        if name not in ("law", "directions", "used twice")
+    }
     assert min(exact.values()) > 0
     assert min(below["scale of a coordinate"], below["bias of a coordinate"]) > 4
 
@@ -80,6 +84,8 @@ def change_column(z: FloatArray, column: int, value: FloatArray) -> FloatArray:
 
 
 Z = drawn(4000, 3)
+W = np.array([0.1, 0.7, 0.1, 0.1, -0.7, 0.0])
+"""A direction of the first step, of length 1 but for a hundredth."""
 SECOND = slice(11, 17)
 """The second step of length 6."""
 FAULTS: dict[str, tuple[FloatArray, str]] = {
@@ -114,6 +120,10 @@ FAULTS: dict[str, tuple[FloatArray, str]] = {
     "a common part": (Z + 0.3 * drawn(4000, 6)[:, :1], "scale of sums"),
     "uniform": (math.sqrt(12.0) * (np.random.default_rng(7).random((4000, 19)) - 0.5), "law"),
     "rounded": (np.round(Z / 0.4) * 0.4, "law"),
+    "no noise in one direction": (
+        np.concatenate([Z[:, :6] @ (np.eye(6) - np.outer(W, W)), Z[:, 6:]], axis=1),
+        "directions",
+    ),
     "a draw again": (np.concatenate([Z[:-1], Z[:1]]), "used twice"),
     "a draw again, negated": (np.concatenate([Z[:-1], -Z[:1]]), "used twice"),
     "draws that follow each other": (

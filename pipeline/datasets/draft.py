@@ -499,20 +499,27 @@ def _add_odd(sketch: Sketch) -> tuple[tuple[OddFile, ...], FileSummaries]:
     return odd, {name: look for name, look in sketch.looks.items() if name not in out}
 
 
+def _add_names(sketch: Sketch) -> None:
+    """Say where files name no person, and where a path cannot stand in a card."""
+    own = sketch.kind == "dicom" and sketch.persons is None
+    if own and not all(look.person for look in sketch.looks.values()):
+        sketch.keys["unit"] = None
+        sketch.open.append(
+            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
+        )
+    if not str(sketch.keys["path"]).isprintable():
+        sketch.open.append(
+            "the path has letters that cannot be printed, which no card may: rename it"
+        )
+
+
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
     if not sketch.looks:
         first = next(iter(sketch.faults.values()))
         raise DatasetError(f"none of the images can be read; the first: {first}")
     looks, keys, doubts = sketch.looks.values(), sketch.keys, sketch.open
-    own = sketch.kind == "dicom" and sketch.persons is None
-    if own and not all(look.person for look in looks):
-        keys["unit"] = None
-        doubts.append(
-            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
-        )
-    if not str(keys["path"]).isprintable():
-        doubts.append("the path has letters that cannot be printed, which no card may: rename it")
+    _add_names(sketch)
     odd, usual = _add_odd(sketch)
     colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -159,23 +160,53 @@ _IMAGES = {"TIFF": _in_tiff, "MPO": _in_mpo, "PPM": _in_ppm, "JPEG2000": _in_jpe
 """Function that counts the images of a file, in formats where Pillow counts one."""
 
 
-def check_whole(image: Any, stream: BinaryIO, file: Path) -> None:
-    """Raise where a part of a decoded file is missing, which its decoder fills up."""
+def check_whole(image: Any, stream: BinaryIO, read: int, file: Path) -> None:
+    """Raise where a part of a decoded file is missing, which its decoder fills up.
+
+    Parameters
+    ----------
+    image : Image
+        The decoded image.
+    stream : file
+        Its file.
+    read : int
+        Bytes of the file that were read when it was opened: of a JPEG the head of its first scan
+        too.
+    file : Path
+        Its name, for errors.
+    """
     whole = True
     if image.format == "PNG":
         whole = _is_whole_png(_content(stream))
-    elif image.format in ("JPEG", "MPO"):
-        width, height = image.size
-
-        def corner(rows: int, columns: int) -> NDArray[Any]:
-            return np.asarray(image.crop((width - columns, height - rows, width, height)))
-
-        whole = jpeg.is_whole(_content(stream), (height, width), corner, _decode_jpeg)
+    elif image.format in ("JPEG", "MPO") and not _is_plainly_whole(image, stream, read):
+        corner = partial(_corner, image)
+        whole = jpeg.is_whole(_content(stream), image.size[::-1], corner, _decode_jpeg)
     if not whole:
         raise ImageError(
             f"{file} is cut off or damaged: a part of the image is missing; bring it whole, or "
             "leave it out with exclude"
         )
+
+
+def _is_plainly_whole(image: Any, stream: BinaryIO, read: int) -> bool:
+    """Return whether a JPEG is of one scan that has an end mark and does not end in mid-gray.
+
+    Nearly all are, and it takes a glance; `jpeg.is_whole` decides on the others.
+    """
+    count = len(image.layer)
+    scan = b"\xff\xda" + bytes([0, 6 + 2 * count, count])  # what its head begins with
+    stream.seek(max(0, read - 8 - 2 * count))
+    found = stream.read(len(scan))
+    stream.seek(-2, io.SEEK_END)
+    if found != scan or stream.read(2) != b"\xff\xd9" or "progressive" in image.info:
+        return False
+    last = image.getpixel((image.width - 1, image.height - 1))
+    return any(abs(level - jpeg.MID_GRAY) > 1 for level in (last if count > 1 else (last,)))
+
+
+def _corner(image: Any, rows: int, columns: int) -> NDArray[Any]:
+    width, height = image.size
+    return np.asarray(image.crop((width - columns, height - rows, width, height)))
 
 
 def _decode_jpeg(content: bytes) -> NDArray[Any]:

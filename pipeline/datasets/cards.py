@@ -6,6 +6,7 @@ file that reads it.
 """
 
 import os
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
@@ -196,7 +197,8 @@ class Card(Record):
 
     @check(mode="after")
     def _classes_are_disjoint(self) -> Self:
-        if len(set(self.classes)) != len(self.classes) or not all(self.classes):
+        plain = {unicodedata.normalize("NFC", name) for name in self.classes}
+        if len(plain) != len(self.classes) or not all(self.classes):
             raise ValueError(f"classes must have different, non-empty names, found {self.classes}")
         for name in self.classes:
             if not name.isprintable() or name != name.strip():

@@ -14,9 +14,17 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
-from pipeline.datasets.source import SPLITS, ImageSource, Reader, Rows, check_extent, check_volume
-from pipeline.errors import CurableError, DatasetError, ImageError
+from pipeline.datasets.cards import FORMATS, Card, LocalFilesCard, goes_down
+from pipeline.datasets.source import (
+    SPLITS,
+    ImageSource,
+    Reader,
+    Rows,
+    check_extent,
+    check_person,
+    check_volume,
+)
+from pipeline.errors import CurableError, DatasetError, ImageError, MismatchError
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -223,6 +231,24 @@ def require_alike(
         )
 
 
+def check_class_folders(card: Card, path: Path) -> None:
+    """Raise `MismatchError` where a pattern has a folder for each class, and one is not there.
+
+    Which folders there are is layout; an empty one is a class that no image is of.
+    """
+    if not isinstance(card, PatternCard):
+        return
+    folders = listing.above_classes(path, card.pattern)
+    for name in card.classes:
+        places = (Path(listing.as_written(f"{folder}/{name}")) for folder in folders or ())
+        if folders is not None and not any(map(Path.is_dir, places)):
+            raise MismatchError(
+                f"class {name!r} of {card.name} has no folder at '{card.pattern}'; make "
+                "one, which stays empty where no image is of that class, or correct classes or "
+                "pattern in the card. Nothing was charged"
+            )
+
+
 def root_of(card: PatternCard, path: Path) -> Path:
     """Return the data root of a dataset's folder."""
     depth = len(Path(card.path or card.name).parts)
@@ -313,13 +339,16 @@ class _Folder:
             for entry in images:
                 letters = pattern.letters(entry.relative)
                 masks[entry] = listing.mask_of(card.beside, entry.relative, named | letters)
-            taken = set(masks.values())  # a mask is no image, whatever its format
-            images = [entry for entry in masks if entry.relative not in taken]
-            passed[:] = [entry for entry in passed if entry.relative not in taken]
+            # a mask is no image, whatever its format
+            taken = set(map(listing.composed, masks.values()))
+            images = [x for x in masks if listing.composed(x.relative) not in taken]
+            passed[:] = [x for x in passed if listing.composed(x.relative) not in taken]
         for entry in images:
             try:
                 said = pattern.read(entry.relative, entry.path)
-                mask = follow(f"{self.path}/{masks[entry]}") if masks else ""
+                check_person(said[0] if self.card.unit == "person" else "", entry.path)
+                mask = f"{self.path.absolute()}/{masks[entry]}" if masks else ""
+                mask = follow(listing.as_written(mask)) if masks else ""
             except ImageError as error:
                 self.faults.append(listing.Fault(entry.path, error))
                 continue

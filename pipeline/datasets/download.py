@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pipeline.datasets.library import Download, LibraryError, first_cause, run
-from pipeline.datasets.listing import require_inside
+from pipeline.datasets.listing import as_written, require_inside
 from pipeline.errors import DatasetError, ImageError, MissingError
 from pipeline.files import atomic_path, home, locked, temporary_folder
 from pipeline.progress import counted
@@ -39,6 +39,7 @@ def find_own(name: str, target: Path, root: Path) -> Path:
     DatasetError
         When it is outside.
     """
+    target = Path(as_written(str(target.absolute())))
     require_inside(target, root, name)
     if not present(target):
         raise MissingError(

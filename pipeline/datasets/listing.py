@@ -15,11 +15,15 @@ name, ``?`` one character, ``[ab]`` one of these, ``**`` any number of folders. 
 So that a path can be read in one way only, ``*`` before either of them in the same name is such a
 run too. A file that fits the pattern with ``*`` in their places, but not so, is refused: it must
 neither be skipped nor go to a wrong person.
+
+Accents may be written in two ways, é or e and ´, and systems differ in which: names are compared as
+if all were written in one (NFC), and a path is followed as it is written on the disk.
 """
 
 import itertools
 import os
 import re
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -101,7 +105,7 @@ class Pattern:
 
         And the folders that ``**`` stands for.
         """
-        match = self._reading.fullmatch(path)
+        match = self._reading.fullmatch(composed(path))
         named = match.groupdict() if match else {}
         if "**" in self.parts:
             before = self.parts.index("**")
@@ -114,13 +118,33 @@ class Pattern:
         return _down(self.parts)
 
 
+def composed(text: str) -> str:
+    """Return a name with accents in one letter each (NFC)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def as_written(path: str) -> str:
+    """Return an absolute path with the accents of each name as they are on the disk.
+
+    It stays as it is from the first name on that is not there.
+    """
+    if path.isascii() or os.path.lexists(path):
+        return path
+    found, *names = Path(path).parts
+    for name in names:
+        ways = dict.fromkeys((name, composed(name), unicodedata.normalize("NFD", name)))
+        there = (os.path.join(found, way) for way in ways)  # noqa: PTH118 (as `path`)
+        found = next(filter(os.path.lexists, there), os.path.join(found, name))  # noqa: PTH118
+    return found
+
+
 def fill(pattern: str, named: Mapping[str, str]) -> Pattern:
     """Return a card's pattern for one class and split, whatever letters their names have."""
 
     def filled(match: re.Match[str]) -> str:
         return re.sub(r"[*?\[{]", r"[\g<0>]", named.get(match[1], "")) or match[0]
 
-    text = re.sub(r"\{([^{}/]*)\}", filled, pattern)
+    text = composed(re.sub(r"\{([^{}/]*)\}", filled, pattern))
     parts = tuple(part for part in text.split("/") if part not in ("", "."))
     return Pattern((*parts, "*") if parts[-1] == "**" else parts)
 
@@ -382,7 +406,8 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
             "there, or take the key out"
         ) from error
     lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
-    paths = frozenset(str(PurePosixPath(line)) for line in lines.split("\n") if line.strip())
+    rows = filter(str.strip, lines.split("\n"))
+    paths = frozenset(composed(str(PurePosixPath(row))) for row in rows)
     if there:
         check_exclusions(listed, folder, paths)
     return paths
@@ -392,7 +417,7 @@ def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
     """Raise unless each of the paths that a list names is there, and named as its files are."""
     for path in sorted(paths):
         plain = path.strip("./") and os.path.relpath(folder / path, folder) == path
-        if not plain or not os.path.lexists(folder / path):
+        if not plain or not os.path.lexists(as_written(f"{folder.absolute()}/{path}")):
             what = "is not in" if plain else "is no plain path from"
             raise ImageError(
                 f"{folder / listed} leaves out {path!r}, which {what} {folder}; correct that path, "
@@ -410,7 +435,7 @@ def is_excluded(skip: frozenset[str], relative: str, path: str, folder: Path) ->
     real = PurePath(os.path.relpath(path, os.path.realpath(folder))).as_posix()
     return any(
         each in skip
-        for name in {relative, real}
+        for name in {composed(relative), composed(real)}
         for each in (name, *map(str, PurePosixPath(name).parents[:-1]))
     )
 
@@ -530,8 +555,9 @@ def _below(
     for name in names:
         path, below = os.path.join(folder, name), relative + name  # noqa: PTH118 (a million times)
         linked = name in odd and os.path.islink(path)  # noqa: PTH114
-        fits = pattern.steps[-1].fullmatch(below) is not None
-        leads = name in odd and _leads(pattern, below, linked)
+        plain = composed(below)
+        fits = pattern.steps[-1].fullmatch(plain) is not None
+        leads = name in odd and _leads(pattern, plain, linked)
         try:
             if linked and (fits or leads):
                 path = _followed(path, root)

@@ -38,6 +38,12 @@ from pipeline.errors import CurableError, ImageError
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
 
+_GZIP = b"\x1f\x8b"
+"""Bytes at the start of an archive."""
+
+_LABELS = (1002, 1003)
+"""Intents of values that are numbers of labels or of anatomical names."""
+
 MASKED_WAY = 'give frames = "masked" in the card'
 """The way out where some slices have nothing inside their mask."""
 
@@ -72,6 +78,8 @@ class Volume:
         The window of the file (cal_min, cal_max), where it has one.
     affine : (12,) floats
         Where voxels are: from i, j, k to mm, row by row.
+    labels : bool
+        True if the header states that values are labels, not intensities.
     """
 
     file: Path
@@ -82,6 +90,7 @@ class Volume:
     intercept: float
     shown: tuple[float, float] | None
     affine: tuple[float, ...]
+    labels: bool = False
 
 
 def read_volume(file: Path) -> Volume:
@@ -220,12 +229,17 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     while len(shape) > 3 and shape[-1] == 1:
         shape = shape[:-1]
     if len(shape) != 3:
-        raise ImageError(
-            f"{file}: a volume must have three axes (dim), found {shape}; save each volume of a "
-            "series in a file of its own"
-        )
-    offset = int(header["vox_offset"])
+        way = "save each volume of a series in a file of its own"
+        if len(shape) < 3:
+            way = "save a flat image with a third axis of length 1, or as TIFF"
+        raise ImageError(f"{file}: a volume must have three axes (dim), found {shape}; {way}")
+    offset = _offset(header, file)
     _check_size(stream, file, shape, dtype.itemsize, offset)
+    if math.isinf(header["scl_slope"]):
+        raise ImageError(
+            f"{file}: scl_slope must be a number, found infinity; repair the header or leave the "
+            "file out"
+        )
     slope, intercept = header.get_slope_inter()
     low, high = float(header["cal_min"]), float(header["cal_max"])
     return Volume(
@@ -237,7 +251,19 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
         0.0 if intercept is None else float(intercept),
         (low, high) if -math.inf < low < high < math.inf else None,
         tuple(header.get_best_affine()[:3].ravel().tolist()),
+        int(header["intent_code"]) in _LABELS,
     )
+
+
+def _offset(header: Any, file: Path) -> int:
+    """Return where voxels begin: behind the header, and the four bytes that follow it."""
+    offset, least = float(header["vox_offset"]), header.template_dtype.itemsize + 4
+    if not (offset >= least and offset.is_integer()):
+        raise ImageError(
+            f"{file}: voxels must begin at byte {least} or later (vox_offset), found {offset:g}; "
+            "write it anew, as nibabel does, or leave it out"
+        )
+    return int(offset)
 
 
 def _check_size(
@@ -271,6 +297,11 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
     way = "bring it whole, or leave it out with exclude"
     with wrap_errors(file, "NIfTI file", way), open_regular(file) as plain:
         if not file.name.lower().endswith(".gz"):
+            if plain.read(2) == _GZIP:
+                raise ImageError(
+                    f"{file} must be NIfTI in one file, found an archive of gzip; name it .nii.gz"
+                )
+            plain.seek(0)
             yield plain
             return
         with gzip.GzipFile(fileobj=plain) as stream:
@@ -411,6 +442,11 @@ def _sides(card: NiftiCard, volume: Volume) -> tuple[int, ...]:
 
 def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequence[int]:
     """Return the slices that are read of a volume, which a mask may choose; of a whole one 0."""
+    if volume.labels:
+        raise ImageError(
+            f"{volume.file} is no image but a map of labels (intent_code); say where masks are by "
+            "masks in the card, or leave it out with exclude"
+        )
     if card.axis is None:
         return range(1)
     count = volume.shape[card.axis]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from pydantic import model_validator as check
 from pipeline.arrays import ImageArray, counting
 from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
+from pipeline.datasets.encoded import check_single, check_whole, stored_bits
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.source import FilesReader, ImageSource, Rows
 from pipeline.errors import CurableError, ImageError
@@ -59,12 +60,25 @@ class Scaling(NamedTuple):
         From stored values to the units of the window.
     inverted : bool
         Whether low is white (MONOCHROME1).
+    padding : (low, high), optional
+        Stored values that are no part of the image: black, and of no percentile.
     """
 
     window: Window
     slope: float = 1.0
     intercept: float = 0.0
     inverted: bool = False
+    padding: tuple[float, float] | None = None
+
+
+PADDED = (-math.inf, -math.inf)
+"""Padding of values that are in units of the window already: these stand in its place."""
+
+
+def is_padding(stored: NDArray[Any], padding: tuple[float, float]) -> NDArray[np.bool_]:
+    """Return where stored values are no part of the image."""
+    inside: NDArray[np.bool_] = (stored >= padding[0]) & (stored <= padding[1])
+    return inside
 
 
 def to_uint8(
@@ -106,7 +120,8 @@ def to_uint8(
                 '"header", in the card'
             )
         plain = stored.astype(np.uint8, copy=False)
-        return ~plain if scale.inverted else plain
+        plain = ~plain if scale.inverted else plain
+        return plain if scale.padding is None else _blackened(plain, stored, scale.padding)
     _check_window(scale.window, where)
     if stored.dtype.kind in "iu" and stored.dtype.itemsize <= 2:
         native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
@@ -118,17 +133,26 @@ def to_uint8(
             )
             return shown
     if scale.window == "image":
-        values = _rescaled(stored, scale)
+        part = stored if scale.padding is None else stored[~is_padding(stored, scale.padding)]
+        values = _rescaled(part, scale)
         _check_finite(values, where)
-        low, high = np.percentile(values, PERCENTILES).tolist()
+        low, high = np.percentile(values, PERCENTILES).tolist() if values.size else (0.0, 0.0)
         scale = scale._replace(window=(low, high))
     shown = np.empty(stored.shape, np.uint8)
     rows = max(1, WINDOWED_VALUES // max(1, math.prod(stored.shape[1:])))
     for start in range(0, len(stored), rows):
-        values = _rescaled(stored[start : start + rows], scale)
+        part = stored[start : start + rows]
+        values = _rescaled(part, scale)
+        if scale.padding is not None:
+            values[is_padding(part, scale.padding)] = 0.0
         _check_finite(values, where)
         shown[start : start + rows] = _shown(values, scale)
-    return shown
+    return shown if scale.padding is None else _blackened(shown, stored, scale.padding)
+
+
+def _blackened(shown: ImageArray, stored: NDArray[Any], padding: tuple[float, float]) -> ImageArray:
+    """Return an image with black in place of its padding."""
+    return np.where(is_padding(stored, padding), np.uint8(0), shown)
 
 
 def _rescaled(stored: NDArray[Any], scale: Scaling) -> Values:
@@ -162,7 +186,10 @@ def _table(kind: str, scale: Scaling) -> ImageArray:
     ends = np.iinfo(kind)
     values = np.arange(ends.min, ends.max + 1, dtype=kind)
     table = np.empty(len(values), np.uint8)
-    table[values.view(f"u{values.itemsize}")] = _shown(_rescaled(values, scale), scale)
+    shown = _shown(_rescaled(values, scale), scale)
+    if scale.padding is not None:
+        shown = _blackened(shown, values, scale.padding)
+    table[values.view(f"u{values.itemsize}")] = shown
     return table
 
 
@@ -195,7 +222,7 @@ EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 DEEP = {"I;16", "I;16L", "I;16B", "I", "F"}
 """Pillow's modes of gray with more than 8 bits: they need a window."""
 
-_PHOTOMETRIC, _BITS, _SAMPLES, _ORIENTATION = 262, 258, 339, 274
+_PHOTOMETRIC, _ORIENTATION = 262, 274
 """Tags of TIFF, and of Exif in any format."""
 
 
@@ -280,11 +307,7 @@ def masks_made_to_fit(
 
 def _check_one(image: "Image.Image", file: Path) -> None:
     """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
-    pages = getattr(image, "n_frames", 1)
-    if pages > 1 and image.format != "MPO":  # a JPEG with a preview is one image
-        raise ImageError(
-            f"{file}: one file must be one image, found {pages}; save each in a file of its own"
-        )
+    check_single(image, file)
     if image.mode not in EIGHT_BIT and image.mode not in DEEP:
         raise ImageError(
             f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
@@ -318,28 +341,6 @@ def _check_upright(image: "Image.Image", file: Path) -> None:
             f"{file}: images must be upright, found one that is to be turned (Orientation "
             f"{turned}); turn its pixels and save it anew, and its mask if that was drawn on them"
         )
-
-
-def stored_bits(image: Any) -> tuple[int, bool]:
-    """Return the bits of a value as the file has them, and whether they have a sign."""
-    if image.format == "TIFF":
-        return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
-    if image.format == "JPEG2000":
-        return _stored_in_jpeg2000(image.fp)
-    raw = image.tile[0][3] if image.tile else ""
-    if image.format == "PPM":
-        return 8 if isinstance(raw, str) else int(raw[1]).bit_length(), False
-    return 16 if isinstance(raw, str) and ";16" in raw else 8, False
-
-
-def _stored_in_jpeg2000(stream: BinaryIO) -> tuple[int, bool]:
-    """Return the same of the SIZ segment of the codestream (ISO 15444-1, A.5.1)."""
-    place = stream.tell()
-    stream.seek(0)
-    siz = stream.read().partition(b"\xff\x4f\xff\x51")[2]
-    stream.seek(place)
-    depths = siz[38 : 38 + 3 * int.from_bytes(siz[36:38]) : 3]
-    return max(depth & 0x7F for depth in depths) + 1, any(depth & 0x80 for depth in depths)
 
 
 def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
@@ -401,6 +402,8 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
             _check_one(image, file)
             yield image
             _check_upright(image, file)
+            if not image.tile:  # it was decoded
+                check_whole(image, stream, file)
 
 
 def open_pictures(

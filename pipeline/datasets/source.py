@@ -682,6 +682,25 @@ def _plain(name: str) -> bytes:
     return unicodedata.normalize("NFC", name).encode(errors="surrogateescape")
 
 
+NO_PERSON = (
+    "na n/a #n/a #na <na> nan -nan null none nil nat \\n . - ? unknown anonymous anonymized "
+    "anonymised"
+)
+"""Names, in lower case, that programs give to what they do not know; no person has one of them."""
+
+
+def check_person(person: str, where: str) -> None:
+    """Raise where the name of a person says that nobody knows whose an image is.
+
+    Images of several persons would be taken for one person's, and those of one person for two's.
+    """
+    if person.strip().lower() in NO_PERSON.split():
+        raise ImageError(
+            f"{where} names a person that is not known, found {person!r}; name the person, or "
+            "leave the image out"
+        )
+
+
 IMAGE_BYTES = 1 << 27
 """Bytes of the largest image: more pixels than any detector has."""
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets.cards import FORMATS
+from pipeline.datasets.encoded import stored_bits
 from pipeline.datasets.nifti import each_plane, read_volume
-from pipeline.datasets.pictures import DEEP, opened, stored_bits
+from pipeline.datasets.pictures import DEEP, opened
 from pipeline.errors import ImageError
 
 HEADERS, PIXELS_READ = 20_000, 1_000
@@ -158,6 +159,8 @@ def _range(values: NDArray[np.generic]) -> tuple[float, float] | None:
 
 def _nifti(file: Path, pixels: bool) -> FileSummary:
     volume = read_volume(file)
+    if volume.labels:
+        raise ImageError(f"{file} is no image but a map of labels (intent_code)")
     dtype, values = volume.dtype, None
     plain = dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
     if pixels:
@@ -170,11 +173,19 @@ def _nifti(file: Path, pixels: bool) -> FileSummary:
 
 
 def _dicom(file: Path, pixels: bool) -> FileSummary:
-    from pipeline.datasets.dicom.header import object_name, read_header, readable, scaling, text
+    from pipeline.datasets.dicom.header import (
+        check_image,
+        object_name,
+        read_header,
+        readable,
+        scaling,
+        text,
+    )
     from pipeline.datasets.dicom.pixels import check_frames, read_frames
 
     with readable(file) as stream:
         header = read_header(stream, file)
+        check_image(header)
         check_frames(header, header.samples)
         deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
         values, middle = None, header.frames // 2

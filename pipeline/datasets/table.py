@@ -24,7 +24,7 @@ from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
 from pipeline.datasets.pictures import PictureCard, open_pictures
-from pipeline.datasets.source import SPLITS, ImageSource
+from pipeline.datasets.source import SPLITS, ImageSource, check_person
 from pipeline.errors import DatasetError, ImageError
 
 ROWS_AT_ONCE = 1 << 14
@@ -277,10 +277,10 @@ def _read(
     skip, named = listing.read_exclusions(card.exclude, path.parent, there=False), set[str]()
     depth = len(Path(card.file).parts)
     follow = listing.follower(path.parents[depth - 1])
-    labels = {name: label for label, name in enumerate(card.classes)}
+    labels = {listing.composed(name): label for label, name in enumerate(card.classes)}
     splits = {name: code for code, name in enumerate(SPLITS)}
     for where, row in read_columns(path, card.columns, faults):
-        relative = str(PurePosixPath(row["path"]))
+        relative = listing.composed(str(PurePosixPath(row["path"])))
         named.add(relative) if relative in skip else None
         try:
             image = follow(_joined(path, row["path"], where))
@@ -288,13 +288,15 @@ def _read(
             if relative not in skip:
                 faults.append(listing.Fault(where, error, listed=False))
             continue
+        named_class = listing.composed(row["class"])
         if listing.is_excluded(skip, relative, image, path.parent):
-            if row["class"] in labels:
+            if named_class in labels:
                 split = splits.get(row.get("split", SPLITS[0]), 0)
-                left_out[split, labels[row["class"]]] += 1
+                left_out[split, labels[named_class]] += 1
             continue
         try:
-            label = _code(row["class"], labels, f"{where}: the class")
+            label = _code(named_class, labels, f"{where}: the class")
+            check_person(row.get("person", ""), f"{where}: column '{card.columns.get('person')}'")
             split = _code(row.get("split", SPLITS[0]), splits, f"{where}: the split")
             day = _day(row["date"], where) if "date" in row else None
             mask = follow(_joined(path, row["mask"], where)) if "mask" in row else ""
@@ -331,4 +333,5 @@ def _joined(path: Path, relative: str, where: str) -> str:
         raise ImageError(
             f"{where}: a path must be relative to the folder of the table, found {relative!r}"
         )
-    return os.path.normpath(os.path.join(path.parent, relative))  # noqa: PTH118 (of each row)
+    joined = os.path.join(path.parent.absolute(), relative)  # noqa: PTH118 (of each row)
+    return listing.as_written(os.path.normpath(joined))

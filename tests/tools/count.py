@@ -48,7 +48,8 @@ POPULATION = 'population = "tiles"'
 
 PROMISES = {
     "DICOM, NIfTI and tables of files are read": {
-        "datasets": "nifti pictures table listing classed draft summary cards source dicom/*",
+        "datasets": "nifti pictures encoded jpeg table listing classed draft summary cards source "
+        "dicom/*",
         "cli": "start",
     },
     "the published experiments and our own claims, paper beside ours": {

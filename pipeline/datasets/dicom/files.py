@@ -23,6 +23,7 @@ from pipeline.datasets.dicom.header import (
     BRING,
     SEGMENTATION,
     Header,
+    check_image,
     check_slice,
     is_marked,
     kept_header,
@@ -36,8 +37,15 @@ from pipeline.datasets.dicom.header import (
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
 from pipeline.datasets.dicom.pixels import check_frames, read_frames
 from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import Scaling, made_to_fit, to_uint8
-from pipeline.datasets.source import FilesReader, ImageSource, Rows, StacksReader, changed
+from pipeline.datasets.pictures import PADDED, Scaling, is_padding, made_to_fit, to_uint8
+from pipeline.datasets.source import (
+    FilesReader,
+    ImageSource,
+    Rows,
+    StacksReader,
+    changed,
+    check_person,
+)
 from pipeline.errors import ImageError
 
 INDEX = "DICOMDIR"
@@ -68,14 +76,21 @@ def open_dicom(
     masks = None
     if card.objects or files.masks is not None:
         masks = find_masks(card, files, path, summaries, faults)
+    images = [len(summary.frames) > 0 for summary in summaries]
     if masks and card.frames == "masked":
         summaries = keep_masked(masks, summaries)
     there = [len(summary.frames) > 0 for summary in summaries]
+    unmasked = masks is not None and card.frames == "masked"
     card.require_classes(
         files.label_of[there],
         lambda name: (
-            f"{path}: class '{name}' has no DICOM image at '{card.pattern}'; correct "
-            "classes, pattern or path in the card"
+            f"{path}: class '{name}' has no DICOM image "
+            + (
+                f"that a mask at '{card.masks}' is of, or none with a pixel inside; bring the "
+                "masks of these images, or correct masks in the card"
+                if unmasked and card.classes.index(name) in files.label_of[images]
+                else f"at '{card.pattern}'; correct classes, pattern or path in the card"
+            )
         ),
     )
     if files.people is None:
@@ -147,11 +162,7 @@ def _scan_header(rules: Rules, index: int, file: Path) -> HeaderSummary:
 def _summary(rules: Rules, header: Header, index: int) -> HeaderSummary:
     """Return what a header says that the card can use, and which frames of its file are read."""
     card = rules.card
-    if text(header.elements, "SOPClassUID") == SEGMENTATION:
-        raise ImageError(
-            f"{header.file} is no image but a segmentation (DICOM SEG); say where they are by "
-            "masks in the card, or leave it out with exclude"
-        )
+    check_image(header)
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
         if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
             raise header.fault(
@@ -164,6 +175,8 @@ def _summary(rules: Rules, header: Header, index: int) -> HeaderSummary:
             'is empty, which unit = "person" needs',
             "name {person} in pattern, or leave the file out",
         )
+    if rules.named:
+        check_person(header.person, f"{header.file}: PatientID (0010,0020)")
     frames = chosen_frames(card.frames, header.frames, str(header.file))
     slices = frames if card.volumes else frames[:1]
     windows = {scaling(header, frame, card.window).window for frame in slices}
@@ -244,7 +257,7 @@ def _volumes(
     read = FilesReader(partial(_decode, rules, first, reasons), files.names, file, frame)
     shown: Callable[[NDArray[Any]], ImageArray] = np.asarray
     if card.window == "image":
-        scale = Scaling("image", inverted=first.photometric == "MONOCHROME1")
+        scale = Scaling("image", inverted=first.photometric == "MONOCHROME1", padding=PADDED)
         shown = partial(to_uint8, scale=scale, where="a series")
     most = card.slices[1] if card.slices else first.slices
     return (most, *first.sides), StacksReader(read, starts, shown), file[starts[:-1]]
@@ -324,6 +337,8 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
         values: ImageArray = (stored * np.float64(scale.slope) + scale.intercept).view(np.ndarray)
         if not np.isfinite(values).all():
             raise header.fault("RescaleSlope", f"must leave values finite, found {scale.slope}")
+        if scale.padding:
+            values[is_padding(stored, scale.padding)] = PADDED[0]
         return values
     where = f"{header.file}: BitsStored (0028,0101)"
     return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where), card)

@@ -12,7 +12,7 @@ say it in functional groups.
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property, partial
@@ -42,6 +42,7 @@ KEYWORDS = """
     VOILUTFunction ModalityLUTSequence VOILUTSequence PixelMeasuresSequence FrameVOILUTSequence
     PixelValueTransformationSequence SegmentationType SegmentSequence SegmentNumber
     SegmentIdentificationSequence ReferencedSegmentNumber SharedFunctionalGroupsSequence
+    PixelPaddingValue PixelPaddingRangeLimit
     PerFrameFunctionalGroupsSequence TransferSyntaxUID
 """
 """The elements that are read, by the names that the standard gives them."""
@@ -52,6 +53,28 @@ EXPLICIT, DEFLATED = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99"
 
 SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 """The class of objects that hold masks."""
+
+LABEL_MAP = "1.2.840.10008.5.1.4.1.1.66.7"
+
+_NEWER = {
+    LABEL_MAP: "Label Map Segmentation Storage",
+    "1.2.840.10008.5.1.4.1.1.66.8": "Height Map Segmentation Storage",
+}
+"""Names of classes that are newer than pydicom's list."""
+
+_VOLUMES = ("Enhanced US Volume Storage",)
+"""Names of classes of images that do not say so."""
+
+NO_IMAGES = (
+    "DOC FID KO M3D PLAN PR REG RTDOSE RTINTENT RTPLAN RTRAD RTRECORD RTSEGANN RTSTRUCT RWV SEG "
+    "SMR SR STAIN TEXTUREMAP"
+)
+"""Modalities of objects that are no images, even where they have pixels (PS3.3, C.7.3.1.1.1)."""
+
+_STANDARD_CLASSES = "1.2.840.10008.5.1.4."
+
+_ITEMS = 0xFFFE0000
+"""First tag of the marks of items, which are no elements: one that is astray ends nothing."""
 
 UNDEFINED = 0xFFFFFFFF
 """The length of a value that ends where a mark says so."""
@@ -108,7 +131,7 @@ def read_elements(stream: BinaryIO, syntax: str, until: int) -> tuple["Dataset",
     stops: list[Stop] = []
 
     def ends(tag: int, kind: str | None, length: int) -> bool:
-        if int.__ge__(tag, until):
+        if until <= int(tag) < _ITEMS:
             stops.append(Stop(int(tag), kind or "", length, stream.tell()))
         return bool(stops)
 
@@ -129,6 +152,10 @@ def _skimmed(stream: BinaryIO, implicit: bool, until: int) -> tuple["Dataset", S
     wanted = _wanted()
     while at + 12 <= len(head):
         group, number, code, length = _ELEMENT(head, at)
+        tag = group << 16 | number
+        if tag >= _ITEMS and _LENGTH(head, at + 4)[0] in (0, UNDEFINED):
+            at += 8
+            continue
         value, kind = at + 8, "" if implicit else code.decode("latin-1")
         if implicit:
             (length,) = _LENGTH(head, at + 4)
@@ -136,7 +163,6 @@ def _skimmed(stream: BinaryIO, implicit: bool, until: int) -> tuple["Dataset", S
             value, (length,) = at + 12, _LENGTH(head, at + 8)
         elif kind not in EXPLICIT_VR_LENGTH_16:
             return None
-        tag = group << 16 | number
         if tag >= until:
             stream.seek(start + at)
             return Dataset(raw), Stop(tag, kind, length, start + value)
@@ -174,7 +200,7 @@ def numbers(elements: "Dataset", keyword: str) -> list[float]:
 
 def _decimal(decimal: str) -> float:
     try:
-        return float(decimal)
+        return math.nan if "_" in decimal else float(decimal)
     except ValueError:
         return math.nan
 
@@ -183,7 +209,8 @@ def object_name(elements: "Dataset") -> str:
     """Return the name of the class of an object, and whether it is a localizer."""
     from pydicom.uid import UID
 
-    name = UID(text(elements, "SOPClassUID")).name or "no class"
+    uid = text(elements, "SOPClassUID")
+    name = _NEWER.get(uid) or UID(uid).name or "no class"
     kind = plain(stored(elements, "ImageType")).split("\\")[2:3]
     return f"{name}, localizer" if kind == ["LOCALIZER"] else name
 
@@ -276,15 +303,11 @@ class Header:
         others do not, and two halves of a person would be protected as two, while two persons of
         one number, taken for one, are protected as each of them is.
         """
-        from pydicom.charset import convert_encodings, decode_bytes
-
         value = stored(self.elements, "PatientID")
-        if not isinstance(value, bytes) or value.isascii():
+        if not isinstance(value, bytes) or (value.isascii() and _ESCAPE not in value):
             return plain(value)
-        encodings = plain(stored(self.elements, "SpecificCharacterSet")).split("\\")
-        return decode_bytes(value, convert_encodings([*map(str.strip, encodings)]), set()).strip(
-            " \0"
-        )
+        said = plain(stored(self.elements, "SpecificCharacterSet"))
+        return _letters(value, [*map(str.strip, said.split("\\"))]).strip(" \0")
 
     @property
     def day(self) -> date | None:
@@ -301,6 +324,53 @@ def _fault(file: Path, keyword: str, rule: str, way: str = WAY) -> ImageError:
     tag = tag_of(keyword)
     kind = CurableError if "card" in way else ImageError
     return kind(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
+
+
+_ESCAPE = b"\x1b"
+"""Begins a change of letters in ISO 2022."""
+
+_PLAIN = {"", "ISO_IR 6", "ISO 2022 IR 6", "ISO_IR 100", "ISO 2022 IR 100"}
+"""Character sets of which no text is, by chance, UTF-8 too: Latin letters, or none stated."""
+
+
+def _letters(value: bytes, sets: list[str]) -> str:
+    """Return a text that is not in ASCII, in the letters of its character sets.
+
+    What changes letters says itself into which, whether the set is named or not. Where only the
+    first of several sets counts, and that has no such letters, the next one that fits is meant;
+    and many files that are in UTF-8 say that they are in Latin letters, or nothing.
+    """
+    from pydicom.charset import convert_encodings, decode_bytes, python_encoding
+
+    if _ESCAPE in value:
+        sets = sets + [x for x in python_encoding if x.startswith("ISO 2022") and x not in sets]
+    elif sets[0] in _PLAIN:
+        for codec in ("utf-8", *convert_encodings(sets)[1:]):
+            with suppress(UnicodeDecodeError, LookupError):
+                return value.decode(codec)
+    return decode_bytes(value, convert_encodings(sets), set())
+
+
+def check_image(header: Header) -> None:
+    """Raise unless an object is an image: what it shows is what was taken, not drawn or computed.
+
+    A class of nobody's standard is taken for one if its modality is none of `NO_IMAGES`.
+    """
+    from pydicom.uid import UID
+
+    uid, modality = text(header.elements, "SOPClassUID"), text(header.elements, "Modality")
+    name = object_name(header.elements)
+    kind = UID(uid).type if uid else ""
+    known = "Image" in name or name in _VOLUMES
+    other = kind == "SOP Class" or (kind == "" and uid.startswith(_STANDARD_CLASSES))
+    if (other and not known) or modality in NO_IMAGES.split():
+        what, way = f"{name}, modality {modality or 'not stated'}", ""
+        if uid == SEGMENTATION:
+            what, way = "a segmentation (DICOM SEG)", "say where they are by masks in the card, or "
+        raise ImageError(
+            f"{header.file} is no image but {what}; {way}leave it out by a narrower pattern or "
+            "with exclude"
+        )
 
 
 def _number(file: Path, elements: "Dataset", keyword: str, default: int | None = None) -> int:
@@ -441,13 +511,36 @@ def scaling(
     slope, intercept = _rescale(header, frame)
     if window == "header":
         window = _header_window(header, frame, plain=(slope, intercept) == (1.0, 0.0))
-    return Scaling(window, slope, intercept, header.photometric == "MONOCHROME1")
+    inverted = header.photometric == "MONOCHROME1"
+    return Scaling(window, slope, intercept, inverted, _padding(header))
+
+
+def _padding(header: Header) -> tuple[int, int] | None:
+    """Return the stored values that are no part of the image (PS3.3, C.7.5.1.1.2), low to high.
+
+    None where there are none: not all bits of a value may be in use, and a padding value that needs
+    others is that of no pixel.
+    """
+    values = list[int]()
+    for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
+        element: Any = header.elements.get_item(tag_of(keyword))
+        content = getattr(element, "value", None)
+        if isinstance(content, bytes) and len(content) >= 2:
+            first = content[:2] if element.is_little_endian else content[1::-1]
+            values.append(int.from_bytes(first, "little", signed=header.signed))
+    if header.samples != 1 or not values:
+        return None
+    least = -(1 << header.stored - 1) if header.signed else 0
+    low, high = max(least, min(values)), min(least + (1 << header.stored) - 1, max(values))
+    return (low, high) if low <= high else None
 
 
 def _rescale(header: Header, frame: int) -> tuple[float, float]:
     for place in places(header, frame, "PixelValueTransformationSequence"):
         if text(place, "RescaleSlope") or text(place, "RescaleIntercept"):
             slope = _real(header, place, "RescaleSlope")
+            if slope == 0:
+                raise header.fault("RescaleSlope", "must not be 0, which leaves one value of all")
             return slope, _real(header, place, "RescaleIntercept")
     return 1.0, 0.0
 

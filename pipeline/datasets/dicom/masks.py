@@ -36,6 +36,7 @@ from pipeline.datasets.dicom.header import (
     EXPLICIT,
     FLOOR,
     IMPLICIT,
+    LABEL_MAP,
     SEGMENTATION,
     FrameId,
     Header,
@@ -275,10 +276,11 @@ class Regions(NamedTuple):
     frames: tuple[tuple[int, ...], ...]
 
 
-def is_segmentation(file: Path) -> bool:
-    """Return whether a file seems to be a segmentation, by a look at its beginning."""
+def is_segmentation(file: Path, classes: Sequence[str] = (SEGMENTATION,)) -> bool:
+    """Return whether a file seems to be of some classes, by a look at its beginning."""
     with readable(file) as stream:
-        return is_marked(stream) and SEGMENTATION.encode() in stream.read(_CLASS_HEAD)
+        beginning = stream.read(_CLASS_HEAD) if is_marked(stream) else b""
+        return any(uid.encode() in beginning for uid in classes)
 
 
 @lru_cache(maxsize=CACHED_SEGMENTATIONS)
@@ -290,11 +292,17 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
     ImageError
         When it is one that cannot be read, or leaves open what is inside.
     """
-    if not is_segmentation(file):
+    if not is_segmentation(file, (SEGMENTATION, LABEL_MAP)):
         return None
     with readable(file) as stream:
         header = read_header(stream, file)
-        if text(header.elements, "SOPClassUID") != SEGMENTATION:
+        uid = text(header.elements, "SOPClassUID")
+        if uid == LABEL_MAP:
+            raise ImageError(
+                f"{file} is a label map, which is not read as a mask; write a binary segmentation "
+                "(DICOM SEG), or leave it out with exclude"
+            )
+        if uid != SEGMENTATION:
             return None
         _check_segmentation(header)
         wanted = _wanted(header, segments)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.dicom.decoder import decode_in_subprocess
 from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
+from pipeline.datasets.jpeg import is_whole
 from pipeline.datasets.source import IMAGE_BYTES
 from pipeline.errors import ImageError
 
@@ -41,6 +42,9 @@ DECODERS = {
 }
 """Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
 pixels everywhere, whatever else is installed."""
+
+JPEG = tuple(f"{_JPEG}{end}" for end in (50, 51, 57, 70))
+"""Transfer syntaxes whose decoder fills up what is missing of a frame."""
 
 _SPARE = 1 << 20
 """Bytes that a compressed frame may have besides twice its pixels: tables, profiles, comments."""
@@ -172,6 +176,11 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
             _check_encoded(header, encoded)
             plugin, options = _plugin(header), _options(header, 1)
             frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
+            if header.syntax in JPEG and not _is_whole(header, encoded, frame):
+                raise ImageError(
+                    f"{header.file}: frame {index + 1} is cut off, a part of it is missing; bring "
+                    "the file whole or leave it out"
+                )
             if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
                 raise header.fault("PhotometricInterpretation", "is not what the frames are")
             yield frame
@@ -180,6 +189,19 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     raise ImageError(
         f"{header.file}: frame {index + 1} is missing; bring the file whole or leave it out"
     )
+
+
+def _is_whole(header: Header, encoded: bytes, frame: StoredFrame) -> bool:
+    """Return whether nothing of a frame is filled up by its decoder."""
+
+    def decode(content: bytes) -> StoredFrame:
+        plugin, options = _plugin(header), _options(header, 1)
+        return np.asarray(decode_in_subprocess(header.syntax, plugin, content, options)[0])
+
+    def corner(rows: int, columns: int) -> StoredFrame:
+        return frame[-rows:, -columns:]
+
+    return is_whole(encoded, (header.rows, header.columns), corner, decode)
 
 
 def _options(header: Header, frames: int) -> dict[str, Any]:

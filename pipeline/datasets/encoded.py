@@ -1,0 +1,199 @@
+"""The encoded file of a picture: one image, all of it there, and values that mean what they say.
+
+Pillow reads the first image of several, fills up what is missing, and says of neither.
+"""
+
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from pipeline.datasets import jpeg
+from pipeline.errors import ImageError
+
+_DESCRIPTION, _BITS, _COMPRESSION, _SAMPLES = 270, 258, 259, 339
+_KIND, _STRIP_BYTES, _TILE_BYTES, _SUB_IMAGES, _DEPTH, _PLANES = 254, 279, 325, 330, 32997, 33629
+"""Tags of TIFF; the last two are those of volumes and of MetaMorph's stacks."""
+
+_SPARE_BYTES = 1 << 16
+"""Bytes that a TIFF may have besides its image and its tags."""
+
+
+def stored_bits(image: Any) -> tuple[int, bool]:
+    """Return the bits of a value as the file has them, and whether they have a sign."""
+    if image.format == "TIFF":
+        return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
+    if image.format == "JPEG2000":
+        return _stored_in_jpeg2000(_content(image.fp))
+    raw = image.tile[0][3] if image.tile else ""
+    if image.format == "PPM":
+        return 8 if isinstance(raw, str) else int(raw[1]).bit_length(), False
+    return 16 if isinstance(raw, str) and ";16" in raw else 8, False
+
+
+def _content(stream: BinaryIO) -> bytes:
+    """Return all of a stream, which is left where it was."""
+    place = stream.tell()
+    stream.seek(0)
+    content = stream.read()
+    stream.seek(place)
+    return content
+
+
+def _stored_in_jpeg2000(content: bytes) -> tuple[int, bool]:
+    """Return the same of the SIZ segment of the codestream (ISO 15444-1, A.5.1)."""
+    siz = content.partition(b"\xff\x4f\xff\x51")[2]
+    depths = siz[38 : 38 + 3 * int.from_bytes(siz[36:38]) : 3]
+    return max(depth & 0x7F for depth in depths) + 1, any(depth & 0x80 for depth in depths)
+
+
+def check_single(image: Any, file: Path) -> None:
+    """Raise unless a file that is open and not decoded holds one image, and its colours are known.
+
+    A JPEG with a preview is one image.
+    """
+    pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+    count_images = _IMAGES.get(image.format)
+    least = count_images(image, file) if pages == 1 and count_images else 1
+    if max(pages, least) > 1:
+        found = f"at least {least}" if pages == 1 else pages
+        raise ImageError(
+            f"{file}: one file must be one image, found {found}; save each in a file of its own"
+        )
+
+
+def _in_tiff(image: Any, file: Path) -> int:
+    """Return how many images follow one another in a TIFF of one directory.
+
+    ImageJ, tifffile and MetaMorph state it in tags. Without such a tag there are several where as
+    many bytes as the image has are neither of it nor of a tag.
+    """
+    tags, counts = image.tag_v2, [1]
+    said = str(tags.get(_DESCRIPTION, ""))
+    if said.startswith("ImageJ=") and (found := re.search(r"(?m)^images=(\d+)", said)):
+        counts.append(int(found[1]))
+    size = image.width * image.height * len(image.getbands())
+    if said.startswith('{"shape": ['):
+        counts.append(math.prod(json.loads(said)["shape"]) // size)
+    counts.append(int(np.max(tags.get(_DEPTH, 1))))
+    counts.append(len(tags.get(_PLANES, ())))
+    if tags.get(_KIND, 0) & 1 and _SUB_IMAGES in tags:  # the first is but a thumbnail
+        counts.append(2)
+    if tags.get(_COMPRESSION, 1) == 1 and _SUB_IMAGES not in tags:
+        stored = sum(tags.get(_STRIP_BYTES) or tags.get(_TILE_BYTES) or (0,))
+        length = image.fp.seek(0, io.SEEK_END)
+        free = length - stored - sum(map(len, tags._tagdata.values())) - _SPARE_BYTES
+        counts.append(1 + (0 < stored <= free))
+    return int(max(counts))
+
+
+def _in_mpo(image: Any, file: Path) -> int:
+    """Return how many images a JPEG with several has, previews apart, which are smaller."""
+    from PIL import Image
+
+    count, content = 1, io.BytesIO(_content(image.fp))
+    with Image.open(content, formats=("JPEG",)) as other:  # what seeking fails on is no image
+        for frame in range(1, image.n_frames):
+            with suppress(Exception):
+                other.seek(frame)
+                count += other.size == image.size
+    return count
+
+
+def _in_ppm(image: Any, file: Path) -> int:
+    """Return how many images follow one another, of two or more 2."""
+    name, _, offset, arguments = image.tile[0]
+    mode = arguments if isinstance(arguments, str) else arguments[0]
+    if name == "ppm_plain":
+        image.fp.seek(offset)
+        return 1 + bool(re.search(rb"(?m)^\s*P[1-7]\s", image.fp.read()))
+    row = (image.width + 7) // 8 if mode.startswith("1") else image.width * len(image.getbands())
+    deep = image.mode == "I" or (name == "ppm" and arguments[1] > 255)
+    image.fp.seek(offset + image.height * row * (1 + deep))
+    return 1 + bool(re.match(rb"\s*P[1-7]\s", image.fp.read(16)))
+
+
+def _in_jpeg2000(image: Any, file: Path) -> int:
+    """Return how many codestreams a file has; raise where colours are named by a table.
+
+    Pillow takes neither a palette nor the order of channels as it stands there.
+    """
+    content, count, boxes = _content(image.fp), 0, dict[bytes, bytes]()
+    if content.startswith(b"\xff\x4f"):
+        return 1
+    for kind, body in _boxes(content):
+        count += kind == b"jp2c"
+        boxes |= dict(_boxes(body)) if kind == b"jp2h" else {}
+    if b"pclr" in boxes:
+        raise ImageError(f"{file}: JPEG 2000 with a palette is not read; save it with its colours")
+    meanings = np.frombuffer(boxes.get(b"cdef", b"\0\0")[2:], ">u2").reshape(-1, 3)
+    if any(kind == 0 and of not in (0, channel + 1) for channel, kind, of in meanings.tolist()):
+        raise ImageError(
+            f"{file}: channels of JPEG 2000 must be in their order, found another (cdef); "
+            "save them as red, green, blue"
+        )
+    return count
+
+
+def _boxes(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield kind and content of the boxes of JPEG 2000 (ISO 15444-1, I.4)."""
+    at = 0
+    while at + 8 <= len(content):
+        length, head = int.from_bytes(content[at : at + 4]), 8
+        if length == 1:
+            length, head = int.from_bytes(content[at + 8 : at + 16]), 16
+        length = length if length >= head else len(content) - at  # 0: up to the end
+        yield content[at + 4 : at + 8], content[at + head : at + length]
+        at += length
+
+
+_IMAGES = {"TIFF": _in_tiff, "MPO": _in_mpo, "PPM": _in_ppm, "JPEG2000": _in_jpeg2000}
+"""Function that counts the images of a file, in formats where Pillow counts one."""
+
+
+def check_whole(image: Any, stream: BinaryIO, file: Path) -> None:
+    """Raise where a part of a decoded file is missing, which its decoder fills up."""
+    whole = True
+    if image.format == "PNG":
+        whole = _is_whole_png(_content(stream))
+    elif image.format in ("JPEG", "MPO"):
+        width, height = image.size
+
+        def corner(rows: int, columns: int) -> NDArray[Any]:
+            return np.asarray(image.crop((width - columns, height - rows, width, height)))
+
+        whole = jpeg.is_whole(_content(stream), (height, width), corner, _decode_jpeg)
+    if not whole:
+        raise ImageError(
+            f"{file} is cut off or damaged: a part of the image is missing; bring it whole, or "
+            "leave it out with exclude"
+        )
+
+
+def _decode_jpeg(content: bytes) -> NDArray[Any]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content), formats=("JPEG",)) as image:
+        return np.asarray(image)
+
+
+def _is_whole_png(content: bytes) -> bool:
+    """Return whether the sums of all data are right, up to the end mark."""
+    at, view = 8, memoryview(content)
+    while at + 12 <= len(content):
+        kind, end = content[at + 4 : at + 8], at + 8 + int.from_bytes(view[at : at + 4])
+        if kind == b"IEND":
+            return True
+        crc = int.from_bytes(view[end : end + 4])
+        if kind == b"IDAT" and isal_zlib.crc32(view[at + 4 : end]) != crc:
+            return False
+        at = end + 4
+    return False

@@ -30,4 +30,4 @@ STOPSIGNAL SIGINT
 HEALTHCHECK --interval=5m --timeout=1m --start-period=1m \
     CMD covdp ledger show > /dev/null
 ENTRYPOINT ["covdp"]
-CMD ["serve", "--config", "/etc/covdp/release.toml", "--out", "/released"]
+CMD ["serve", "--config", "/etc/covdp/release.toml", "--data-root", "/images", "--out", "/released"]

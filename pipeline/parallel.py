@@ -281,13 +281,17 @@ def compiled(function: Function, *, exact_sums: bool = False) -> Function:
     With `exact_sums` numbers may be added in any order: for whole numbers whose sums are exact.
 
     The machine code is stored on disk and dropped when the file of the function changes. Functions
-    that call each other therefore stand in one file.
+    that call each other therefore stand in one file. If no folder can be written it is compiled in
+    every process, for some seconds; NUMBA_CACHE_DIR names one.
     """
     import numba
 
     free = {"reassoc", "nsz", "contract"} if exact_sums else False
-    make = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=free)
-    return cast(Function, make(function))
+    make = partial(numba.njit, nogil=True, error_model="numpy", fastmath=free)
+    try:
+        return cast(Function, make(cache=True)(function))
+    except RuntimeError:  # neither the install nor the home can be written
+        return cast(Function, make(cache=False)(function))
 
 
 def spread(

@@ -15,7 +15,7 @@ and budgets. The pictures stand for how records of a class spread, not for what 
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from pipeline.descriptors import (
 )
 from pipeline.errors import ConfigError, require_known
 from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
+from pipeline.inference import NOISY, NOTHING, Verdict, usual_difference, verdict_of
 from pipeline.inference.confidence import ErrorLaw
 from pipeline.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
 from pipeline.mean.rounds import default_shares
@@ -273,6 +273,10 @@ def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
     return tuple(openings)
 
 
+def _first_mean(plan: StreamPlan | None, units: ClassArrivals) -> int | None:
+    return next(iter(opening_nights(plan, units)), None) if plan else None
+
+
 def in_mean(plan: StreamPlan, units: ClassArrivals, night: int) -> int:
     """Return of how many records the mean of a night is: not of those that are held back again."""
     openings = [opened for opened in opening_nights(plan, units) if opened <= night]
@@ -377,12 +381,15 @@ class ErrorForecast:
         Range of the expected distance to the mean of the class; None before a stream opens.
     radius : float or None
         95 of 100 releases have an error of at most this, where the error is in the range.
+    use : int
+        What it is likely usable for (`pipeline.inference.verdict`).
     """
 
     n: int
     low: float | None
     high: float | None
     radius: float | None
+    use: int
 
 
 @dataclass(frozen=True)
@@ -449,9 +456,10 @@ class Forecast:
 
 @dataclass(frozen=True)
 class ForecastRequest:
-    """What is asked besides the config: class sizes, arrivals, nights, an error to reach."""
+    """Class sizes or their `total`, arrivals, nights and an error to reach, besides the config."""
 
     sizes: Mapping[str, int]
+    total: int | None = None
     per_night: int | None = None
     nights: int | None = None
     error: float | None = None
@@ -495,7 +503,7 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(config, card, request)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
-    opened = {name: _opened(config, arrivals) for name, arrivals in units.items()}
+    opened = {name: _first_mean(plan, each) for name, each in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
     classes = tuple(
         ClassForecast(
@@ -508,7 +516,7 @@ def forecast(
         for name, arrivals in units.items()
     )
     enough = [row.needed for row in classes if row.needed is not None]
-    delta = _delta(units.values() if request.sizes or request.per_night else (), last)
+    delta = _delta(request, units, last)
     return Forecast(
         name=config.name,
         population=config.population,
@@ -533,9 +541,10 @@ def forecast(
     )
 
 
-def _delta(arrivals: Iterable[ClassArrivals], night: int) -> float:
+def _delta(request: ForecastRequest, units: Mapping[str, ClassArrivals], night: int) -> float:
     """Return δ at which budgets are stated: below one over the number of all that have come."""
-    return min(1e-5, 1 / (10 * max(1, sum(units.until(night) for units in arrivals))))
+    known = units.values() if request.sizes or request.per_night else ()
+    return min(1e-5, 1 / (10 * max(1, request.total or sum(each.until(night) for each in known))))
 
 
 @dataclass(frozen=True)
@@ -554,8 +563,9 @@ class _Forecasts:
     def expected(self, budget: float, units: ClassArrivals, night: int) -> ErrorForecast:
         n, estimate = units.until(night), self.at(budget, units, night)
         if estimate is None:
-            return ErrorForecast(n, None, None, None)
-        return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension))
+            return ErrorForecast(n, None, None, None, NOTHING)
+        use = replace(self, config=_at(self.config, budget))._verdict("", units, night).use
+        return ErrorForecast(n, *estimate, estimate.radius(self.curve.domain.dimension), use)
 
     def verdict(self, units: Mapping[str, ClassArrivals], night: int) -> tuple[str, ...]:
         """Return what all means are likely usable for, in words."""
@@ -578,10 +588,7 @@ class _Forecasts:
     def _verdict(
         self, name: str, units: ClassArrivals, night: int, *, best: bool = False
     ) -> Verdict:
-        """Return what a mean is likely usable for: its error is the upper end of the range.
-
-        Of the `best` case it is the lower end.
-        """
+        """Return the likely use of a mean by the upper end of its range; `best`: by the lower."""
         estimate, nights = self.at(self.config.budget, units, night), self.config.nights
         n = units.until(night) if nights is None else in_mean(nights, units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
@@ -687,6 +694,9 @@ def _arrivals(
         require_count(f"--n {name}", n, 0 if config.secret else 1, MOST_PREDICTED)
     if request.sizes:
         units = {name: ClassArrivals(n, more or 0) for name, n in request.sizes.items()}
+    elif request.total is not None:
+        many = len(card.classes)
+        units = {f"each of {many} classes": ClassArrivals(request.total // many, more or 0)}
     elif more is not None:
         units = {name: ClassArrivals(more, more) for name in card.classes}
     elif config.nights is not None:
@@ -696,12 +706,6 @@ def _arrivals(
     if config.nights is None:
         config.check_sizes({name: arrivals.first for name, arrivals in units.items()})
     return units
-
-
-def _opened(config: ReleaseConfig, units: ClassArrivals) -> int | None:
-    """Return the night on which a stream opens."""
-    nights = () if config.nights is None else opening_nights(config.nights, units)
-    return nights[0] if nights else None
 
 
 def _price(config: ReleaseConfig, delta: float, affords: Affords | None) -> BudgetPrice:

@@ -5,6 +5,7 @@ raises may be stored in logs. A key that is not known is refused with the neares
 misspelt budget can never fall back to a default.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,6 +55,23 @@ MUST = {
     r"^[a-z0-9][a-z0-9-]*$": "have small letters, digits and hyphens only, the first no hyphen",
 }
 """What a value must be in the words of TOML, by the kind of a fault, or by its pattern."""
+
+
+def to_toml(value: object, fault: type[CovdpError]) -> str:
+    """Return a value as TOML: text, numbers, lists of them, and a flat table.
+
+    Raises
+    ------
+    CovdpError
+        When a name is bytes that are no letters.
+    """
+    if isinstance(value, Mapping):
+        pairs = (f"{key} = {to_toml(each, fault)}" for key, each in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    text = json.dumps(value, ensure_ascii=False)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise fault(f"{value!r} is a name that is no text, as TOML must be; rename it")
+    return "".join(x if x.isprintable() else f"\\U{ord(x):08X}" for x in text)
 
 
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ DELTAS = (0.0, 1e-3, 1e-2, 0.1)
 """Values of δ at which ε is bounded."""
 SQUARED_MU = "squared mu"
 """Cost of a transcript, exact: Σ‖a − b‖²/σ²."""
-STATED = "stated"
+STATED_COST = "stated"
 """Cost by the proven sensitivities, exact: of transcripts Σ Δ²/σ², else the budget's parameter."""
 NOISE = "noise"
 """Departure of the noise from its law: −log₁₀ of a p-value, see ``noise.py``."""

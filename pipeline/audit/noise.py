@@ -12,6 +12,7 @@ two steps           that of two vectors, as far as the shorter one goes
 sums, norms         scale, bias and correlations of what all coordinates of a step share: of their
                     sum, and of their norm, taken to a normal by its distribution function
 law                 the distance of the distribution function from the normal one
+directions          the least and the largest singular value of a step's draws
 two draws           the correlation of a draw with the next, step by step
 used twice          the closest two vectors of all draws and steps, of either sign, by their first
                     coordinates
@@ -22,6 +23,7 @@ Of each row the smallest p-value counts, times how many there are, times the num
 on twice as many fresh draws: there it is the only one, so it sees much less.
 
 References: Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality" (1990).
+Davidson and Szarek, "Local operator theory, random matrices and Banach spaces" (2001).
 """
 
 import math
@@ -39,10 +41,10 @@ SUSPICION = 0.02
 """Probability that sound noise is drawn and tested a second time."""
 FRESH = 2
 """Draws of the second time, over those of the first."""
-FIRST = 3
+LEADING = 3
 """Coordinates by which two vectors are compared."""
 LEAST_P = 1e-300
-"""Smallest p-value that is told from 0."""
+"""Smallest p-value that is distinguished from 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +136,10 @@ def p_values(noise: Residuals) -> dict[str, FloatArray]:
         "two coordinates": _correlation(*_pairs(gram), n),
         "two steps": _step_correlations(gram, widths, n),
         **shared,
+        "directions": np.concatenate([_directions(step) for step in steps]),
         "two draws": np.concatenate([_draw_correlation(step) for step in steps]),
         "law": np.array([_law(step.ravel()) for step in steps]),
-        "used twice": np.array([_closest(steps, dim) for dim in (1, FIRST)]),
+        "used twice": np.array([_closest(steps, dim) for dim in (1, LEADING)]),
     }
 
 
@@ -225,6 +228,17 @@ def _law(values: FloatArray) -> float:
     return min(1.0, 2.0 * math.exp(-2.0 * n * apart**2))
 
 
+def _directions(step: FloatArray) -> FloatArray:
+    """Return bounds of the p-values of noise that is too narrow, or too wide, in any direction.
+
+    P(s_min < √n − √d − t) and P(s_max > √n + √d + t) are at most exp(−t²/2) (Davidson and Szarek).
+    """
+    squares = np.linalg.eigvalsh(step.T @ step)
+    n, d = map(math.sqrt, step.shape)
+    t = np.array([n - d - math.sqrt(max(squares[0], 0.0)), math.sqrt(squares[-1]) - n - d])
+    return np.asarray(np.exp(-(np.maximum(t, 0.0) ** 2) / 2.0))
+
+
 def _draw_correlation(step: FloatArray) -> FloatArray:
     """Return the p-value of the correlation of every second draw with the one after it."""
     half = len(step) // 2
@@ -236,9 +250,9 @@ def _draw_correlation(step: FloatArray) -> FloatArray:
 def _closest(steps: Sequence[FloatArray], dim: int) -> float:
     """Return a p-value of the distance of the closest two vectors, or of one and another negated.
 
-    Of steps of at least `FIRST` coordinates by so many, of others by one.
+    Of steps of at least `LEADING` coordinates by so many, of others by one.
     """
-    points = [step[:, :dim] for step in steps if (step.shape[1] >= FIRST) == (dim == FIRST)]
+    points = [step[:, :dim] for step in steps if (step.shape[1] >= LEADING) == (dim == LEADING)]
     if sum(map(len, points)) < 2:
         return 1.0
     every = np.concatenate(points)

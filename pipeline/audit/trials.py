@@ -25,7 +25,7 @@ from pipeline.audit.attacks import edges, replayed_draws
 from pipeline.audit.bounds import (
     NOISE,
     SQUARED_MU,
-    STATED,
+    STATED_COST,
     Claim,
     Law,
     claims,
@@ -48,7 +48,7 @@ from pipeline.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
 FALSE_ALARM = 1e-6
 """Probability that sound code fails an audit: that any of its bounds is wrong, or any noise is
 taken to be other than it is, all of them together."""
-TESTED = 20_000
+TESTED_OUTPUTS = 20_000
 """Most outputs of either law whose noise is tested, coordinate by coordinate."""
 LEAST_TRIALS = 1000
 """Fewest draws from either law that make sense."""
@@ -89,7 +89,7 @@ class AuditFinding:
     @property
     def exact(self) -> bool:
         """Whether `lower` is worked out of transcripts, and not a bound from counts."""
-        return self.claim.quantity in (SQUARED_MU, STATED)
+        return self.claim.quantity in (SQUARED_MU, STATED_COST)
 
     @property
     def tightness(self) -> float:
@@ -146,9 +146,9 @@ def _promised(case: Case, alpha: float) -> list[Claim]:
     promised = list(claims(case.budget))
     if case.replayed:
         exact = squared_mu(case.budget)
-        promised += [Claim(SQUARED_MU, math.nan, exact), Claim(STATED, math.nan, exact)]
+        promised += [Claim(SQUARED_MU, math.nan, exact), Claim(STATED_COST, math.nan, exact)]
     elif not isinstance(case.budget, RaoDP):
-        promised.append(Claim(STATED, math.nan, main_parameter(case.budget)))
+        promised.append(Claim(STATED_COST, math.nan, main_parameter(case.budget)))
     if case.tested:
         promised.append(Claim(NOISE, math.nan, -math.log10(alpha)))
     return promised
@@ -202,7 +202,7 @@ def _show_outputs(
     def noise(outputs: list[Any]) -> Residuals:
         assert tell is not None
         both = zip(outputs, pair[:2], strict=True)
-        values = [tell(honest, y[:TESTED], center, pair.base) for y, center in both]
+        values = [tell(honest, y[:TESTED_OUTPUTS], center, pair.base) for y, center in both]
         return Residuals(np.concatenate(values), (values[0].shape[1],))
 
     first, p_value = points(size), 1.0
@@ -304,7 +304,7 @@ def run_audit(
 
 
 def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
-    """Return the tightest bound from counts, and what is said of transcripts and faults beside it.
+    """Return the tightest bound from counts, and the other values of transcripts and faults.
 
     Of outputs whose noise is as it should be the bound tells more.
     """
@@ -360,7 +360,7 @@ def _table(findings: Sequence[AuditFinding], title: str) -> Table:
     for finding in findings:
         case, claim = finding.case, finding.claim
         group = f"{case.mechanism}, {case.manifold.name}, {case.fault or case.sampler}"
-        names = {SQUARED_MU: "μ²", STATED: "stated", "epsilon": f"ε(δ={claim.delta:g})"}
+        names = {SQUARED_MU: "μ²", STATED_COST: "stated", "epsilon": f"ε(δ={claim.delta:g})"}
         quantity = {"mu": "μ", NOISE: "noise", **names}[claim.quantity]
         relation = f"= {finding.lower:.7f}" if finding.exact else f"≥ {finding.lower:.3f}"
         claimed = f"{claim.value:.3f}"

@@ -355,6 +355,9 @@ def audit(
 ) -> None:
     """Bound what every mechanism leaks from below, beside what it claims; write Parquet.
 
+    Noise is tested against its law as well, that of releases too. Sound code fails an audit with
+    probability 1e-6 at most.
+
     Exit code 1 means that a claim is violated (or, with `--controls`, that a fault was missed).
 
     ```

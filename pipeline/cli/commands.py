@@ -5,6 +5,7 @@ start         from a card to a first release
 releases      plan, release, serve: on private images
 documents     history, compare, combine, match, harmonise, schema: on what was released
 ledger        the account that pays
+status        what a monitor asks
 experiments   run, reproduce, report: on public images
 version       which covdp this is
 completion    what a shell needs to complete all of these
@@ -18,7 +19,7 @@ from typing import Literal
 from cyclopts import App, Group
 
 from pipeline import __version__
-from pipeline.cli import catalogue, documents, experiments, releases, start
+from pipeline.cli import catalogue, documents, experiments, releases, start, status
 from pipeline.files import project_root
 
 
@@ -98,6 +99,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         releases.release,
         releases.serve,
         "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
+        status.status,
         catalogue.describe,
     ),
     "On releases": (

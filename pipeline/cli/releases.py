@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -43,7 +44,7 @@ from pipeline.errors import (
 if TYPE_CHECKING:
     from pipeline.jobs import ReleaseJob
     from pipeline.ledger import Charge
-    from pipeline.planning import ErrorForecast, Forecast
+    from pipeline.planning import ClassForecast, ErrorForecast, Forecast
     from pipeline.privacy import Budget
     from pipeline.publish import ReleaseConfig
 
@@ -65,11 +66,14 @@ def plan(
     ledger: LedgerAddress = None,
     output: Printing = PLAIN,
 ) -> None:
-    """Predict a release: error, region, price and nights by budget, before anything is spent.
+    """Predict by budget what a release is usable for, before anything is spent.
 
-    Only the config, the card and the ledger, if there is one, are read: images need not be there.
+    The config, the card and the ledger are read. If the images are there, their public number is
+    counted: of all, in equal classes, or of each class where labels are public. With --verbose the
+    errors, regions and prices are shown.
 
     ```
+    covdp plan --config ward.toml
     covdp plan --config ward.toml --n normal=1500 --n pneumonia=4000
     covdp plan --config ward.toml --n normal=1500 --error 0.1
     covdp plan --config stream.toml --per-night 20 --nights 365
@@ -90,18 +94,75 @@ def plan(
         Solve for the least budget whose range ends at or below this distance.
     """
     from pipeline.planning import ForecastRequest, forecast
+    from pipeline.privacy import letter as letter_of
     from pipeline.publish import load_release
 
     settings = load_release(config)
     affords, why = _account(settings, ledger)
-    asked = ForecastRequest(sizes_of(n), per_night, nights, error)
-    result = forecast(settings, asked, affords)
-    output.answer(
-        {"account": why, "forecast": result},
-        f"\n [bold]{escape(' '.join(result.verdict))}[/]",
-        *forecast_items(result),
-        *(f" {escape(text)}" for text in (*result.meaning, why)),
+    sizes, total = (sizes_of(n), None) if n or per_night else counted(settings)
+    result = forecast(settings, ForecastRequest(sizes, total, per_night, nights, error), affords)
+    first, rest = f"\n [bold]{escape(' '.join(result.verdict))}[/]", list[Table | str]()
+    if output.verbose:
+        rest = [*forecast_items(result), *(f" {escape(text)}" for text in result.meaning)]
+    else:
+        letter = letter_of(result.definition)
+        rest = [_uses(result, letter)]
+        if nights is not None and result.nights:
+            rest.append(_by_night(result, letter))
+        rest += [*(f" {escape(line)}" for line in _solved(result, letter)), MORE]
+    output.answer({"account": why, "forecast": result}, first, *rest, f" {escape(why)}")
+
+
+USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
+"""Uses of a mean by their number (`pipeline.inference.verdict`)."""
+MORE = " --verbose shows errors, regions and prices, and what they mean."
+
+
+def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
+    """Return the public sizes of classes, or of all together; none where no image can be listed."""
+    from pipeline.publish.redact import silence
+    from pipeline.publish.release import public_sizes
+
+    try:
+        with silence():
+            source = config.open_images(config.fetch_images(None), token_bytes(32))
+    except CovdpError:
+        return {}, None
+    sizes = () if source is None else public_sizes(config, source)
+    if config.secret or not sizes:
+        return {}, sum(sizes) or None
+    return dict(zip(config.card.classes, sizes, strict=True)), None
+
+
+def _uses(result: "Forecast", letter: str) -> Table:
+    """Return what the mean of each class is likely usable for, by budget."""
+    heads: list[Column | str] = [*numbers(f"budget {letter}", "best test, %")]
+    heads += numbers("releases" if result.horizon is None else "nights")
+    heads += [Column(escape(f"usable for: {_of(row, result)}")) for row in result.classes]
+    rows = (
+        (
+            f"{price.value:.4g}",
+            price.success,
+            "" if price.nights is None else f"{price.nights:,}",
+            *(_use(errors[place]) for errors in (row.by_budget for row in result.classes)),
+        )
+        for place, price in enumerate(result.prices)
     )
+    return new_table(*heads, rows=rows)
+
+
+def _of(row: "ClassForecast", result: "Forecast") -> str:
+    """Return the name of a class and how many records it has at the night that is foreseen."""
+    n = row.by_budget[0].n
+    known = row.name.startswith("any class")
+    return row.name if known else f"{row.name}, {n:,} {result.unit}{'s' * (n != 1)}"
+
+
+def _use(expected: "ErrorForecast") -> str:
+    """Return the use of a mean in words."""
+    if expected.low is None:
+        return "not open yet" if expected.n else "no mean"
+    return USES[expected.use]
 
 
 def sizes_of(items: Iterable[str]) -> dict[str, int]:

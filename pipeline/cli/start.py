@@ -4,7 +4,6 @@ What it needs are options. On a terminal it asks for those that are not given; w
 which are missing, so it never waits for an answer that cannot come.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from rich.markup import escape
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import print_json, print_line
 from pipeline.errors import ConfigError, CovdpError, LedgerError
+from pipeline.toml import to_toml
 
 if TYPE_CHECKING:
     from pipeline.ledger import Account, Ledger
@@ -128,11 +128,11 @@ def _write_config(
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [
-        f"name = {json.dumps(plain_name(config.stem))}  # a copy of this file is the same release",
-        f"population = {json.dumps(values['population'], ensure_ascii=False)}  # who pays",
-        f"dataset = {json.dumps(card.name if beside else str(card.resolve()), ensure_ascii=False)}",
-        f"data_root = {json.dumps(str(values['root']), ensure_ascii=False)}",
-        f"budget = {json.dumps(values['budget'])}  # μ, for all classes together",
+        f"name = {to_toml(plain_name(config.stem), ConfigError)}  # a copy is the same release",
+        f"population = {to_toml(values['population'], ConfigError)}  # who pays",
+        f"dataset = {to_toml(card.name if beside else str(card.resolve()), ConfigError)}",
+        f"data_root = {to_toml(str(values['root']), ConfigError)}",
+        f"budget = {to_toml(values['budget'], ConfigError)}  # μ, for all classes together",
     ]
     lines += [] if nights is None else ["", "[stream]", f"horizon = {nights}"]
     try:

@@ -9,8 +9,8 @@ where its images come from); then the kinds.
 
     published   ``tiles``; ``npz``; ``torchvision``
     one's own   ``listing`` and ``classed`` find the files by patterns
-    pictures    ``pictures`` in folders, or in a ``table``; intensities of all; ``encoded`` and
-                ``jpeg`` say whether a file is one image, and whole
+    pictures    ``pictures`` in folders, or in a ``table``; intensities of all
+                ``encoded`` and ``jpeg``: whether a file is one image, and whole
     NIfTI       ``nifti``
     DICOM       ``dicom``
     drafts      of cards: ``draft``; ``summary`` counts files and names the odd ones
@@ -20,7 +20,6 @@ from pipeline.datasets.cards import Card as Card
 from pipeline.datasets.cards import classes_per_person as classes_per_person
 from pipeline.datasets.cards import may_be_empty as may_be_empty
 from pipeline.datasets.cards import pixel_rules as pixel_rules
-from pipeline.datasets.classed import check_class_folders as check_class_folders
 from pipeline.datasets.download import data_root as data_root
 from pipeline.datasets.listing import Fault as Fault
 from pipeline.datasets.registry import DATASET_KINDS as DATASET_KINDS

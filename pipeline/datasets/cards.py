@@ -220,8 +220,8 @@ class Card(Record):
     def _stays_in_the_data_root(self) -> Self:
         if self.path is not None and not goes_down(self.path):
             raise ValueError(
-                f"path must be in the data root, without '..', '~' or a leading '/', found "
-                f"{self.path!r}; name another root with --data-root or COVDP_DATA"
+                "path must be printable and in the data root, without '..', '~' or a leading '/', "
+                f"found {self.path!r}; name another root with --data-root or COVDP_DATA"
             )
         return self
 
@@ -377,7 +377,9 @@ class LocalFilesCard(Card):
         if self.slices and not self.slices[0] <= self.slices[1]:
             raise ValueError(f"slices must be [fewest, most], found {self.slices}")
         if self.exclude is not None and not goes_down(self.exclude):
-            raise ValueError(f"exclude must be in the folder of the images, found {self.exclude!r}")
+            raise ValueError(
+                f"exclude must be printable and in the folder of the images, found {self.exclude!r}"
+            )
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
         return self

@@ -14,7 +14,7 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, counting
 from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS, Card, LocalFilesCard, goes_down
+from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
 from pipeline.datasets.source import (
     SPLITS,
     ImageSource,
@@ -24,7 +24,7 @@ from pipeline.datasets.source import (
     check_person,
     check_volume,
 )
-from pipeline.errors import CurableError, DatasetError, ImageError, MismatchError
+from pipeline.errors import CurableError, DatasetError, ImageError
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -151,6 +151,8 @@ def collect(
     )
 
 
+COPIES = "A copy of an image is a record of its own; `covdp check` names copies."
+
 CROPPED = (
     "Images are cropped to their central square, if they are not square; "
     'fit = "pad" or "stretch" in the card keeps all of each.'
@@ -200,6 +202,8 @@ def make_source(
         )
     if card.size and card.fit == "crop":
         facts.append(CROPPED)
+    if card.unit == "image":
+        facts.append(COPIES)
     rows = slice(None) if file is None else file
     return ImageSource(
         card,
@@ -229,24 +233,6 @@ def require_alike(
             f"{file}: images must have one {what}, found {first} in {name} and {value} in "
             f"{file.name}; {way}"
         )
-
-
-def check_class_folders(card: Card, path: Path) -> None:
-    """Raise `MismatchError` where a pattern has a folder for each class, and one is not there.
-
-    Which folders there are is layout; an empty one is a class that no image is of.
-    """
-    if not isinstance(card, PatternCard):
-        return
-    folders = listing.above_classes(path, card.pattern)
-    for name in card.classes:
-        places = (Path(listing.as_written(f"{folder}/{name}")) for folder in folders or ())
-        if folders is not None and not any(map(Path.is_dir, places)):
-            raise MismatchError(
-                f"class {name!r} of {card.name} has no folder at '{card.pattern}'; make "
-                "one, which stays empty where no image is of that class, or correct classes or "
-                "pattern in the card. Nothing was charged"
-            )
 
 
 def root_of(card: PatternCard, path: Path) -> Path:

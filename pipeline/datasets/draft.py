@@ -4,7 +4,6 @@ Files are known by their names and marks, classes, splits and persons by their p
 depths by some headers.
 """
 
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -29,6 +28,7 @@ from pipeline.datasets.summary import (
 )
 from pipeline.datasets.table import read_columns, read_head
 from pipeline.errors import DatasetError, ImageError, printable
+from pipeline.toml import to_toml
 
 TABLE_ENDS = (".csv", ".parquet")
 
@@ -511,6 +511,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         doubts.append(
             'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
         )
+    if not str(keys["path"]).isprintable():
+        doubts.append("the path has letters that cannot be printed, which no card may: rename it")
     odd, usual = _add_odd(sketch)
     colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:
@@ -529,7 +531,11 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         )
     named = printable(path.name, lines=False)
     written = [f"# drafted from {len(looks)} of the files of {named}; keys: data/README.md"]
-    written += [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
+    written += [
+        f"{key} = {to_toml(value, DatasetError)}"
+        for key, value in keys.items()
+        if value is not None
+    ]
     return Draft(
         "\n".join([*written, *lines, *sketch.lines]) + "\n",
         tuple(doubts),
@@ -549,22 +555,6 @@ def _named_by_patients(classes: Sequence[str]) -> str:
         f"class names that are PatientIDs: {shown}{more}; a release publishes the names of its "
         "classes: rename them in the folder or the table, or correct classes and pattern"
     )
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML: text, numbers, lists of them, and a flat table.
-
-    Raises
-    ------
-    DatasetError
-        When a name is bytes that are no letters.
-    """
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-    text = json.dumps(value, ensure_ascii=False)
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise DatasetError(f"{value!r} is a name that is no text, as TOML must be; rename it")
-    return "".join(x if x.isprintable() else f"\\U{ord(x):08X}" for x in text)
 
 
 ALONE = "each file is taken for another person; name {person} in pattern where one has more"

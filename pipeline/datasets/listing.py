@@ -158,8 +158,9 @@ def check_masks(masks: str, pattern: str, *, shared: bool = False) -> None:
     stars, deep = masks.replace("**", "").count("*"), masks.count("**")
     if stars > 1 or stars < (not shared) or re.search(r"[?\[]", masks) or not goes_down(masks):
         raise ValueError(
-            f"masks must be relative, without '..', with {'at most ' * shared}one * for the name "
-            f"of the image without its end, as in 'masks/{{class}}/*.png', found {masks!r}"
+            "masks must be printable and relative, without '..', with "
+            f"{'at most ' * shared}one * for the name of the image without its end, as in "
+            f"'masks/{{class}}/*.png', found {masks!r}"
         )
     if deep > 1 or (deep and pattern.split("/").count("**") != 1):
         raise ValueError(
@@ -191,7 +192,7 @@ def check_pattern(pattern: str) -> None:
         )
     if "{class}" not in pattern or not goes_down(pattern):
         raise ValueError(
-            "pattern must be relative, without '..', and contain {class}, as in "
+            "pattern must be printable and relative, without '..', and contain {class}, as in "
             f"'{{class}}/*.png', found {pattern!r}"
         )
     parts = pattern.split("/")

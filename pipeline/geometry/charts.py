@@ -205,10 +205,22 @@ class AffineMap:
         """Return points of the manifold where they are mapped to, (..., *point_shape).
 
         Each by itself, to the last bit: whatever comes with it, and how many.
+
+        Raises
+        ------
+        DomainError
+            When a point is mapped to one that doubles cannot hold.
         """
         space = chart_of(self.manifold)
-        moved = self.move(space.log(self.base, to_chart(self.manifold, points)))
-        return from_chart(self.manifold, space.exp(self.base, moved))
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = self.move(space.log(self.base, to_chart(self.manifold, points)))
+            mapped = from_chart(self.manifold, space.exp(self.base, moved))
+        if not np.isfinite(mapped).all():
+            raise DomainError(
+                "a map must keep descriptors within doubles, found one that leads to infinity; "
+                "were the maps changed? Make them again with `covdp harmonise`"
+            )
+        return mapped
 
     def move(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates at the base where they are mapped to, (..., d)."""

@@ -44,6 +44,7 @@ from pipeline.ledger.journal import (
     restored_fault,
     seal,
 )
+from pipeline.ledger.layout import LAYOUT, migrate
 from pipeline.ledger.records import (
     Account,
     Charge,
@@ -443,10 +444,6 @@ class Ledger:
                 move_marker(path, end, back=bool(fault))
 
 
-LEDGER_FORMAT = "2"
-"""Layout of the tables; a ledger of any other is refused."""
-
-
 def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Ledger:
     """Create a ledger where there is none, and open it; one that is there stays as it is.
 
@@ -472,10 +469,10 @@ def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
             _check_empty(connection, database)
             key = secrets.token_bytes(32)
             TABLES.create_all(connection, checkfirst=False)
-            meta = {"format": LEDGER_FORMAT, "key": key.hex(), SEAL: seal(key, 0, "")}
+            meta = {"format": LAYOUT, "key": key.hex(), SEAL: seal(key, 0, "")}
             rows = [{"name": name, "value": value} for name, value in meta.items()]
             connection.execute(insert(META), rows)
-            first = {"kind": "ledger", "at": now(), "format": LEDGER_FORMAT}
+            first = {"kind": "ledger", "at": now(), "format": LAYOUT}
             append(connection, key, Journal(), first)
     return open_ledger(address, timeout=timeout)
 
@@ -532,16 +529,13 @@ def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) 
 
 
 def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
-    """Return a ledger that exists and is of this version's format; its journal is not read yet."""
+    """Return a ledger that exists, in the present layout; its journal is not read yet."""
     database = locate(address, timeout)
     with connect(database, write=False) as connection:
         meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
     key = read_key(meta.get("key"))
-    if meta.get("format") != LEDGER_FORMAT:
-        raise LedgerError(
-            f"{database.place} has format {meta.get('format')!r}, this version reads "
-            f"{LEDGER_FORMAT!r}; open it with the version that wrote it"
-        )
+    if meta.get("format") != LAYOUT:
+        migrate(database)
     return Ledger(database, key)
 
 

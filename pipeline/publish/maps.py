@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from pipeline.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
+from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, MismatchError
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import AffineMap, Manifold, chart_of
@@ -126,6 +127,12 @@ def _faults(maps: MapsDocument) -> Iterator[str]:
     except ConfigError as error:
         yield str(error)
         return
+    known = DESCRIPTORS.get(maps.descriptor)
+    if known and dim != known.k * (known.k + 1) // 2:
+        yield f"base has length {dim}, which is not that of {maps.descriptor}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(point_at(maps.space, maps.base)).all():
+            yield "base is no point that doubles can hold"
     names = [site.name for site in maps.sites]
     if len(set(names)) < len(names):
         yield "two sites have one name"

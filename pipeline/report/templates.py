@@ -4,6 +4,7 @@ import base64
 import json
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -35,12 +36,27 @@ def templates() -> Any:
         lstrip_blocks=True,
     )
     filters = (number, digits, finite, probability, size_in_words, listing, own_ids, letter)
-    own = (_decimals, _link, _written, formula, digits_down, digits_up, percent, two_digits)
+    own = (
+        _decimals,
+        _link,
+        _written,
+        undivided,
+        formula,
+        digits_down,
+        digits_up,
+        percent,
+        two_digits,
+    )
     environment.filters |= {helper.__name__.lstrip("_"): helper for helper in (*filters, *own)}
     promises = (best_test, certified, class_sentence, for_group, main_parameter, plainly, success)
     environment.globals |= {helper.__name__: helper for helper in promises}
     environment.globals |= {"palette": PALETTE, "shipped": _shipped, "library": javascript}
     return environment
+
+
+def undivided(text: str) -> str:
+    """Return a title in which no line break parts a date, by no-break hyphens between digits."""
+    return re.sub(r"(?<=\d)-(?=\d)", "\u2011", text)
 
 
 @cache

@@ -27,7 +27,7 @@ from pipeline.audit.attacks import (
 from pipeline.audit.bounds import (
     NOISE,
     SQUARED_MU,
-    STATED,
+    STATED_COST,
     Law,
     Transcript,
     claims,
@@ -576,7 +576,7 @@ def test_a_run_counts_a_fault_that_any_value_catches(
     done = run_audit("adaptive", trials=5000, out=tmp_path, seed=3, controls=True)
     rows = read_table(done.path, AUDIT_SCHEMA)
     assert done.good
-    exact = [SQUARED_MU, STATED]
+    exact = [SQUARED_MU, STATED_COST]
     assert rows["quantity"].tolist() == [*["epsilon"] * 3, "mu", *exact, NOISE, NOISE]
     assert rows["verdict"].tolist() == [*["ok"] * 7, "caught"]
     assert done.table.row_count == 5  # the tightest bound, what is exact, the noise; the fault

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.audit import audit, noise, run_audit, trials
-from pipeline.audit.bounds import NOISE, STATED, Law, Transcript
+from pipeline.audit.bounds import NOISE, STATED_COST, Law, Transcript
 from pipeline.audit.cases import CONTROLS, PLANNED, Case, all_cases
 from pipeline.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
 from pipeline.mean import rounds
@@ -67,7 +67,11 @@ def test_each_p_value_is_uniform_or_above() -> None:
             below[name] = below.get(name, 0) + int(each[0] < 0.01)
     expected, wide = 0.01 * runs, 6.0 * math.sqrt(0.01 * runs)
     assert max(below.values()) < expected + wide
-    exact = {name: count for name, count in below.items() if name not in ("law", "used twice")}
+    exact = {
+        name: count
+        for name, count in below.items()
+        if name not in ("law", "directions", "used twice")
+    }
     assert min(exact.values()) > 0
     assert min(below["scale of a coordinate"], below["bias of a coordinate"]) > 4
 
@@ -80,6 +84,8 @@ def change_column(z: FloatArray, column: int, value: FloatArray) -> FloatArray:
 
 
 Z = drawn(4000, 3)
+W = np.array([0.1, 0.7, 0.1, 0.1, -0.7, 0.0])
+"""A direction of the first step, of length 1 but for a hundredth."""
 SECOND = slice(11, 17)
 """The second step of length 6."""
 FAULTS: dict[str, tuple[FloatArray, str]] = {
@@ -114,6 +120,10 @@ FAULTS: dict[str, tuple[FloatArray, str]] = {
     "a common part": (Z + 0.3 * drawn(4000, 6)[:, :1], "scale of sums"),
     "uniform": (math.sqrt(12.0) * (np.random.default_rng(7).random((4000, 19)) - 0.5), "law"),
     "rounded": (np.round(Z / 0.4) * 0.4, "law"),
+    "no noise in one direction": (
+        np.concatenate([Z[:, :6] @ (np.eye(6) - np.outer(W, W)), Z[:, 6:]], axis=1),
+        "directions",
+    ),
     "a draw again": (np.concatenate([Z[:-1], Z[:1]]), "used twice"),
     "a draw again, negated": (np.concatenate([Z[:-1], -Z[:1]]), "used twice"),
     "draws that follow each other": (
@@ -237,7 +247,7 @@ def test_half_the_noise_of_releases_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_step_that_asks_for_less_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """σ × 0.999 of one step of a mean, or of all nights: what is stated exceeds the claim."""
     sound, steps = FLOAT_CASES[name], rounds.gaussian_steps
-    assert shown(sound, STATED, 1000).verdict == "ok"
+    assert shown(sound, STATED_COST, 1000).verdict == "ok"
 
     def fewer(*arguments: Any) -> Any:
         first, *rest, last = steps(*arguments)
@@ -249,7 +259,7 @@ def test_a_step_that_asks_for_less_is_seen(name: str, monkeypatch: pytest.Monkey
 
     module = plan if name.startswith("stream") else rounds
     monkeypatch.setattr(module, "gaussian_steps", fewer)
-    found = shown(sound, STATED, 1000)
+    found = shown(sound, STATED_COST, 1000)
     assert found.verdict == "VIOLATED"
     assert found.tightness < 1.0 / 0.999**2 + 1e-9
 
@@ -258,7 +268,7 @@ def test_a_norm_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     """‖c‖ × 0.999, by which nights are scaled, is not taken from where it is wrong."""
     monkeypatch.setattr(plan, "column_norm", lambda h: 0.999 * factorisation.column_norm(h))
     case = FLOAT_CASES["stream, last night"]
-    assert shown(case, STATED, 1000).verdict == "VIOLATED"
+    assert shown(case, STATED_COST, 1000).verdict == "VIOLATED"
 
 
 def test_a_mechanism_that_is_scaled_to_less_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +276,7 @@ def test_a_mechanism_that_is_scaled_to_less_is_seen(monkeypatch: pytest.MonkeyPa
     scale = additive.gaussian_sigma
     monkeypatch.setattr(additive, "gaussian_sigma", lambda *a, **b: 0.99 * scale(*a, **b))
     for group in audit([*all_cases("ewg"), *all_cases("extrinsic-gaussian")], trials=1000):
-        (stated,) = (finding for finding in group if finding.claim.quantity == STATED)
+        (stated,) = (finding for finding in group if finding.claim.quantity == STATED_COST)
         assert stated.verdict == "VIOLATED"
 
 

@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -275,6 +276,86 @@ def test_a_command_that_cannot_be_run_is_refused_at_once(
     """One line, exit code 2: not on the night on which it would be needed."""
     assert main(["serve", "--config", str(ward / "nightly.toml"), "--notify", command]) == 2
     assert "--notify takes a command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["folder", "card", "ledger", "account", "cron", "run key"])
+def test_what_is_missing_at_the_start_is_refused_at_once_and_notified(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """Exit code 2 before the first planned time, and the line of standard error to the command."""
+    config, options = ward / "nightly.toml", {"data-root": ward, "cron": "0 2 * * *"}
+    if what == "folder":
+        options["data-root"] = ward / "away"
+    elif what == "card":
+        (ward / "ward.toml").unlink()
+    elif what == "ledger":
+        monkeypatch.setenv("COVDP_LEDGER", str(ward / "another.sqlite"))
+    elif what == "account":
+        config.write_text(config.read_text().replace("ward-7", "ward-8"))
+    elif what == "cron":
+        options["cron"] = "at night"
+    else:
+        config.write_text(config.read_text() + 'run_key = "monday"\n')
+    heard = ward / "heard.txt"
+    notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
+    tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    assert main(["serve", "--config", str(config), "--notify", notify, *tokens]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert heard.read_text() == f"covdp serve ended: {line.removeprefix('covdp: ')}\n"
+
+
+def test_an_end_that_nobody_foresaw_is_notified_without_its_words(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a fault of ours in the schedule: the command hears of it, and of no image."""
+    heard = ward / "heard.txt"
+    notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("benengeli")
+
+    monkeypatch.setattr("pipeline.publish.released_since", broken)
+    assert served(ward, monkeypatch, 2, "--notify", notify) == 70
+    assert heard.read_text() == ("covdp serve ended: an unexpected failure, which is withheld\n")
+    assert "benengeli" not in capsys.readouterr().err
+
+
+def test_the_last_night_that_is_paid_is_followed_by_one_notice(
+    ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account that is spent ends serving, and the command hears of that once."""
+    monkeypatch.setattr(releases, "release_night", lambda job: pay(ward, "another"))
+    heard = ward / "heard.txt"
+    notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
+    assert served(ward, monkeypatch, 2, "--notify", notify) == 2
+    (line,) = heard.read_text().splitlines()
+    assert "left of" in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_end_that_is_wanted_is_not_notified(ward: Path, number: int) -> None:
+    """SIGTERM of a service manager and Ctrl-C: gone at once, and nobody is woken."""
+    heard = ward / "heard.txt"
+    notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
+    options = {"config": ward / "nightly.toml", "data-root": ward, "out": ward / "out"}
+    tokens = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [*COVDP, "serve", *tokens, "--notify", notify]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=project_root()) as served:
+        assert served.stdout is not None
+        assert served.stdout.readline().startswith("serving nightly")
+        served.send_signal(number)
+        assert served.wait(PATIENCE) != 0
+    assert not heard.exists()
+
+
+def test_the_help_says_that_no_shell_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """A redirection in `--notify` would be an argument; `serve --help` says what to do."""
+    assert main(["serve", "--help"]) == 0
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    assert "not run by a shell: for pipes and redirections name a script" in shown
 
 
 # --- ends -------------------------------------------------------------------------------------

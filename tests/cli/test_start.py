@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tomllib
 from pathlib import Path
 
@@ -68,6 +69,32 @@ def test_start_makes_all_that_a_release_needs(
     (document,) = (ward / "covdp-output/ward-7/release").glob("*.json")
     assert str(ward) not in document.read_text()
     assert "charged μ = 0.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("odd", ["\x7f", "\x85", "\u200e", '"', "\\", "\t"], ids=ascii)
+def test_a_data_root_of_any_letters_is_written_as_toml(
+    odd: str, ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DEL, marks and quotes: the config names the folder that is there, and is read."""
+    (ward / "images").rename(ward / f"im{odd}ages")
+    assert main(["start", "ward-card.toml", "--data-root", f"im{odd}ages", *ANSWERS]) == 0
+    keys = tomllib.loads((ward / "ward-7.toml").read_text(encoding="utf-8"))
+    assert keys["data_root"] == str(ward / f"im{odd}ages")
+    assert load_release(Path("ward-7.toml")).population == "ward-7"
+    capsys.readouterr()
+
+
+def test_a_data_root_that_is_no_text_leaves_no_config(
+    ward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bytes that are no letters are refused in one line, before anything is made."""
+    root = os.fsdecode(b"im\xffages")
+    (ward / "images").rename(ward / root)
+    assert main(["start", "ward-card.toml", "--data-root", root, *ANSWERS]) == 2
+    said = capsys.readouterr().err
+    assert "is a name that is no text, as TOML must be; rename it" in said
+    assert said.count("\n") == 1
+    assert not [*ward.glob("ward-7*"), *ward.glob("ledger*")]
 
 
 def test_start_asks_on_a_terminal_and_never_without_one(

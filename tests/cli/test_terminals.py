@@ -46,6 +46,7 @@ ARGUMENTS = {
     "mechanisms": "",
     "audit": "--mechanism tangent-gaussian --trials 1000 --out audited",
     "completion": "bash",
+    "status": "",
     "ledger init": "",
     "ledger set-budget": "ward-7 --total 9",
     "ledger show": "",

@@ -22,7 +22,7 @@ from PIL import Image
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, listing, load_card, open_dataset
 from pipeline.datasets.cards import FORMATS, MASKS
-from pipeline.datasets.classed import FileRow, collect
+from pipeline.datasets.classed import COPIES, FileRow, collect
 from pipeline.datasets.listing import Pattern, fill, find_files, packed
 from pipeline.datasets.pictures import FolderCard
 from pipeline.errors import DatasetError
@@ -123,10 +123,10 @@ def test_what_a_crop_leaves_is_said(tmp_path: Path) -> None:
     """That images are cropped is a fact of the source, where a card lets them be."""
     for name in ("cat", "dog"):
         save(tmp_path / "ward" / name / "0.png", picture(0, 10, 20))
-    (fact,) = ward(tmp_path, CARD + "size = 5\n").facts
+    fact, _ = ward(tmp_path, CARD + "size = 5\n").facts
     assert "cropped to their central square" in fact
-    assert ward(tmp_path, CARD + 'size = 5\nfit = "pad"\n').facts == ()
-    assert ward(tmp_path).facts == ()
+    assert ward(tmp_path, CARD + 'size = 5\nfit = "pad"\n').facts == (COPIES,)
+    assert ward(tmp_path).facts == (COPIES,)
     with pytest.raises(DatasetError, match="'fit' needs size"):
         ward(tmp_path, CARD + 'fit = "pad"\n')
 

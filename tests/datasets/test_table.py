@@ -13,6 +13,7 @@ from PIL import Image
 
 from pipeline.arrays import ImageArray
 from pipeline.datasets import ImageSource, load_card, open_dataset
+from pipeline.datasets.classed import COPIES
 from pipeline.errors import DatasetError
 
 CARD = """\
@@ -204,7 +205,7 @@ def test_rows_can_be_left_out(root: Path) -> None:
     (root / "lists/out.txt").write_text("./sub/b.png\n")
     source = ward(root, ALL + 'exclude = "out.txt"\n')
     assert source.counts() == (1, 2)
-    assert source.facts == ("1 file(s) are left out, as out.txt says.",)
+    assert source.facts == ("1 file(s) are left out, as out.txt says.", COPIES)
     assert len(np.concatenate(list(source.chunks()))) == 3
 
 

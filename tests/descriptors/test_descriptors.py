@@ -19,7 +19,7 @@ from sample_descriptors import matrix_of
 from pipeline.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
 from pipeline.descriptors.images import FIRST, SECOND_KERNEL
 from pipeline.errors import ConfigError, DatasetError
-from pipeline.parallel import limited_to
+from pipeline.parallel import compiled, limited_to
 
 ETA = 1e-6
 
@@ -345,3 +345,15 @@ def test_angles_are_those_of_the_library():
         assert found.min() >= 0
         assert found.max() <= np.pi / 2
         assert not found[200:300].any()
+
+
+def test_without_a_folder_for_machine_code_images_are_described_all_the_same(monkeypatch):
+    """Of an install that is read-only and a user without a home numba has no folder at all."""
+    from numba.core import caching
+
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    assert compiled(mirror_by_hand)(-1, 5) == 0
+
+
+def mirror_by_hand(index, size):
+    return kernels.mirror(index, size)

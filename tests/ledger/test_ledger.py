@@ -671,12 +671,3 @@ def test_arguments_are_checked(lite: Ledger) -> None:
     assert isinstance(held, Reservation)
     with pytest.raises(LedgerError, match="does not know this reservation"):
         lite.commit(replace(held, identity="0" * 64), b"x")
-
-
-def test_another_format_is_refused(lite: Ledger, tmp_path: Path) -> None:
-    """A ledger written by a later version is not touched."""
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
-        connection.execute("UPDATE covdp_meta SET value = '3' WHERE name = 'format'")
-    connection.close()
-    with pytest.raises(LedgerError, match="has format '3', this version reads '2'"):
-        init_ledger(tmp_path / "ledger.sqlite")

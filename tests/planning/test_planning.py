@@ -403,11 +403,42 @@ def test_records_that_are_held_back_are_enough_at_an_opening() -> None:
 
 def test_tables_say_what_a_range_is(ward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without sizes some usual ones are shown, with what error and radius mean."""
-    assert main(["plan", "--config", str(ward / "release.toml"), "--error", "1e-9"]) == 0
+    told = ["plan", "--config", str(ward / "release.toml"), "--error", "1e-9", "--verbose"]
+    assert main(told) == 0
     printed = " ".join(capsys.readouterr().out.split())
     for words in ("any class of 1,000", "error: expected distance", "radius:", "0.5", "62.4"):
         assert words in printed
     assert "no budget looked at suffices" in printed
+
+
+@pytest.mark.parametrize("labels", ["secret", "public"])
+def test_one_table_is_of_the_folder_that_the_config_names(
+    ward: Path, capsys: pytest.CaptureFixture[str], labels: str
+) -> None:
+    """Its public number in equal classes, or the sizes of classes; budgets are rows, uses a column.
+
+    Where the folder is not there some usual sizes are shown.
+    """
+    config = CONFIG.replace(
+        'labels = "public"\n', "" if labels == "secret" else 'labels = "public"\n'
+    )
+    (ward / "release.toml").write_text(f'{config}data_root = "{ward}"\n')
+    told = ["plan", "--config", str(ward / "release.toml")]
+    assert main(told) == 0
+    assert "any class of 1,000" in " ".join(capsys.readouterr().out.split())
+    images = np.zeros((1500, 28, 28), np.uint8)
+    truth = np.array([0] * 1400 + [1] * 100, np.uint8)
+    np.savez(ward / "ward.npz", train_images=images, train_labels=truth)
+    assert main(told) == 0
+    printed = capsys.readouterr().out
+    sizes = ("1,400", "100") if labels == "public" else ("each of 2 classes, 750",)
+    assert all(size in " ".join(printed.split()) for size in sizes)
+    assert "error" not in printed.replace("shows errors", "")
+    found = planned(ward, capsys)["forecast"]["classes"]
+    for row in found:
+        uses = [each["use"] for each in row["by_budget"]]
+        assert uses == sorted(uses)
+        assert uses[-1] > uses[0]
 
 
 def test_what_is_said_of_a_range_is_true_of_this_one(

@@ -250,7 +250,7 @@ def test_the_page_says_what_is_left_and_what_it_all_means(page: Path) -> None:
     said = words(page)
     assert "May be spent in all μ = 9" in said
     assert "An attacker who knows all that this account paid for so far and all other" in said
-    assert "ward, 2026-03-01 to 2026-03-06: history of releases" in said
+    assert "ward, 2026\u201103\u201101 to 2026\u201103\u201106: history of releases" in said
 
 
 def test_the_account_is_told_of_the_series_that_was_paid_last(first: bytes, tmp_path: Path) -> None:

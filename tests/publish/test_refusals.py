@@ -126,7 +126,13 @@ CARDS: list[tuple[Put, str]] = [
 
 
 def outcome(
-    folder: Path, put: Put, pattern: str, seats: Sequence[int], stream: str, **spoilt: Any
+    folder: Path,
+    put: Put,
+    pattern: str,
+    seats: Sequence[int],
+    stream: str,
+    careful: bool = False,
+    **spoilt: Any,
 ) -> tuple[object, ...]:
     """Return all that comes out of a release: exit code, streams, files with their bytes."""
     rmtree(folder, ignore_errors=True)
@@ -137,6 +143,7 @@ def outcome(
     init_ledger(folder / "ledger.sqlite").set_budget("ward", GDP(9.0))
     out = folder / "out"
     tokens = ["release", "--config", "ward.toml", "--ledger", "ledger.sqlite", "--out", str(out)]
+    tokens += [] if careful else ["--even-if-useless"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         fixed_noise(patch)
@@ -214,3 +221,16 @@ def test_the_statement_names_the_refusal(tmp_path: Path) -> None:
     _, files = outcome(tmp_path / "ward", put_pictures, "{class}/*", SEATS["all in one"], "")
     (document,) = [content for name, content in files.items() if name.endswith(".json")]
     assert b"the one refusal over images, that not all are as the card says" in document
+
+
+@pytest.mark.parametrize("stream", ["", STREAM], ids=["release", "night"])
+def test_a_useless_release_is_refused_by_public_numbers_alone(
+    stream: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Seven persons are too few, whoever has a class: the same words, and nothing is written."""
+    found = []
+    for seats in SEATS.values():
+        came = outcome(tmp_path / "ward", put_pictures, "*/{class}/*", seats, stream, careful=True)
+        found.append((*came, *capfd.readouterr()))
+    assert found[0][:2] == (2, {})
+    assert all(one == found[0] for one in found)

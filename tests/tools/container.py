@@ -173,7 +173,7 @@ def use(stage: Stage, address: str) -> None:
         print(stage.run([*covdp, *args.split()], COVDP_LEDGER=address))
     stage.run(["sh", "-c", health], COVDP_LEDGER=address)
     release = ["release" if part == "serve" else part for part in command]
-    print(stage.run([*covdp, *release], COVDP_LEDGER=address))
+    print(stage.run([*covdp, *release, "--even-if-useless"], COVDP_LEDGER=address))
     assert list(stage.inside("/released/release").glob("*.parquet"))
     process = stage.start([*covdp, *command], COVDP_LEDGER=address)
     assert process.stdout

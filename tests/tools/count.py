@@ -74,7 +74,7 @@ PROMISES = {
         "report": "several_page",
         "cli": "documents",
     },
-    "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger"},
+    "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger status"},
     "one page with all that was released": {
         "publish": "history",
         "report": "history_page",

@@ -99,9 +99,9 @@ class DicomCard(PatternCard):
         masks = self.objects
         if masks is not None and (not goes_down(masks) or "{" in masks):
             raise ValueError(
-                "masks of DICOM must be relative, without '..', as in 'masks/**/*.dcm', and name "
-                "no class: segmentations say of which images they are; or end as in "
-                f"'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
+                "masks of DICOM must be printable and relative, without '..', as in "
+                "'masks/**/*.dcm', and name no class: segmentations say of which images they are; "
+                f"or end as in 'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
             )
         if self.segments is not None and masks is None:
             raise ValueError("segments needs masks, where segmentations are")

@@ -1,0 +1,119 @@
+"""The command for monitoring: when each population was last released about, and what is left."""
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter, Token
+
+from pipeline.cli.options import PLAIN, LedgerAddress, Printing
+from pipeline.cli.output import new_table, numbers
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.ledger import Account, HistoryLine, StreamAccount
+
+LATE = 3
+"""Exit code where a population is late."""
+HOURS = {"m": 1 / 60, "h": 1, "d": 24, "w": 168}
+"""Hours of each letter of an age."""
+
+
+def age(_: Any, tokens: "Sequence[Token]") -> timedelta:
+    """Return an age such as 90m, 36h, 2d or 1w."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", text := tokens[0].value)
+    if found is None:
+        raise ConfigError(
+            f"--max-age takes a whole number of m, h, d or w, such as 36h, found {text!r:.60}"
+        )
+    return timedelta(hours=int(found[1]) * HOURS[found[2]])
+
+
+def status(
+    population: str | None = None,
+    *,
+    max_age: Annotated[timedelta | None, Parameter(converter=age)] = None,
+    ledger: LedgerAddress = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Show for each population its last success, how old it is, and what is left; for monitoring.
+
+    A success is a release, or a night, that the ledger has stored. With `--max-age` the exit code
+    is 3 where one is older, or where there is none and the account is older. Nothing is charged.
+
+    ```
+    covdp status
+    covdp status ward-7 --max-age 36h --json
+    ```
+
+    Parameters
+    ----------
+    population
+        One population only.
+    max_age
+        Age from which on a population is late: a whole number of m, h, d or w, such as 36h.
+    """
+    from pipeline.ledger import open_ledger, streams_of
+    from pipeline.publish import ledger_address
+
+    book, now = open_ledger(ledger_address(ledger)), datetime.now(UTC)
+    accounts, lines, streams = book.show(population), book.history(), streams_of(book)
+    rows = [_row(account, lines, streams, now, max_age) for account in accounts]
+    middle, cells = numbers("hours ago", "left", "nights left"), map(_cells, rows)
+    output.answer(rows, new_table("population", "last success (UTC)", *middle, "", rows=cells))
+    if any(row["late"] for row in rows):
+        sys.stdout.flush()
+        sys.exit(LATE)
+
+
+def _row(
+    account: "Account",
+    lines: "Sequence[HistoryLine]",
+    streams: "Sequence[StreamAccount]",
+    now: datetime,
+    max_age: timedelta | None,
+) -> dict[str, Any]:
+    """Return the state of a population under the names that programs may rely on; age in s.
+
+    Nights are those of the stream that was opened last.
+    """
+    from pipeline.cli.ledger import stream_json
+
+    done = [line for line in lines if line.population == account.population and line.committed]
+    last = max(done, key=lambda line: (line.committed, line.at), default=None)
+    since = account.created if last is None else last.committed
+    passed = max(timedelta(), now - (since or now))
+    here = [stream for stream in streams if stream.population == account.population]
+    cost = account.latest
+    return {
+        "population": account.population,
+        "last_success": last and last.committed,
+        "run_key": last and last.run_key,
+        "age": None if last is None else round(passed.total_seconds()),
+        "late": max_age is not None and passed > max_age,
+        "left": account.left,
+        "releases_left": None if cost is None else account.lasts(cost),
+        "nights_left": here[-1].horizon - here[-1].nights if here else None,
+        "streams": [stream_json(stream) for stream in here],
+        "unfinished": account.unfinished + sum(stream.pending is not None for stream in here),
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the same as a person reads it."""
+    from rich.markup import escape
+
+    from pipeline.privacy import equation
+
+    age, nights, done = row["age"], row["nights_left"], row["last_success"]
+    return (
+        escape(row["population"]),
+        "none" if done is None else f"{done:%Y-%m-%d %H:%M}",
+        "" if age is None else f"{age / 3600:,.1f}",
+        equation(row["left"], 6, left=True) if row["left"] else "nothing",
+        "" if nights is None else f"{nights:,}",
+        "late" * row["late"],
+    )

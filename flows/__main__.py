@@ -23,7 +23,8 @@ from flows.experiment import BEGUN, experiments, flow_of
 from pipeline.cli import run_in_thread
 from pipeline.cli.experiments import print_bound
 from pipeline.cli.options import DataRoot, Out
-from pipeline.errors import ConfigError, CovdpError, one_line
+from pipeline.cli.streams import complain, open_streams
+from pipeline.errors import ConfigError, CovdpError
 from pipeline.experiments import MAIN, load_experiments
 from pipeline.parallel import answer_within
 
@@ -152,8 +153,9 @@ def interrupted() -> None:
 
 
 if __name__ == "__main__":
+    open_streams()
     try:
         run_in_thread(app, interrupted)
     except CovdpError as error:
-        print(f"covdp: {one_line(error)}", file=sys.stderr)
+        complain(error)
         sys.exit(2)

@@ -34,7 +34,15 @@ from pipeline.errors import (
     MissingError,
     one_line,
 )
-from pipeline.experiments import EXPERIMENTS, MAIN, Run, images, load_experiments, steps
+from pipeline.experiments import (
+    EXPERIMENTS,
+    MAIN,
+    Run,
+    changed_words,
+    images,
+    load_experiments,
+    steps,
+)
 from pipeline.experiments.driver import Footpoints
 from pipeline.experiments.images import VerifiedBound
 from pipeline.experiments.kinds import EXPERIMENT_KINDS
@@ -362,9 +370,14 @@ def opened_run(
             f"{name or 'main'} must be one run, found {runs}; name dataset and variant of one"
         )
     (config,) = configs
-    folder = (out or default_out(config.run_name)).resolve()
+    words = changed_words(
+        name or str(MAIN), quick=quick, descriptor=descriptor, repetitions=repetitions
+    )
+    folder = (out or default_out(config.run_name, *words)).resolve()
     with owner_only(is_own(config)):
-        yield Run(config, data_root and data_root.resolve(), folder)
+        run = Run(config, data_root and data_root.resolve(), folder)
+        steps.begin_run(run)
+        yield run
 
 
 def flow_of(config: ExperimentConfig) -> Any:
@@ -410,8 +423,9 @@ def experiments(
         had no data.
     """
     BEGUN.append(flow_run.id)
-    folder = out or default_out("reproduce" if names else "main")
     changes: dict[str, Any] = {"repetitions": repetitions, "quick": quick}
+    words = changed_words(*(names or [str(MAIN)]), descriptor=descriptor, **changes)
+    folder = out or default_out("reproduce" if names else "main", *words)
     parts = [
         (name, config)
         for name in (EXPERIMENTS if "all" in names else names or [str(MAIN)])

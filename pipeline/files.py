@@ -125,6 +125,20 @@ def make_folder(path: Path, way: str = "choose another folder with --out") -> Pa
 
 
 @contextmanager
+def results_folder(path: Path) -> Iterator[Path]:
+    """Give a folder for results; if it is new and an error leaves it empty, it goes again."""
+    new = [folder for folder in (path, path.parent) if not folder.exists()]
+    folder = make_folder(path).resolve()
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):  # it holds something
+            for empty in new:
+                empty.rmdir()
+        raise
+
+
+@contextmanager
 def owner_only(wanted: bool) -> Iterator[None]:
     """Let files be 0600 and folders 0700 in the block, if `wanted`; of the whole process."""
     before = os.umask(0o077) if wanted else None

@@ -23,7 +23,7 @@ from rich.markup import escape
 from pipeline import progress
 from pipeline.errors import BudgetError, CovdpError, OutputError, one_line
 from pipeline.figures.style import load_charts
-from pipeline.files import atomic_path, make_folder, owner_only
+from pipeline.files import atomic_path, make_folder, owner_only, results_folder
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
 from pipeline.publish import (
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from pipeline.experiments.steps import ExperimentStep
 
 
-def default_out(name: str) -> Path:
-    """Return where results go when nobody says: ``covdp-output/NAME`` in the current folder."""
-    return Path.cwd() / "covdp-output" / name
+def default_out(*words: str) -> Path:
+    """Return where results go when nobody says: ``covdp-output/WORDS`` in the current folder."""
+    return Path.cwd() / "covdp-output" / "-".join(words)
 
 
 def run_experiments(
@@ -83,7 +83,7 @@ def run_experiments(
         The runs, and the path of the report.
     """
     from pipeline.datasets import find_card
-    from pipeline.experiments.images import Run
+    from pipeline.experiments.images import Run, check_results
     from pipeline.experiments.kinds import EXPERIMENT_KINDS
     from pipeline.experiments.steps import run_experiment
     from pipeline.results import read_record
@@ -106,8 +106,9 @@ def run_experiments(
             return error
         return None
 
-    with owner_only(own):
-        folder = make_folder(out).resolve()
+    for config in configs:
+        check_results(Run(config, root, out))
+    with owner_only(own), results_folder(out) as folder:
         runs = tuple(Run(config, root and root.resolve(), folder) for config in configs)
         clocked = [run for run in runs if not EXPERIMENT_KINDS[run.config.kind].parallel]
         others = [run for run in runs if run not in clocked]
@@ -115,8 +116,8 @@ def run_experiments(
         errors = [*side_by_side(begin, others), *map(begin, clocked)]
         with progress.step("report"):
             page = Path(report(folder))
-    for error in filter(None, errors):
-        raise error
+        for error in filter(None, errors):
+            raise error
     return runs, page
 
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
@@ -59,7 +59,9 @@ def say(level: Level) -> None:
         _SCREEN.terminal.close()
     _SCREEN.level, _SCREEN.terminal = level, None
     if level > Level.QUIET and sys.stderr.isatty():
-        _SCREEN.terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+        own = os.dup(sys.stderr.fileno())
+        coding, errors = sys.stderr.encoding, sys.stderr.errors
+        _SCREEN.terminal = os.fdopen(own, "w", encoding=coding, errors=errors)
 
 
 def is_verbose() -> bool:
@@ -143,11 +145,11 @@ def step(name: str) -> Iterator[StepStatus]:
     from rich.markup import escape
 
     if now.skipped:
-        skipped = escape(printable(now.skipped))
-        console().print(f"[yellow]○ {escape(name)}: {skipped}[/]", highlight=False)
+        text = f"[yellow]○ {escape(name)}: {escape(printable(now.skipped))}[/]"
     else:
-        seconds = time.perf_counter() - started
-        console().print(f"[green]✓[/] {escape(name)} [dim]{seconds:.2f} s[/]", highlight=False)
+        text = f"[green]✓[/] {escape(name)} [dim]{time.perf_counter() - started:.2f} s[/]"
+    with suppress(OSError, SystemExit):  # whoever read it is gone: rich would end the process
+        console().print(text, highlight=False)
 
 
 def _started() -> "Progress":

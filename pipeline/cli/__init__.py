@@ -5,6 +5,7 @@
                   status, documents, experiments
     options       what several commands share
     output        how they print: texts, tables, JSON
+    streams       standard output and standard error in any encoding
 
 Exit code 0 means done, 1 that an audit found a claim violated, 2 that something given was wrong
 and one line on stderr says what, 3 that images differ or a population is late, 70 that covdp failed

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
+from pipeline.cli.streams import complain, open_streams, settle_streams
 from pipeline.errors import CovdpError, one_line, printable
 from pipeline.files import discard_unfinished
 from pipeline.progress import is_verbose
@@ -52,9 +53,7 @@ def main(tokens: list[str] | None = None) -> int:
     """Run the command line; errors of the user become one line and exit code 2."""
     # threads of ours use all cores: those of BLAS, for small matrices, make a run a quarter slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for name in ("stdout", "stderr"):  # where a service has none, no file may take its place
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    open_streams()
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
 
@@ -69,7 +68,10 @@ def main(tokens: list[str] | None = None) -> int:
             _report(error, arguments)
             return UNFORESEEN
 
-    return run_in_thread(run, way=FREE if _command(arguments) in PRIVATE else ANEW)
+    try:
+        return run_in_thread(run, way=FREE if _command(arguments) in PRIVATE else ANEW)
+    finally:
+        settle_streams()
 
 
 def _run(tokens: list[str] | None) -> int:
@@ -92,42 +94,27 @@ def _run(tokens: list[str] | None) -> int:
     except UnusedCliTokensError as error:
         unused = one_line(" ".join(error.unused_tokens or ()))
         way = "give it with an option: --help after the command lists them"
-        print(f"covdp: {unused} has no place here; {way}", file=sys.stderr)
+        complain(f"{unused} has no place here; {way}")
         return 2
     except MissingArgumentError as error:
         name, argument = " ".join(error.command_chain or ()), error.argument
         missing = argument.name if argument else "an argument"
         given = missing in (sys.argv if tokens is None else tokens)
         needs = f"{missing} needs a value" if given else f"{name} needs {missing}"
-        print(f"covdp: {needs}; covdp {name} --help shows examples", file=sys.stderr)
+        complain(f"{needs}; covdp {name} --help shows examples")
         return 2
     except (CovdpError, CycloptsError) as error:
-        print(f"covdp: {one_line(error)}", file=sys.stderr)
+        complain(error)
         return 2
     except BrokenPipeError:  # who reads, such as `head`, has had enough
-        _discard_output()
+        settle_streams()
         return 141
     except OSError as error:
-        if not _output_fails():
+        if not (names := settle_streams(probe="\n")):
             raise
-        print(f"covdp: cannot write to standard output ({error.strerror}); {DONE}", file=sys.stderr)
+        complain(f"cannot write to {' and '.join(names)} ({error.strerror}); {DONE}")
         return 2
     return 0
-
-
-def _output_fails() -> bool:
-    """Return whether standard output takes nothing; it then goes nowhere."""
-    try:
-        print(flush=True)
-    except OSError:
-        _discard_output()
-        return True
-    return False
-
-
-def _discard_output() -> None:
-    """Let standard output go nowhere, or Python would try once more at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(tokens: Sequence[str]) -> str:
@@ -148,13 +135,13 @@ def _report(error: BaseException, tokens: Sequence[str]) -> None:
         )
     else:
         if is_verbose():
-            print(printable("".join(traceback.format_exception(error))), file=sys.stderr)
+            with suppress(OSError):
+                print(printable("".join(traceback.format_exception(error))), file=sys.stderr)
         reason = f"{type(error).__name__} in {_place(error)}"
         reason += ", of which --verbose shows more" * (not is_verbose())
-    print(
-        f"covdp: failed in a way that was not foreseen: {one_line(reason)}; this is a fault of "
-        "covdp, please report it",
-        file=sys.stderr,
+    complain(
+        f"failed in a way that was not foreseen: {reason}; this is a fault of covdp, please report "
+        "it"
     )
 
 

@@ -1,5 +1,6 @@
 """Commands on what there is: datasets, cards, descriptors, mechanisms, and the audit of claims."""
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from pipeline.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
 from pipeline.cli.output import new_table, numbers, print_json, print_line, width
+from pipeline.cli.streams import complain, takes_unicode
 from pipeline.errors import one_line, printable
 
 if TYPE_CHECKING:
@@ -75,15 +77,20 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     if output.json:
         print_json(draft)
         return
-    print(draft.card, end="")
+    print(draft.card if takes_unicode(sys.stdout) else _escaped(draft.card), end="")
     root = (data_root or folder.resolve().parent).resolve()
     for line in (*draft.open, *(() if output.quiet else _counted(draft))):
-        print(f"covdp: {one_line(line)}", file=sys.stderr)
+        complain(line)
     if not output.quiet:
         name = printable(f"{folder.resolve().stem}-card.toml", lines=False)
         command = shlex.join(["covdp", "start", name, "--data-root", str(root)])
-        print(f"covdp: next: read the card, save it as {name}, and run", file=sys.stderr)
+        complain(f"next: read the card, save it as {name}, and run")
         print(f"    {one_line(command)}", file=sys.stderr)
+
+
+def _escaped(text: str) -> str:
+    """Return TOML in ASCII, whose strings have other letters by their code."""
+    return re.sub(r"[^\0-\x7f]", lambda match: f"\\U{ord(match[0]):08x}", text)
 
 
 def _counted(draft: "Draft") -> Iterator[str]:

@@ -3,6 +3,7 @@
 All but `match` read committed bytes alone.
 """
 
+import json
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from rich.markup import escape
 
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import page_table, print_json
+from pipeline.cli.streams import complain
 from pipeline.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def schema() -> None:
     """
     from pipeline.publish import DOCUMENT_SCHEMA
 
-    print(DOCUMENT_SCHEMA.read_text(encoding="utf-8"), end="")
+    print_json(json.loads(DOCUMENT_SCHEMA.read_text(encoding="utf-8")))
 
 
 def compare(
@@ -333,7 +335,7 @@ def _together(
 def _warn(several: "DocumentSet", output: Printing) -> None:
     """Say on standard error what makes documents doubtful, and which classes are left out."""
     if several.doubt and not output.quiet:
-        print(f"covdp: {one_line(several.doubt)}", file=sys.stderr)
+        complain(several.doubt)
 
 
 def _combined(mean: Any, tested: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,10 @@ def run(
 ) -> None:
     """Run every configured mechanism on every class, and write Parquet and a report.
 
+    Results stand in a folder named by the run and by what is given besides, such as
+    `covdp-output/main-pathmnist-grid11`. The same run goes on there; other settings are refused
+    where they would write over results.
+
     The report shows sample images, true means and errors: images of your own need `public = true`
     in their card. What is written about them is readable by you alone (0600 in folders 0700).
 
@@ -194,20 +198,22 @@ def _start(
 
     runner = overrides.runner or ("threads" if needs_data else "processes")
     check_runner(runner)  # before imports that take seconds on a busy machine
-    from pipeline.experiments.registry import MAIN, load_experiments
+    from pipeline.experiments.registry import MAIN, changed_words, load_experiments
     from pipeline.jobs import default_out, perform, run_experiments
 
-    names = (MAIN if source is None else source for source in sources)
+    names = [MAIN if source is None else source for source in sources]
     keys = ("dataset", "descriptor", "seed", "repetitions")
-    changes = {key: getattr(overrides, key) for key in keys}
-    configs = load_experiments(*names, **changes, quick=quick, chains=chains)
+    changes = {key: getattr(overrides, key) for key in keys} | {"quick": quick, "chains": chains}
+    configs = load_experiments(*names, **changes)
+    words = changed_words(*names, **changes)
     with workers(runner) as unordered, ThreadPoolExecutor(threads()) as pool:
         return run_experiments(
             configs,
             partial(perform, workers=unordered, shown=len(configs) == 1),
             side_by_side=pool.map,
             root=overrides.data_root,
-            out=overrides.out or default_out(configs[0].run_name if needs_data else "reproduce"),
+            out=overrides.out
+            or default_out(configs[0].run_name if needs_data else "reproduce", *words),
             needs_data=needs_data,
         )
 

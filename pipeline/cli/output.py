@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from pipeline.cli.streams import takes_unicode
 from pipeline.errors import printable
 
 
@@ -36,8 +37,12 @@ def print_line(line: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; see `plain`. What a terminal would obey is escaped, as JSON does."""
-    text = json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+    """Print a value as JSON; see `plain`.
+
+    Letters that a terminal would obey, or that standard output cannot hold, are escaped.
+    """
+    some = not takes_unicode(sys.stdout)
+    text = json.dumps(plain(value), ensure_ascii=some, indent=2, allow_nan=False)
     escaped = (x if x.isprintable() or x == "\n" else json.dumps(x)[1:-1] for x in text)
     print(text if text.isprintable() else "".join(escaped))
 

@@ -17,7 +17,6 @@ later, is not run again: other images under the same date would be paid for a se
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from rich.table import Column, Table
 
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
 from pipeline.cli.output import new_table, numbers, print_json
+from pipeline.cli.streams import IN_WORDS, complain
 from pipeline.errors import (
     BudgetError,
     ConfigError,
@@ -508,24 +508,34 @@ def _serve(
             f"{config} fixes run_key = {settings.run_key!r}, so every night would give the first "
             "night's release again; leave run_key out of a config that is served"
         )
-    print(f"serving {settings.name} at {cron!r}, next {_text(first)}; stop with Ctrl-C", flush=True)
+    _log(f"serving {settings.name} at {cron!r}, next {_text(first)}; stop with Ctrl-C")
     times = planned_times(cron, datetime.now(UTC))
     for *overtaken, night in nights(times, lambda: datetime.now(UTC)):
         planned = _text(night)
         for missed in overtaken:
-            print(f"{_text(missed)} is skipped: {planned} has come as well", flush=True)
+            _log(f"{_text(missed)} is skipped: {planned} has come as well")
         try:
             job = prepare(night)
             if released_since(job.settings, job.ledger, night):
-                print(f"{planned} is skipped: the ledger holds its release", flush=True)
+                _log(f"{planned} is skipped: the ledger holds its release")
                 continue
-            print(f"{planned}  {release_night(job)}", flush=True)
+            _log(f"{planned}  {release_night(job)}")
         except BudgetError:  # which ends serving, and is reported there
             raise
         except CovdpError as error:
             line = f"{planned}  {one_line(error)}"
-            print(f"covdp: {line}", file=sys.stderr, flush=True)
+            complain(line)
             notify_failure(line, command)
+
+
+def _log(line: str) -> None:
+    """Print what happened; a full disk ends no nights, and a reader that is gone does."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        complain(f"cannot write to standard output ({error.strerror}); serving goes on: {line}")
 
 
 def planned_times(cron: str, after: datetime) -> Iterator[datetime]:
@@ -607,13 +617,18 @@ def notify_failure(line: str, command: list[str]) -> None:
         return
     try:
         done = subprocess.run(
-            command, input=f"{line}\n", text=True, timeout=NOTIFY_SECONDS, check=False
+            command,
+            input=f"{line}\n",
+            text=True,
+            errors=IN_WORDS,
+            timeout=NOTIFY_SECONDS,
+            check=False,
         )
         fault = f"it ended with exit code {done.returncode}" * (done.returncode != 0)
     except (OSError, subprocess.SubprocessError) as error:
         fault = str(error)
     if fault:
-        print(f"covdp: nobody was notified: {one_line(fault)}", file=sys.stderr, flush=True)
+        complain(f"nobody was notified: {fault}")
 
 
 def _text(planned: datetime) -> str:

@@ -3,6 +3,7 @@ from .images import Run as Run
 from .kinds import EXPERIMENT_KINDS as EXPERIMENT_KINDS
 from .registry import EXPERIMENTS as EXPERIMENTS
 from .registry import MAIN as MAIN
+from .registry import changed_words as changed_words
 from .registry import load_experiments as load_experiments
 from .steps import ExperimentStep as ExperimentStep
 from .steps import run_experiment as run_experiment

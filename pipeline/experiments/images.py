@@ -11,6 +11,7 @@ those of a class, are patterns of a broken device, empty ones, and crops of a ph
 """
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,12 +38,12 @@ from pipeline.descriptors import (
     require,
     verify,
 )
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, OutputError
 from pipeline.experiments.driver import ClassData, Setting, admitted
 from pipeline.figures import montage
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Point
-from pipeline.results import read_bound, write_bound
+from pipeline.results import read_bound, read_record, write_bound
 from pipeline.store import Place, StoredImages, fill, find_place, make_plan, private_stores
 
 
@@ -109,6 +110,11 @@ class Run:
         return self.folder / "run.json"
 
     @property
+    def settings(self) -> Path:
+        """Settings whose results these are, ``OUT/runs/<run>/settings.json``."""
+        return self.folder / "settings.json"
+
+    @property
     def labels(self) -> tuple[int, ...]:
         """The classes that are run."""
         config = self.config
@@ -139,6 +145,71 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+TEXTS = {
+    "title", "paper", "open", "figure", "figures", "published", "claims", "baseline", "beyond",
+}  # fmt: skip
+"""Keys of an experiment on which no number depends."""
+
+
+def check_results(run: Run, images: str = "") -> dict[str, Any]:
+    """Return the settings of a run; refuse to write over the results of others.
+
+    Parameters
+    ----------
+    run : Run
+    images : str
+        Digest of its images, where they are known.
+
+    Raises
+    ------
+    ConfigError
+        When the folder has results, whole or begun, under the name of this run of other settings or
+        images. The same run goes on there.
+    """
+    card, config = Path(run.config.dataset), run.config.model_dump(mode="json", exclude=TEXTS)
+    settings = {**config, "dataset": str(card.resolve() if card.is_file() else card)}
+    settings |= {"images": images} if images else {}
+    before = _settings_before(run)
+    others = [key for key in settings if before.get(key, settings[key]) != settings[key]]
+    if others:
+        pairs = ((key, before[key], settings[key]) for key in others)
+        differ = (
+            f"{key} {old} there, {new} here" if isinstance(new, str | int | None) else key
+            for key, old, new in pairs
+        )
+        raise ConfigError(
+            f"{run.out} has results of {run.name} with other settings ({'; '.join(differ)}), which "
+            f"stay as they are; name another folder with --out, or delete {run.folder} and "
+            f"{run.table}"
+        )
+    return settings
+
+
+def _settings_before(run: Run) -> dict[str, Any]:
+    """Return the settings of the results in the folder of a run; none where it has no results."""
+    parts = run.table.parent.glob(f".{run.table.stem}.*.parts")
+    if not run.table.is_file() and next(parts, None) is None:
+        return {}
+    try:
+        settings: dict[str, Any] = json.loads(run.settings.read_bytes())
+    except FileNotFoundError:  # written by an earlier version, or rows that say there are no data
+        record = read_record(run.log) if run.log.is_file() else None
+        known = record.config if record is not None and record.status == "ok" else {}
+        return {key: value for key, value in known.items() if key != "dataset"}
+    except (OSError, ValueError) as error:
+        raise OutputError(f"cannot read {run.settings} ({error}); delete it and {run.table}") from (
+            error
+        )
+    return settings
+
+
+def keep_settings(run: Run, images: str = "") -> None:
+    """Write the settings of a run beside its results, after `check_results`."""
+    settings = check_results(run, images)
+    make_folder(run.settings.parent)
+    write_whole(run.settings, json.dumps(settings, indent=2))
 
 
 def require_public(card: Card) -> None:
@@ -232,6 +303,7 @@ def describe_classes(run: Run, images: ImageSource) -> StoredImages:
     """
     with run.timed("descriptors"):
         stored = run.stored  # all shards are made
+        keep_settings(run, hashlib.sha256(stored.fingerprint.encode()).hexdigest())
         samples = make_folder(run.folder / "samples")
         for label, some in _samples(images, run).items():
             write_whole(samples / f"{label}.png", montage(some, columns=8))

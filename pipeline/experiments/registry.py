@@ -99,6 +99,26 @@ def load_experiments(
     return tuple(result)
 
 
+def changed_words(
+    *sources: str | Path, quick: bool = False, chains: bool = True, **asked: Any
+) -> list[str]:
+    """Return words for what is asked for and differs from the files of experiments.
+
+    They name the folder of results: ``["grid11", "seed-7", "quick"]``.
+
+    Parameters
+    ----------
+    sources, quick, chains, asked
+        Arguments of `load_experiments`; the dataset has its place in the name of a run.
+    """
+    asked = {key: asked.get(key) for key in ("descriptor", "seed", "repetitions")}
+    asked = {key: value for key, value in asked.items() if value is not None}
+    files = load_experiments(*sources) if asked else ()
+    differ = [key for key in asked if any(getattr(x, key) != asked[key] for x in files)]
+    words = [f"{key}-{asked[key]}".removeprefix("descriptor-") for key in differ]
+    return [*words, *["quick"] * quick, *["no-chains"] * (not chains)]
+
+
 def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig]:
     """Return the configs in one file, one for each of its datasets, changed as `asked`."""
     if isinstance(source, Path) or source.endswith(".toml"):

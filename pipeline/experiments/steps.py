@@ -20,11 +20,13 @@ from pipeline.errors import MissingError
 from pipeline.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
 from pipeline.experiments.images import (
     Run,
+    check_results,
     class_images,
     describe_classes,
     farthest_of,
     fetch_images,
     image_setting,
+    keep_settings,
     verify_bound,
 )
 from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
@@ -278,6 +280,7 @@ def run_experiment(
     raise their error.
     """
     run = Run(run.config, run.root, run.out)  # what an earlier one opened is no longer there
+    begin_run(run)
     for step in steps_of(run):
         try:
             if step.work is draw_class:
@@ -293,6 +296,20 @@ def run_experiment(
                 raise
             return write_missing(run, error)
     return run.table
+
+
+def begin_run(run: Run) -> None:
+    """Refuse a folder with results of other settings; those of images are kept once these are read.
+
+    Raises
+    ------
+    ConfigError
+        See `check_results`.
+    """
+    if run.config.on_images:
+        check_results(run)
+    else:
+        keep_settings(run)
 
 
 def row_writer(run: Run, cells: Iterable[str] | None = None) -> RowWriter:

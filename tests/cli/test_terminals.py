@@ -136,12 +136,8 @@ def test_every_command_has_its_line() -> None:
     assert set(ARGUMENTS) == {" ".join(tokens) for tokens in LEAVES}
 
 
-@pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
-def test_every_command_works_on_a_terminal(
-    ward: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str]
-) -> None:
-    """Exit code 0, no traceback, and its bars are shown."""
-    name = " ".join(tokens)
+def prepare(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make what a command needs besides; nights that it would serve never come."""
     if name == "report":
         assert main(["run", *ARGUMENTS["run"].split()]) == 0  # what is reported on
     if name == "history":
@@ -159,7 +155,16 @@ def test_every_command_works_on_a_terminal(
         Path("once.toml").write_text(text)
         once = load_release(Path("once.toml"), run_key="monday")
         Path("m.json").write_bytes(release_once(once, account, None))
-    monkeypatch.setattr(releases, "nights", lambda *_: iter(()))  # it would go on for ever
+    monkeypatch.setattr(releases, "nights", lambda *_: iter(()))
+
+
+@pytest.mark.parametrize("tokens", LEAVES, ids=" ".join)
+def test_every_command_works_on_a_terminal(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, tokens: list[str]
+) -> None:
+    """Exit code 0, no traceback, and its bars are shown."""
+    name = " ".join(tokens)
+    prepare(monkeypatch, name)
     found = on_terminal(monkeypatch, *tokens, *ARGUMENTS[name].split())
     assert found.code == 0, found.text
     assert "Traceback" not in found.text

@@ -6,6 +6,7 @@ Pillow reads the first image of several, fills up what is missing, and says of n
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -78,21 +79,23 @@ def _in_tiff(image: Any, file: Path) -> int:
     many bytes as the image has are neither of it nor of a tag.
     """
     tags, counts = image.tag_v2, [1]
-    said = str(tags.get(_DESCRIPTION, ""))
+    said = str(tags[_DESCRIPTION]) if _DESCRIPTION in tags else ""
     if said.startswith("ImageJ=") and (found := re.search(r"(?m)^images=(\d+)", said)):
         counts.append(int(found[1]))
-    size = image.width * image.height * len(image.getbands())
     if said.startswith('{"shape": ['):
+        size = image.width * image.height * len(image.getbands())
         counts.append(math.prod(json.loads(said)["shape"]) // size)
-    counts.append(int(np.max(tags.get(_DEPTH, 1))))
-    counts.append(len(tags.get(_PLANES, ())))
-    if tags.get(_KIND, 0) & 1 and _SUB_IMAGES in tags:  # the first is but a thumbnail
-        counts.append(2)
-    if tags.get(_COMPRESSION, 1) == 1 and _SUB_IMAGES not in tags:
+    if _DEPTH in tags:
+        counts.append(int(np.max(tags[_DEPTH])))
+    if _PLANES in tags:
+        counts.append(len(tags[_PLANES]))
+    if _SUB_IMAGES in tags:  # the first may be but a thumbnail
+        counts.append(1 + (tags.get(_KIND, 0) & 1))
+    elif tags.get(_COMPRESSION, 1) == 1:
         stored = sum(tags.get(_STRIP_BYTES) or tags.get(_TILE_BYTES) or (0,))
-        length = image.fp.seek(0, io.SEEK_END)
-        free = length - stored - sum(map(len, tags._tagdata.values())) - _SPARE_BYTES
-        counts.append(1 + (0 < stored <= free))
+        free = os.fstat(image.fp.fileno()).st_size - stored - _SPARE_BYTES
+        if 0 < stored <= free and stored <= free - sum(map(len, tags._tagdata.values())):
+            counts.append(2)
     return int(max(counts))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pipeline.cli import main
-from pipeline.datasets import open_dataset
+from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.listing import as_written, composed
 from pipeline.datasets.source import NO_PERSON
 from pipeline.errors import DatasetError

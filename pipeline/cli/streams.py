@@ -91,7 +91,7 @@ codecs.register_error(IN_WORDS, spell)
 
 
 def complain(about: BaseException | str) -> None:
-    """Print a line about a fault on standard error, where somebody may not listen any more."""
+    """Print a fault on standard error, if somebody still reads it."""
     with suppress(OSError):
         text = printable(about, lines=False) if isinstance(about, str) else one_line(about)
         print(f"covdp: {text}", file=sys.stderr, flush=True)

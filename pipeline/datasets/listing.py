@@ -35,7 +35,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 from pipeline import files
-from pipeline.datasets.cards import goes_down
+from pipeline.datasets.cards import LocalFilesCard, goes_down
 from pipeline.errors import CovdpError, DatasetError, ImageError
 
 PATTERN_NAMES = ("class", "split", "person", "date")
@@ -384,8 +384,18 @@ LARGEST_LIST = 1 << 28
 """Bytes that such a list may have."""
 
 
-def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
-    """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
+def list_of_exclusions(card: LocalFilesCard, folder: Path) -> Path | None:
+    """Return the file that `exclude` of a card names: beside the card, or else in `folder`."""
+    if card.exclude is None:
+        return None
+    for place in (card.folder, folder):
+        if place is not None and os.path.lexists(place / card.exclude):
+            return require_inside(place / card.exclude, place, f"exclude = {card.exclude!r}")
+    return (card.folder or folder) / card.exclude
+
+
+def read_exclusions(card: LocalFilesCard, folder: Path, *, there: bool = True) -> frozenset[str]:
+    """Return the paths that `exclude` of a card names, relative to `folder`, with ``/``.
 
     One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
     not count. An image to which a link leads may be named by either path. Each must be `there`,
@@ -396,32 +406,32 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
     DatasetError
         When there is no such file, or it names what is not in the folder.
     """
-    if listed is None:
+    file = list_of_exclusions(card, folder)
+    if file is None:
         return frozenset()
-    file = require_inside(folder / listed, folder, f"exclude = {listed!r}")
     try:
         content = files.read_regular(file, LARGEST_LIST)
     except OSError as error:
         raise DatasetError(
             f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
-            "there, or take the key out"
+            "there, beside the card, or take the key out"
         ) from error
     lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
     rows = filter(str.strip, lines.split("\n"))
     paths = frozenset(composed(str(PurePosixPath(row))) for row in rows)
     if there:
-        check_exclusions(listed, folder, paths)
+        check_exclusions(file, folder, paths)
     return paths
 
 
-def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
+def check_exclusions(file: Path, folder: Path, paths: Iterable[str]) -> None:
     """Raise unless each of the paths that a list names is there, and named as its files are."""
     for path in sorted(paths):
         plain = path.strip("./") and os.path.relpath(folder / path, folder) == path
         if not plain or not os.path.lexists(as_written(f"{folder.absolute()}/{path}")):
             what = "is not in" if plain else "is no plain path from"
             raise ImageError(
-                f"{folder / listed} leaves out {path!r}, which {what} {folder}; correct that path, "
+                f"{file} leaves out {path!r}, which {what} {folder}; correct that path, "
                 "or take it out"
             )
 

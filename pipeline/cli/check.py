@@ -131,7 +131,7 @@ def exclusions(found: "Inspection", card: "Card") -> bytes:
 
     before = frozenset[str]()
     if isinstance(card, LocalFilesCard):
-        before = read_exclusions(card, found.folder, there=False)
+        before = read_exclusions(card.exclude, card.folder, found.folder, there=False)
     return exclusion_list(found.faults, before)
 
 

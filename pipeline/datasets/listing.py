@@ -35,7 +35,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 from pipeline import files
-from pipeline.datasets.cards import LocalFilesCard, goes_down
+from pipeline.datasets.cards import goes_down
 from pipeline.errors import CovdpError, DatasetError, ImageError
 
 PATTERN_NAMES = ("class", "split", "person", "date")
@@ -384,20 +384,20 @@ LARGEST_LIST = 1 << 28
 """Bytes that such a list may have."""
 
 
-def list_of_exclusions(card: LocalFilesCard, folder: Path) -> Path | None:
-    """Return the file that `exclude` of a card names: beside the card, or else in `folder`."""
-    if card.exclude is None:
-        return None
-    for place in (card.folder, folder):
-        if place is not None and os.path.lexists(place / card.exclude):
-            return require_inside(place / card.exclude, place, f"exclude = {card.exclude!r}")
-    return (card.folder or folder) / card.exclude
+def list_of_exclusions(listed: str, beside: Path | None, folder: Path) -> Path:
+    """Return the file that `exclude` names: `beside` the card, or else in `folder`."""
+    for place in (beside, folder):
+        if place is not None and os.path.lexists(place / listed):
+            return require_inside(place / listed, place, f"exclude = {listed!r}")
+    return (beside or folder) / listed
 
 
-def read_exclusions(card: LocalFilesCard, folder: Path, *, there: bool = True) -> frozenset[str]:
-    """Return the paths that `exclude` of a card names, relative to `folder`, with ``/``.
+def read_exclusions(
+    listed: str | None, beside: Path | None, folder: Path, *, there: bool = True
+) -> frozenset[str]:
+    """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
+    The file is `beside` the card, or else in `folder`, which is that of the images. One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
     not count. An image to which a link leads may be named by either path. Each must be `there`,
     unless the caller checks it.
 
@@ -406,9 +406,9 @@ def read_exclusions(card: LocalFilesCard, folder: Path, *, there: bool = True) -
     DatasetError
         When there is no such file, or it names what is not in the folder.
     """
-    file = list_of_exclusions(card, folder)
-    if file is None:
+    if listed is None:
         return frozenset()
+    file = list_of_exclusions(listed, beside, folder)
     try:
         content = files.read_regular(file, LARGEST_LIST)
     except OSError as error:

@@ -254,7 +254,7 @@ def _strange_folders(card: PatternCard, path: Path, above: Iterable[Path]) -> It
     """Yield the folders beside those of classes in which images are, and which no class names."""
     ends = tuple(itertools.chain(*card.ends.values()))
     named = set(map(composed, (*card.classes, *(card.masks or "").split("/"))))
-    out = read_exclusions(card, path, there=False)
+    out = read_exclusions(card.exclude, card.folder, path, there=False)
     for folder in sorted(itertools.chain.from_iterable(map(Path.iterdir, above))):
         name = relative_name(str(folder), path)
         if composed(folder.name) in named or folder.name.startswith(".") or not folder.is_dir():

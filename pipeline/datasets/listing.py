@@ -397,9 +397,10 @@ def read_exclusions(
 ) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    The file is `beside` the card, or else in `folder`, which is that of the images. One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
-    not count. An image to which a link leads may be named by either path. Each must be `there`,
-    unless the caller checks it.
+    The file is `beside` the card, or else in `folder`, which is that of the images. One path in
+    each row, of files or of folders with all that is in them, in UTF-8; blank lines do not count.
+    An image to which a link leads may be named by either path. Each must be `there`, unless the
+    caller checks it.
 
     Raises
     ------

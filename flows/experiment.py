@@ -11,6 +11,7 @@ Prefect keeps what a task raises, so what is wrong with the user's own images is
 file may be named after a person. `covdp` shows it.
 """
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -85,9 +86,11 @@ def withheld(work: Callable[P, T]) -> Callable[P, T]:
             raise
         except DatasetError:
             pass  # what follows is raised outside, so that no traceback holds the cause
+        words = ["covdp", "check", "--dataset", run.config.dataset]
+        words += ["--data-root", str(run.root)] if run.root else []
         raise DatasetError(
             "the images are not all as their card says; which one and why is withheld, as Prefect "
-            "keeps these words; `covdp describe --dataset CARD --store DIR --check` says it"
+            f"keeps these words; `{shlex.join(words)}` shows it"
         )
 
     return done

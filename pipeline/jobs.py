@@ -15,13 +15,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from pipeline import progress
-from pipeline.errors import BudgetError, CovdpError, OutputError, one_line
+from pipeline.datasets import fetch
+from pipeline.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
 from pipeline.figures.style import load_charts
 from pipeline.files import atomic_path, make_folder, owner_only, results_folder
 from pipeline.ledger import Ledger, open_ledger
@@ -38,6 +39,14 @@ from pipeline.publish import (
     unfinished_night,
     write_document,
     write_parquet,
+)
+from pipeline.publish.preview import (
+    Preview,
+    account_in_words,
+    charged_elsewhere,
+    intention,
+    preview_images,
+    refusals,
 )
 from pipeline.report import build_release_report, build_report
 from pipeline.store import Place, find_place
@@ -282,3 +291,70 @@ def publish(document: Path, out: Path) -> Path:
     with atomic_path(out / "report.html") as latest:
         shutil.copyfile(page, latest)
     return write_parquet(released, document.with_suffix(".parquet"))
+
+
+def preview_release(
+    config: ReleaseConfig, *, ledger: str | None, root: Path | None, made: bool = True
+) -> Preview:
+    """Read every image of a release and return what it would read, pay and be; nothing is charged.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        Its settings.
+    ledger : str or None
+        Address of the ledger; see `prepare_release`.
+    root : Path or None
+        The data root.
+    made : bool
+        False if there is no config yet, so that nothing can be paid.
+
+    Raises
+    ------
+    DatasetError
+        When the images cannot be found, or there are none.
+    """
+    path = fetch(config.card, root or config.data_root, size=config.size, progress=False)
+    would, account, book, paying = "do nothing yet, as there is no config", "", None, False
+    refused, charged = list[str](), list[str]()
+    try:
+        book = open_ledger(ledger_address(ledger))
+    except LedgerError as error:
+        account = f"not known: {one_line(error)}"
+    found, classes = preview_images(config, path, book)
+    if book is not None:
+        charged += charged_elsewhere(config, book, found)
+    if book is not None and made:
+        try:
+            account = account_in_words(config, book)
+        except LedgerError as error:
+            account = one_line(error)
+        else:
+            would, paying = intention(config, book)
+            refused += refusals(config, book, path)
+    shown = Preview(config, config.card, found, classes, would, account)
+    forecast, reason = _expected(shown)
+    if made and paying and reason:
+        refused.append(reason)
+    forecast["useless"] = made and not reason and forecast.get("useless", False)
+    return replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
+
+
+def _expected(preview: Preview) -> tuple[dict[str, Any], str]:
+    """Return what means are likely usable for, and why public numbers refuse to pay for them."""
+    from pipeline.planning import expected_uses, is_foreseen
+    from pipeline.worth import check_worth
+
+    config, reason = preview.config, ""
+    sizes = {row.name: row.units for row in preview.classes}
+    try:
+        config.check_sizes(sizes)
+        check_worth(config, [sum(sizes.values())] if config.secret else [*sizes.values()])
+    except CovdpError as error:
+        reason = one_line(error)
+    if not any(sizes.values()) or not is_foreseen(config.plan):
+        return {"uses": ("not foreseen",) * len(sizes)}, reason
+    use, errors = expected_uses(config, sizes)
+    useless = all(each.low is not None and not each.use for each in errors.values() if each.n)
+    uses = tuple(each.in_words for each in errors.values())
+    return {"use": use, "uses": uses, "useless": useless}, reason

@@ -369,6 +369,10 @@ class BudgetPrice:
     nights: int | None
 
 
+USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
+"""Uses of a mean by their number (`pipeline.inference.verdict`)."""
+
+
 @dataclass(frozen=True)
 class ErrorForecast:
     """What the released mean of n records is expected to be off by.
@@ -390,6 +394,13 @@ class ErrorForecast:
     high: float | None
     radius: float | None
     use: int
+
+    @property
+    def in_words(self) -> str:
+        """Its use in a few words."""
+        if self.low is None:
+            return "not open yet" if self.n else "no mean"
+        return USES[self.use]
 
 
 @dataclass(frozen=True)
@@ -628,6 +639,23 @@ class _Forecasts:
             volumes=DESCRIPTORS[self.config.descriptor].dimensions == 3,
             empty=empty,
         )
+
+
+def expected_uses(
+    config: ReleaseConfig, sizes: Mapping[str, int]
+) -> tuple[tuple[str, ...], dict[str, ErrorForecast]]:
+    """Return what the means of classes are likely usable for: sentences, and the error of each.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        A release, or a stream on its first night.
+    sizes : mapping of str to int
+        Images or persons of each class.
+    """
+    ends, units = _ends(config, config.card), {x: ClassArrivals(n) for x, n in sizes.items()}
+    errors = {name: ends.expected(config.budget, each, 1) for name, each in units.items()}
+    return ends.verdict(units, 1), errors
 
 
 def likely_verdict(config: ReleaseConfig, n: int, *, best: bool = False) -> Verdict:

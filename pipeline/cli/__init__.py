@@ -1,8 +1,8 @@
 """The `covdp` command: every door a person or a scheduler comes in by.
 
     __main__      the program: a command line, signals, faults
-    commands      what it can do, and the modules with each: catalogue, start, releases, ledger,
-                  status, documents, experiments
+    commands      what it can do, and the modules with each: catalogue, start, check, releases,
+                  ledger, status, documents, experiments
     options       what several commands share
     output        how they print: texts, tables, JSON
     streams       standard output and standard error in any encoding

@@ -3,15 +3,15 @@
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Column, Table
-from rich.text import Text
 
+from pipeline.cli.check import check_files
 from pipeline.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
 from pipeline.cli.output import new_table, numbers, print_json, print_line, width
 from pipeline.cli.streams import complain, takes_unicode
@@ -20,10 +20,9 @@ from pipeline.errors import one_line, printable
 if TYPE_CHECKING:
     from pipeline.datasets.draft import Draft
     from pipeline.datasets.registry import DatasetRow
-    from pipeline.datasets.summary import OddFile
     from pipeline.descriptors import DescriptorDomain
     from pipeline.geometry import AffineMap
-    from pipeline.store import FileFault, PassReport, Place
+    from pipeline.store import PassReport, Place
 
 MapsFile = Annotated[
     Path | None,
@@ -31,8 +30,6 @@ MapsFile = Annotated[
 ]
 FACTS = ("name", "title", "definitions", "manifolds", "samplers", "pure", "release", "note")
 """What is known of a mechanism, as programs read it."""
-EXCLUDED = "excluded.txt"
-"""List of files that cannot be used, in a store."""
 
 
 def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
@@ -55,9 +52,10 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
 def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     """Draft a card for a folder of images: PNG, JPEG, TIFF, DICOM, NIfTI, or a table of them.
 
-    The card goes to standard output. Standard error has the images and persons of each class, whom
-    the card protects, what is a guess or is left for you to decide, and the next command. These
-    numbers are as private as the images.
+    The card goes to standard output. If files cannot be used, it leaves them out by a list, which
+    is written to NAME-excluded.txt in the current folder. Standard error has the images and persons
+    of each class, whom the card protects, what is a guess or is left for you to decide, and the
+    next command. These numbers are as private as the images.
 
     ```
     covdp card ~/images/ward > ward-card.toml
@@ -74,6 +72,8 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     from pipeline.datasets.draft import draft_card
 
     draft = draft_card(folder, data_root)
+    if draft.exclude:
+        _write_exclusions(draft, Path(draft.exclude))
     if output.json:
         print_json(draft)
         return
@@ -86,6 +86,22 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
         command = shlex.join(["covdp", "start", name, "--data-root", str(root)])
         complain(f"next: read the card, save it as {name}, and run")
         print(f"    {one_line(command)}", file=sys.stderr)
+
+
+def _write_exclusions(draft: "Draft", file: Path) -> None:
+    """Write the list that a draft leaves out, where the card is saved; another one there stays."""
+    from pipeline.files import write_whole
+
+    try:
+        there = file.read_bytes() if file.exists() else draft.exclusions
+        if there == draft.exclusions:
+            write_whole(file, draft.exclusions, mode=0o600)
+            return
+        fault = "it is there with other rows, and stays"
+    except OSError as error:
+        fault = f"cannot write it ({error.strerror})"
+    out = ", ".join(printable(x.file, lines=False) for x in draft.odd if not x.curable)
+    complain(f"{file}: {fault}; the card needs it beside itself, with a row for each of {out}")
 
 
 def _escaped(text: str) -> str:
@@ -167,7 +183,7 @@ def describe(
 
     place = find_place(store)
     if check:
-        _check(dataset, data_root, place, output)
+        check_files(dataset, data_root, place, output)
         return
     source = open_dataset(dataset, data_root)
     card = source.card
@@ -212,54 +228,6 @@ def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:
     elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
     print_line(place.shown if output.quiet else f"store        {place.shown}")
-
-
-def _check(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
-    """List what cannot be used, and write the list that a card can name; then say what is left."""
-    from pipeline.datasets import fetch, find_card
-    from pipeline.datasets.listing import read_exclusions
-    from pipeline.store import exclusion_list, inspect
-
-    card = find_card(dataset)
-    path = fetch(card, root, progress=False)
-    place.prepare()
-    found = inspect(card, path)
-    folder = path if path.is_dir() else path.parent
-    left_out = read_exclusions(getattr(card, "exclude", None), folder, there=False)
-    place.write(EXCLUDED, exclusion_list(found.faults, left_out))
-    shown: dict[str, Sequence[FileFault | OddFile]] = {
-        "Cannot be used": [x for x in found.faults if not x.curable],
-        "Cured by a key of the card, and in no list": [x for x in found.faults if x.curable],
-        "Can be used, and differ from nearly all others": found.odd,
-    }
-    tables = [
-        new_table("file", "reason", rows=_cells(files), title=title)
-        for title, files in shown.items()
-        if files
-    ]
-    depths = new_table(
-        "files have", "", *numbers("files"), rows=((*x[:2], f"{x.files:,}") for x in found.counts)
-    )
-    unusable = f"{len(found.faults)} of the files cannot be used"
-    last = unusable if found.faults else "all files can be used"
-    value = {
-        "faults": [fault._asdict() for fault in found.faults],
-        "odd": [file._asdict() for file in found.odd],
-        "counts": [count._asdict() for count in found.counts],
-        "warnings": found.warnings,
-        "list": place.join(EXCLUDED),
-    }
-    output.answer(value, *tables, *([depths] * bool(found.counts)), *found.warnings, last)
-    if not output.json:
-        print_line(place.join(EXCLUDED))
-    if found.error is not None:
-        raise found.error
-
-
-def _cells(files: "Iterable[FileFault | OddFile]") -> Iterator[tuple[Text, Text]]:
-    """Yield the cells of files: path and reason."""
-    for file in files:
-        yield Text(printable(file.file, lines=False)), Text(one_line(file.reason))
 
 
 def descriptors(*, output: Printing = PLAIN) -> None:

@@ -2,6 +2,7 @@
 
 catalogue     card, describe: images; datasets, descriptors, mechanisms: what there is; audit
 start         from a card to a first release
+check         images, odd files, account and likely use, before anything is paid
 releases      plan, release, serve: on private images
 documents     history, compare, combine, match, harmonise, schema: on what was released
 ledger        the account that pays
@@ -19,7 +20,7 @@ from typing import Literal
 from cyclopts import App, Group
 
 from pipeline import __version__
-from pipeline.cli import catalogue, documents, experiments, releases, start, status
+from pipeline.cli import catalogue, check, documents, experiments, releases, start, status
 from pipeline.files import project_root
 
 
@@ -94,8 +95,9 @@ LEDGER = "The account of privacy budgets: what was spent, what is left, for how 
 HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
     "On private images": (
         catalogue.card,
-        releases.plan,
         start.start,
+        check.check,
+        releases.plan,
         releases.release,
         releases.serve,
         "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy

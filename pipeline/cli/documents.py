@@ -155,8 +155,9 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     """Put the descriptors of several sites on one scale, from their releases alone: a map a site.
 
     Only released values are read, so it costs no privacy; each site applies its own map with
-    `covdp describe --map`. A site whose map would be noise stays as it is. A page is written beside
-    the maps: the distance of sites before and after, and what remains of the classes.
+    `covdp describe --map`. A site whose map would be noise stays as it is. A page stands in a
+    folder beside the maps, of their name and -page, with the documents: the distance of sites
+    before and after, and what remains of the classes.
 
     ```
     covdp harmonise site-a.json site-b.json site-c.json --out maps.json
@@ -180,7 +181,8 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
         maps = harmonised(dict(by_site))
     paths = {"maps": write_maps(several, maps, out)}
     together = ReleaseComparison("harmonise", several, maps)
-    paths["page"] = write_together(together, out.with_suffix(".html"))
+    folder = out.with_name(f"{out.stem}-page")
+    paths["page"] = write_together(together, folder / "harmonise.html")
     _warn(several, output)
     keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
     rows = [
@@ -283,6 +285,10 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
     }
 
 
+UNTESTED = "Not comparable: no class is tested, as these releases say too little."
+"""First line where that is so."""
+
+
 def _together(
     name: str,
     paths: Sequence[Path],
@@ -322,6 +328,7 @@ def _together(
         for title, result in results.items()
     ]
     values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
+    first = [] if together.p_values else [f"[bold]{UNTESTED}[/]"]
     lines = [
         f" {escape(title)}: not tested: {escape(why)}" for title, why in reasons.items() if why
     ]
@@ -329,7 +336,8 @@ def _together(
         p_value = values["p_value"] = bonferroni(list(together.p_values.values()))
         if math.isfinite(p_value):
             lines.insert(0, f" all classes together: {p_in_words(p_value)}")
-    output.answer(values, page_table(table_of(name, "tests", together)), *lines, paths=pages)
+    table = page_table(table_of(name, "tests", together))
+    output.answer(values, *first, table, *lines, paths=pages)
 
 
 def _warn(several: "DocumentSet", output: Printing) -> None:

@@ -113,8 +113,6 @@ def plan(
     output.answer({"account": why, "forecast": result}, first, *rest, f" {escape(why)}")
 
 
-USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
-"""Uses of a mean by their number (`pipeline.inference.verdict`)."""
 MORE = " --verbose shows errors, regions and prices, and what they mean."
 
 
@@ -144,7 +142,7 @@ def _uses(result: "Forecast", letter: str) -> Table:
             f"{price.value:.4g}",
             price.success,
             "" if price.nights is None else f"{price.nights:,}",
-            *(_use(errors[place]) for errors in (row.by_budget for row in result.classes)),
+            *(row.by_budget[place].in_words for row in result.classes),
         )
         for place, price in enumerate(result.prices)
     )
@@ -156,13 +154,6 @@ def _of(row: "ClassForecast", result: "Forecast") -> str:
     n = row.by_budget[0].n
     known = row.name.startswith("any class")
     return row.name if known else f"{row.name}, {n:,} {result.unit}{'s' * (n != 1)}"
-
-
-def _use(expected: "ErrorForecast") -> str:
-    """Return the use of a mean in words."""
-    if expected.low is None:
-        return "not open yet" if expected.n else "no mean"
-    return USES[expected.use]
 
 
 def sizes_of(items: Iterable[str]) -> dict[str, int]:

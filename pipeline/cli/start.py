@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from rich.markup import escape
 
+from pipeline.cli.check import look, paste_lines, root_beside
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import print_json, print_line
-from pipeline.errors import ConfigError, CovdpError, LedgerError
+from pipeline.errors import ConfigError, CovdpError, LedgerError, one_line
 from pipeline.toml import to_toml
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def start(
 ) -> None:
     """Make what a first release needs from a card: the ledger, the account, the config.
 
-    What is not given is asked for on a terminal. A ledger or an account that is there stays as it
+    Images are checked as by `covdp check`, and what is to be mended is named; nothing is paid. What
+    is not given is asked for on a terminal. A ledger or an account that is there stays as it
     is, and a config that is there is not overwritten.
 
     ```
@@ -76,8 +78,7 @@ def start(
     from pipeline.publish import ledger_address, load_release, plain_name
 
     settings, address = find_card(card), ledger_address(ledger)
-    if data_root is None and settings.path and (card.parent / settings.path).exists():
-        data_root = card.parent  # the images are beside their card
+    data_root = data_root or root_beside(str(card), settings)
     fetch(settings, data_root)  # says where they should be
     answers: dict[str, object] = {"population": population, "budget": budget, "total": total}
     missing = [key for key, value in answers.items() if value is None]
@@ -110,6 +111,19 @@ def start(
         config.unlink()
         raise
     _say_made(config, made, book, ledger, output)
+
+
+def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict[str, Path]]:
+    """Return what is to be mended before a release is paid, and the page that shows it."""
+    from pipeline.jobs import default_out
+
+    try:
+        preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
+    except CovdpError as error:  # such as a folder without an image
+        return [one_line(error)], {}
+    listed = paths.pop("list", None)
+    rows = paste_lines(made.dataset, preview.card, listed) if listed else []
+    return [*preview.decisions, *rows], paths
 
 
 def _check_total(charge: "Budget", total: "Budget") -> None:
@@ -158,9 +172,10 @@ def _say_made(
     from pipeline.privacy import equation
 
     (row,) = book.show(made.population)
-    place = book.database.place.removeprefix("ledger ")
+    where = book.database.place.removeprefix("ledger ")
+    mend, pages = _checked(made, ledger)
     if output.json:
-        print_json({"config": config, "ledger": place, "account": row})
+        print_json({"config": config, "ledger": where, "account": row, "decide": mend, **pages})
         return
     print_line(config if output.quiet else f"config   {config}")
     more = ["--ledger", ledger] if ledger else []
@@ -168,9 +183,11 @@ def _say_made(
     left = equation(row.left, 6, left=True) if row.left else "nothing"
     opening = "stream   a class has its first mean at {:,} {}s"
     for line in (
-        f"ledger   {place}",
+        f"ledger   {where}",
         f"account  {made.population}: {left} left of {equation(row.budget, 6)}",
         *([opening.format(made.nights.first_mean, made.unit)] if made.nights else ()),
+        *(f"check    {page}" for page in pages.values()),
+        *(f"{'' if place else 'mend':8} {text}" for place, text in enumerate(mend)),
         *(f"next     {command}" for command in commands),
     ):
         output.show(escape(line))

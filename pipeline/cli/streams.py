@@ -91,7 +91,7 @@ codecs.register_error(IN_WORDS, spell)
 
 
 def complain(about: BaseException | str) -> None:
-    """Print a fault in one line on standard error; a stream that is closed is no error."""
+    """Print a fault on standard error, if somebody still reads it."""
     with suppress(OSError):
         text = printable(about, lines=False) if isinstance(about, str) else one_line(about)
         print(f"covdp: {text}", file=sys.stderr, flush=True)

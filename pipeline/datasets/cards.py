@@ -278,6 +278,8 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
                 f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{keys['kind']}'"
             )
     card = parse(model, {"name": path.stem, **keys}, path, DatasetError)
+    if isinstance(card, LocalFilesCard) and card.exclude:
+        card._folder = path.absolute().parent
     return card if card.title else card.model_copy(update={"title": card.name})
 
 
@@ -313,7 +315,8 @@ class LocalFilesCard(Card):
         With `size`, how an image becomes square: its central square, all of it on black, or
         distorted.
     exclude : str, optional
-        A text file beside the images, one path in each row: files that are left out.
+        A text file beside the card, or else beside the images, one path in each row: files that are
+        left out, by their paths in the folder of the images.
     slices : (fewest, most), optional
         Of volumes: how many slices each may have, along the first axis of a DICOM volume and the
         last of one in NIfTI. It is public: bounds rest on it, not on what is found. All volumes
@@ -329,6 +332,12 @@ class LocalFilesCard(Card):
     exclude: str | None = None
     slices: tuple[Count, Count] | None = None
     excluded_public: bool = Field(False, strict=True)
+    _folder: Path | None = PrivateAttr(None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the card, where `exclude` names a file."""
+        return self._folder
 
     @property
     def shared(self) -> bool:

@@ -261,7 +261,9 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
     """
     splits = range(len(SPLITS) if "{split}" in card.pattern else 1)
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
-    folder = _Folder(card, path, listing.read_exclusions(card.exclude, path), faults, left_out, {})
+    folder = _Folder(
+        card, path, listing.read_exclusions(card.exclude, card.folder, path), faults, left_out, {}
+    )
     groups = itertools.product(splits, range(len(card.classes)))
     rows = itertools.chain.from_iterable(itertools.starmap(folder.rows, groups))
     files = collect(card, rows, left_out)

@@ -389,6 +389,8 @@ class Draft:
         Depths, sizes, colours, modalities and ranges of values, each with its number of files.
     odd : tuple of OddFile
         Files that differ from nearly all others or cannot be read, by their paths in the dataset.
+    exclude : str
+        File beside the card that leaves out those of `odd` that no key cures; "" where none are.
     """
 
     card: str
@@ -398,6 +400,13 @@ class Draft:
     sampled: bool
     files: tuple[FileCount, ...]
     odd: tuple[OddFile, ...]
+    exclude: str
+
+    @property
+    def exclusions(self) -> bytes:
+        """Content of the file `exclude`."""
+        rows = (f"{x.file}\n" for x in self.odd if not x.curable)
+        return "".join(rows).encode(errors="surrogateescape")
 
 
 def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
@@ -469,11 +478,11 @@ NAMED_ODD = 5
 """Odd files that are named, each in a warning of its own."""
 
 
-def _add_odd(sketch: Sketch) -> tuple[tuple[OddFile, ...], FileSummaries]:
+def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
     """Name the files that are odd or cannot be read; return them, and the summaries of the others.
 
-    One of its depth, size or colour is proposed for `exclude`, as a window or size for its sake
-    would change all others.
+    One of its depth, size or colour goes to `exclude`, as a window or size for its sake would
+    change all others.
     """
     found = odd_files(sketch.looks)
     found += [OddFile(name, str(error), False) for name, error in sketch.faults.items()]
@@ -487,15 +496,10 @@ def _add_odd(sketch: Sketch) -> tuple[tuple[OddFile, ...], FileSummaries]:
     )
     if len(shown) > NAMED_ODD:
         sketch.open.append(f"{len(shown) - NAMED_ODD:,} more files are odd; --json names all")
-    if len(out) > len(sketch.faults):
-        sketch.open.append(
-            f"{len(out):,} file(s) are to be left out by exclude; `covdp describe --check` writes "
-            "the list"
-        )
-        sketch.lines.append(
-            '# exclude = "excluded.txt"  # leaves out files that are odd or damaged'
-        )
-    odd = tuple(x._replace(file=f"{sketch.above}{x.file}") for x in sorted(found))
+    if out:
+        sketch.keys["exclude"] = f"{re.sub('[^A-Za-z0-9._-]+', '-', path.stem)}-excluded.txt"
+        sketch.open.append(f"{len(out):,} file(s) are left out, as {sketch.keys['exclude']} says")
+    odd = [x._replace(file=f"{sketch.above}{x.file}") for x in sorted(found)]
     return odd, {name: look for name, look in sketch.looks.items() if name not in out}
 
 
@@ -520,7 +524,7 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         raise DatasetError(f"none of the images can be read; the first: {first}")
     looks, keys, doubts = sketch.looks.values(), sketch.keys, sketch.open
     _add_names(sketch)
-    odd, usual = _add_odd(sketch)
+    odd, usual = _add_odd(sketch, path)
     colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:
         doubts.append("some images are gray and some in colour; choose channels, and what is left")
@@ -550,7 +554,8 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         counts,
         sampled,
         count_files(sketch.looks),
-        odd,
+        tuple(odd),
+        str(keys.get("exclude", "")),
     )
 
 

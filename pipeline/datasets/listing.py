@@ -384,12 +384,23 @@ LARGEST_LIST = 1 << 28
 """Bytes that such a list may have."""
 
 
-def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> frozenset[str]:
+def list_of_exclusions(listed: str, beside: Path | None, folder: Path) -> Path:
+    """Return the file that `exclude` names: `beside` the card, or else in `folder`."""
+    for place in (beside, folder):
+        if place is not None and os.path.lexists(place / listed):
+            return require_inside(place / listed, place, f"exclude = {listed!r}")
+    return (beside or folder) / listed
+
+
+def read_exclusions(
+    listed: str | None, beside: Path | None, folder: Path, *, there: bool = True
+) -> frozenset[str]:
     """Return the paths that the file `listed` names, relative to `folder`, with ``/``.
 
-    One path in each row, of files or of folders with all that is in them, in UTF-8; blank lines do
-    not count. An image to which a link leads may be named by either path. Each must be `there`,
-    unless the caller checks it.
+    The file is `beside` the card, or else in `folder`, which is that of the images. One path in
+    each row, of files or of folders with all that is in them, in UTF-8; blank lines do not count.
+    An image to which a link leads may be named by either path. Each must be `there`, unless the
+    caller checks it.
 
     Raises
     ------
@@ -398,30 +409,30 @@ def read_exclusions(listed: str | None, folder: Path, *, there: bool = True) -> 
     """
     if listed is None:
         return frozenset()
-    file = require_inside(folder / listed, folder, f"exclude = {listed!r}")
+    file = list_of_exclusions(listed, beside, folder)
     try:
         content = files.read_regular(file, LARGEST_LIST)
     except OSError as error:
         raise DatasetError(
             f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
-            "there, or take the key out"
+            "there, beside the card, or take the key out"
         ) from error
     lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
     rows = filter(str.strip, lines.split("\n"))
     paths = frozenset(composed(str(PurePosixPath(row))) for row in rows)
     if there:
-        check_exclusions(listed, folder, paths)
+        check_exclusions(file, folder, paths)
     return paths
 
 
-def check_exclusions(listed: str, folder: Path, paths: frozenset[str]) -> None:
+def check_exclusions(file: Path, folder: Path, paths: Iterable[str]) -> None:
     """Raise unless each of the paths that a list names is there, and named as its files are."""
     for path in sorted(paths):
         plain = path.strip("./") and os.path.relpath(folder / path, folder) == path
         if not plain or not os.path.lexists(as_written(f"{folder.absolute()}/{path}")):
             what = "is not in" if plain else "is no plain path from"
             raise ImageError(
-                f"{folder / listed} leaves out {path!r}, which {what} {folder}; correct that path, "
+                f"{file} leaves out {path!r}, which {what} {folder}; correct that path, "
                 "or take it out"
             )
 

@@ -197,7 +197,7 @@ class FilesReader:
         """Return what a list of exclusions names to leave a row out: the file that it is in."""
         return [self.names[int(self.file[row])]]
 
-    def validate(self, rows: Rows) -> Iterator["ReadResult"]:
+    def validate(self, rows: Rows, look: "Look") -> Iterator["ReadResult"]:
         """Read file by file and yield what becomes of each."""
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
         if self.shared:
@@ -207,7 +207,10 @@ class FilesReader:
                 spans = list(
                     itertools.pairwise(edges[start : start + VALIDATED_AT_ONCE + 1].tolist())
                 )
-                jobs = [submit(_levels, self._decode, rows, np.array(span)) for span in spans]
+                jobs = [
+                    submit(_read_and_look, look, self._decode, rows, np.array(span))
+                    for span in spans
+                ]
                 for (low, high), job in zip(spans, jobs, strict=True):
                     yield ReadResult(int(rows[low]), high - low, *job.result())
 
@@ -240,26 +243,28 @@ class ReadResult(NamedTuple):
         Its first row, and how many images it has.
     error : DatasetError or None
         Why it cannot be read.
-    levels : (images, 2) uint8 or None
-        Least and largest gray level of each image, as it is described.
+    seen : object
+        What `look` returns of its images; None where they cannot be read.
     """
 
     row: int
     images: int
     error: DatasetError | None
-    levels: NDArray[np.uint8] | None
+    seen: Any
 
 
-def _levels(
-    read: Callable[..., ImageArray], *arguments: Any
-) -> tuple[DatasetError | None, NDArray[np.uint8] | None]:
-    """Return why reading fails, or the least and the largest level of each image."""
+Look: TypeAlias = Callable[[ImageArray], Any]
+"""Function of the images of a file, as they are described, that a validation calls."""
+
+
+def _read_and_look(
+    look: Look, read: Callable[..., ImageArray], *arguments: Any
+) -> tuple[DatasetError | None, Any]:
+    """Return why reading fails, or what `look` returns of the images."""
     try:
-        images = read(*arguments)
+        return None, look(read(*arguments))
     except DatasetError as error:
         return error, None
-    flat = images.reshape(len(images), -1)
-    return None, np.stack([flat.min(axis=1), flat.max(axis=1)], axis=-1)
 
 
 def _one(chunks: Iterator[ImageArray]) -> ImageArray:
@@ -355,10 +360,10 @@ class StacksReader:
             return [str(folder)]
         return files
 
-    def validate(self, rows: Rows) -> Iterator[ReadResult]:
+    def validate(self, rows: Rows, look: Look) -> Iterator[ReadResult]:
         """Read volume by volume and yield what becomes of each."""
         for row in rows.tolist():
-            yield ReadResult(row, 1, *_levels(_one, self(np.array([row]), 1)))
+            yield ReadResult(row, 1, *_read_and_look(look, _one, self(np.array([row]), 1)))
 
     def stamp(self, rows: Rows) -> bytes:
         """See `Reader`."""

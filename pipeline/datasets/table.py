@@ -274,7 +274,8 @@ def _read(
     card: TableCard, path: Path, left_out: NDArray[np.int64], faults: listing.Faults
 ) -> Iterator[FileRow]:
     """Yield what each row says of its image; count those that the card leaves out."""
-    skip, named = listing.read_exclusions(card.exclude, path.parent, there=False), set[str]()
+    skip = listing.read_exclusions(card.exclude, card.folder, path.parent, there=False)
+    named = set[str]()
     depth = len(Path(card.file).parts)
     follow = listing.follower(path.parents[depth - 1])
     labels = {listing.composed(name): label for label, name in enumerate(card.classes)}
@@ -304,7 +305,9 @@ def _read(
             faults.append(listing.Fault(image, error))
             continue
         yield FileRow(image, label, split, row.get("person", ""), day, mask)
-    listing.check_exclusions(card.exclude or "", path.parent, skip - named)
+    if card.exclude is not None:
+        file = listing.list_of_exclusions(card.exclude, card.folder, path.parent)
+        listing.check_exclusions(file, path.parent, skip - named)
 
 
 def _code(name: str, codes: Mapping[str, int], what: str) -> int:

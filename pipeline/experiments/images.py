@@ -44,7 +44,15 @@ from pipeline.figures import montage
 from pipeline.files import make_folder, write_whole
 from pipeline.geometry import MANIFOLDS, Point
 from pipeline.results import read_bound, read_record, write_bound
-from pipeline.store import Place, StoredImages, fill, find_place, make_plan, private_stores
+from pipeline.store import (
+    Place,
+    StoredImages,
+    fill,
+    find_place,
+    make_plan,
+    middle_slices,
+    private_stores,
+)
 
 
 @dataclass(frozen=True)
@@ -321,16 +329,6 @@ def _samples(source: ImageSource, run: Run) -> dict[int, ImageArray]:
     for row, image in zip(order, middle_slices(source, np.array(order)), strict=False):
         samples.setdefault(wanted[row], []).append(image)
     return {label: np.concatenate(images) for label, images in samples.items()}
-
-
-def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
-    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth."""
-    for image in source.read(rows, 1):
-        if source.card.volumes:
-            image = image[:, image.shape[1] // 2]
-            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
-            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
-        yield image
 
 
 class VerifiedBound(NamedTuple):

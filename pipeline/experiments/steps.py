@@ -299,7 +299,7 @@ def run_experiment(
 
 
 def begin_run(run: Run) -> None:
-    """Refuse a folder with results of other settings, or of other images once these are read.
+    """Refuse a folder with results of other settings, and write the settings of simulated records.
 
     Raises
     ------

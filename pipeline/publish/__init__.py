@@ -7,6 +7,8 @@
     night      the same for one night of a stream: new privacy units alone, paid when it was opened
                (arrivals: who is new; sums: what each night hands on; followed: the stream before)
 
+    preview    images as they enter, and what a release would do: in the clear, for their owner
+
     history    what all committed documents of a population say (readings: terms with bands)
     several    documents of several releases, side by side
     local_images   local images, in the clear, beside a release

@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from pipeline.datasets import (
     may_be_empty,
     pixel_rules,
 )
-from pipeline.datasets.source import SPLITS, FilesReader, StacksReader
 from pipeline.descriptors import DESCRIPTORS, describe, require_descriptor_for
 from pipeline.errors import ConfigError, DatasetError
 from pipeline.files import atomic_path
@@ -33,7 +32,7 @@ from pipeline.publish.document import check_sides, computed
 from pipeline.publish.release import domain_for
 from pipeline.publish.several import CommittedDocument, open_document
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
-from pipeline.store import FileFault, check, listing_faults, relative_name
+from pipeline.store import FileFault, check, image_names, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
 """The first sentence, wherever it is shown."""
@@ -286,30 +285,7 @@ def _described(
     units = chosen.units.astype(np.int64)
     if source.people is not None and len(places):
         places = person_records(places, units, space)
-    return LocalImages(tuple(_names(source, chosen.rows, folder)), units, places)
-
-
-def _names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[str]:
-    """Yield what each image is called: its file, and which of several there; or split and number.
-
-    Of a volume of several files it is the first.
-    """
-    read = source.read
-    if isinstance(read, StacksReader):
-        for row in read.starts[rows].tolist():
-            yield relative_name(read.slices.names[int(read.slices.file[row])], folder)
-    elif isinstance(read, FilesReader):
-        several = np.bincount(read.file) > 1
-        for row in rows.tolist():
-            index = int(read.file[row])
-            frame = f"#{read.frame[row]}" if several[index] else ""
-            yield relative_name(read.names[index], folder) + frame
-    else:
-        codes = source.split_of
-        numbers = np.empty(len(codes), np.int64)
-        for code in range(len(SPLITS)):
-            numbers[codes == code] = np.arange(np.count_nonzero(codes == code))
-        yield from (f"{SPLITS[codes[row]]}/{numbers[row]}" for row in rows.tolist())
+    return LocalImages(tuple(image_names(source, chosen.rows, folder)), units, places)
 
 
 def write_percentiles(matched: MatchedImages, path: Path) -> Path:

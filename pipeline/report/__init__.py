@@ -11,6 +11,7 @@
 
     release_page   of a release or a night of a stream, from the committed document alone
     history_page   of all releases of a population, from their documents alone
+    check_page     of what a release would be, before it is paid, in the clear
     several_page   of releases compared, combined, harmonised; of local images beside one
     methods        what a paper says of it, and cites
 
@@ -18,6 +19,7 @@ Titles, sections, their numbers, blocks, order and captions stand in ``reports/r
 looks in ``reports/templates`` and ``reports/style.css``.
 """
 
+from pipeline.report.check_page import build_check as build_check
 from pipeline.report.findings import judge as judge
 from pipeline.report.findings import verdicts as verdicts
 from pipeline.report.history_page import build_history as build_history

@@ -122,6 +122,8 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
     sections = sections_of(page, subject)
     blocks = {section.id: blocks_of(section, page["block"]) for section in sections}
     nowhere = {"home": "", "pages": (), "before": None, "after": None, "title": title}
+    methods = page["methods"](subject)
+    ends = ["privacy", *["methods"] * (methods is not None)]
     return draw(
         page["template"],
         title=title,
@@ -131,8 +133,8 @@ def build_page(name: str, subject: Any, *, bar: Mapping[str, Any] | None = None)
         sections=sections,
         blocks=blocks,
         privacy=statement_of(page["privacy"](subject)),
-        methods=page["methods"](subject),
-        nav={**nowhere, "parts": _parts(sections, blocks, page), **(bar or {})},
+        methods=methods,
+        nav={**nowhere, "parts": _parts(sections, blocks, page, ends), **(bar or {})},
     )
 
 
@@ -247,7 +249,10 @@ def table_of(page: str, block: str, subject: Any) -> dict[str, Any] | None:
 
 
 def _parts(
-    sections: Sequence[Section], blocks: Mapping[str, Sequence[Block]], texts: Mapping[str, Any]
+    sections: Sequence[Section],
+    blocks: Mapping[str, Sequence[Block]],
+    texts: Mapping[str, Any],
+    ends: Iterable[str],
 ) -> list[tuple[str, str, bool]]:
     """Return what the bar lists of a page: text, id, and whether it is part of the one before."""
     several, parts = len(sections) > 1, list[tuple[str, str, bool]]()
@@ -258,7 +263,7 @@ def _parts(
         parts += [
             (block.title, f"{section.id}-{block.name}", several) for block in blocks[section.id]
         ]
-    return [*parts, *((texts[f"{name}_title"], name, False) for name in ("privacy", "methods"))]
+    return [*parts, *((texts[f"{name}_title"], name, False) for name in ends)]
 
 
 def table(

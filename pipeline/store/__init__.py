@@ -18,8 +18,10 @@ from pipeline.store.inspection import FileFault as FileFault
 from pipeline.store.inspection import Inspection as Inspection
 from pipeline.store.inspection import check as check
 from pipeline.store.inspection import exclusion_list as exclusion_list
+from pipeline.store.inspection import image_names as image_names
 from pipeline.store.inspection import inspect as inspect
 from pipeline.store.inspection import listing_faults as listing_faults
+from pipeline.store.inspection import middle_slices as middle_slices
 from pipeline.store.inspection import relative_name as relative_name
 from pipeline.store.place import Place as Place
 from pipeline.store.place import find_place as find_place
@@ -29,6 +31,8 @@ from pipeline.store.place import temporary_store as temporary_store
 from pipeline.store.plan import Plan as Plan
 from pipeline.store.plan import make_plan as make_plan
 from pipeline.store.stored import DIGEST as DIGEST
+from pipeline.store.stored import Chunk as Chunk
 from pipeline.store.stored import Form as Form
 from pipeline.store.stored import StoredImages as StoredImages
+from pipeline.store.stored import ascending as ascending
 from pipeline.store.stored import digests_of_units as digests_of_units

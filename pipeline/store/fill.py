@@ -101,11 +101,11 @@ def _work(
     points = describe(images, part.descriptor, part.eta, masks)
     if part.scale is not None:
         points = part.scale(points)
-    digests = [_digests(array) for array in (images, masks) if array is not None]
+    digests = [digests_of(array) for array in (images, masks) if array is not None]
     return points, np.hstack(digests)
 
 
-def _digests(arrays: NDArray[Any]) -> NDArray[np.uint8]:
+def digests_of(arrays: NDArray[Any]) -> NDArray[np.uint8]:
     """Return a digest of each of some images or masks, (m, 16)."""
     pixels = np.ascontiguousarray(arrays).data.cast("B")
     size = len(pixels) // len(arrays)

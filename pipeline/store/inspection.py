@@ -5,19 +5,34 @@ finds decides nothing by itself: its owner mends files, leaves them out by a lis
 card.
 """
 
+import itertools
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import Fault, ImageSource, collect_faults
+from pipeline.arrays import ImageArray
+from pipeline.datasets import Fault, ImageSource, collect_faults, may_be_empty
 from pipeline.datasets.cards import Card
-from pipeline.datasets.source import FilesReader, StacksReader, StreamReader
+from pipeline.datasets.classed import PatternCard
+from pipeline.datasets.listing import (
+    above_classes,
+    as_written,
+    composed,
+    is_excluded,
+    read_exclusions,
+)
+from pipeline.datasets.source import (
+    SPLITS,
+    FilesReader,
+    StacksReader,
+    StreamReader,
+)
 from pipeline.datasets.summary import (
     FileCount,
     FileSummaries,
@@ -28,6 +43,8 @@ from pipeline.datasets.summary import (
 )
 from pipeline.errors import CurableError, DatasetError
 from pipeline.progress import counted
+from pipeline.store.fill import digests_of
+from pipeline.store.stored import DIGEST
 
 IMAGES_READ = 256
 """Images that are read at a time where they are not in files of their own."""
@@ -63,6 +80,8 @@ class Inspection:
 
     Attributes
     ----------
+    folder : Path
+        Folder of the images, to which paths of files are relative.
     source : ImageSource or None
         The images that can be listed; None where none can.
     error : DatasetError or None
@@ -71,25 +90,86 @@ class Inspection:
         Files that cannot be used.
     odd : tuple of OddFile
         Files that can be used and differ from nearly all others, by header, pixels or gray levels.
+    copies : tuple of OddFile
+        Files whose image is that of another file.
     counts : tuple of FileCount
         Depths, sizes, colours, modalities and ranges of values, each with its number of files.
-    levels : (images, 2) float64
-        Least and largest gray level of each image as it is described, 0 to 255, in the order of the
-        source's rows; NaN where it cannot be read.
+    pixels : Pixels
+        Facts about the pixels of all images.
     warnings : tuple of str
         Faults of the card, which concern most images.
+    layout : tuple of str
+        Classes without images, and folders of no class.
     """
 
+    folder: Path
     source: ImageSource | None
     error: DatasetError | None
     faults: tuple[FileFault, ...]
     odd: tuple[OddFile, ...]
+    copies: tuple[OddFile, ...]
     counts: tuple[FileCount, ...]
-    levels: NDArray[np.float64]
+    pixels: "Pixels"
     warnings: tuple[str, ...]
+    layout: tuple[str, ...]
+
+    @property
+    def class_sizes(self) -> tuple[int, ...]:
+        """Number of listed images of each class."""
+        if self.source is None:
+            return ()
+        return tuple(np.bincount(self.source.label_of, minlength=len(self.source.classes)).tolist())
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """True for each image that can be read."""
+        return np.isfinite(self.pixels.levels[:, 0])
 
 
-def inspect(card: Card, path: Path) -> Inspection:
+class PixelFacts(NamedTuple):
+    """Facts about some images, as they are described; see `Pixels`."""
+
+    levels: NDArray[np.uint8]
+    digests: NDArray[np.uint8]
+    histogram: NDArray[np.int64]
+
+
+def pixel_facts(images: ImageArray) -> PixelFacts:
+    """Return facts about the pixels of images; channels count as pixels."""
+    flat = images.reshape(len(images), -1)
+    levels = np.stack([flat.min(axis=1), flat.max(axis=1)], axis=-1)
+    return PixelFacts(levels, digests_of(images), np.bincount(images.ravel(), minlength=256))
+
+
+class Pixels(NamedTuple):
+    """Facts about the pixels of all images as they are described, in the order of the source.
+
+    Attributes
+    ----------
+    levels : (images, 2) float64
+        Least and largest gray level of each, 0 to 255; NaN where it cannot be read.
+    digests : (images, 16) uint8
+        Digest of the pixels of each.
+    histogram : (256,) int64
+        Pixels of each gray level, of all together.
+    """
+
+    levels: NDArray[np.float64]
+    digests: NDArray[np.uint8]
+    histogram: NDArray[np.int64]
+
+    def add(self, rows: NDArray[np.int64] | slice, facts: PixelFacts) -> None:
+        """Note facts about some images."""
+        self.levels[rows], self.digests[rows] = facts.levels, facts.digests
+        self.histogram[:] += facts.histogram
+
+
+def _no_pixels(images: int) -> Pixels:
+    levels, digests = np.full((images, 2), np.nan), np.zeros((images, DIGEST), np.uint8)
+    return Pixels(levels, digests, np.zeros(256, np.int64))
+
+
+def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     """Read every file of a dataset.
 
     Parameters
@@ -98,6 +178,8 @@ def inspect(card: Card, path: Path) -> Inspection:
         The card of the dataset.
     path : Path
         Where it is, as `pipeline.datasets.fetch` states it.
+    key : bytes, optional
+        Key of the digests of persons; a random one when left out.
 
     Raises
     ------
@@ -105,35 +187,131 @@ def inspect(card: Card, path: Path) -> Inspection:
         When it cannot be opened, and no file is at fault.
     """
     folder = path if path.is_dir() else path.parent
-    opened = collect_faults(card, path)
+    opened = collect_faults(may_be_empty(card), path, key)
     faults = listing_faults(opened.faults, folder)
     if opened.source is None:
-        faults, none = _weighed(faults, {}, card), np.empty((0, 2))
-        return Inspection(None, opened.error, tuple(faults), (), (), none, ())
+        faults = _weighed(faults, {}, card)
+        layout = tuple(layout_faults(card, path, (0,) * len(card.classes)))
+        none = _no_pixels(0)
+        return Inspection(folder, None, opened.error, tuple(faults), (), (), (), none, (), layout)
     source = opened.source
     before = {fault.file for fault in faults}
-    found, levels = _read_all(source, folder)
+    found, pixels = _read_all(source, folder)
     faults += [fault for fault in found if fault.file not in before]
     summaries = _summaries(source, folder)
     faults = _weighed(faults, summaries, card)
     bad = {fault.file for fault in faults}
     odd = [x for x in odd_files(summaries) if x.file not in bad]
     warnings = list[str]()
-    dark = levels[:, 1] - levels[:, 0] < FEWEST_LEVELS
+    dark = pixels.levels[:, 1] - pixels.levels[:, 0] < FEWEST_LEVELS
     if window := _window_of_few(card, dark):
         warnings.append(window)
     elif isinstance(source.read, FilesReader):
         named = {x.file for x in odd}
-        odd += [x for x in _dark(source.read, levels, dark, folder) if x.file not in named | bad]
+        odd += [
+            x for x in _dark(source.read, pixels.levels, dark, folder) if x.file not in named | bad
+        ]
+    counts = np.bincount(source.label_of, minlength=len(card.classes)).tolist()
     return Inspection(
+        folder,
         source,
         opened.error,
         tuple(faults),
         tuple(sorted(odd)),
+        tuple(_copies(source, pixels, folder)),
         count_files(summaries),
-        levels,
+        pixels,
         tuple(warnings),
+        tuple(layout_faults(card, path, counts)),
     )
+
+
+def layout_faults(card: Card, path: Path, counts: Sequence[int]) -> Iterator[str]:
+    """Yield what is wrong with the layout: classes without images, and folders of no class.
+
+    Parameters
+    ----------
+    card : Card
+    path : Path
+        Where the dataset is.
+    counts : sequence of int
+        Images of each class.
+    """
+    pattern = card.pattern if isinstance(card, PatternCard) else ""
+    above = above_classes(path, pattern) if pattern else None
+    for name, count in zip(card.classes, counts, strict=True):
+        folders = [Path(as_written(f"{folder}/{name}")) for folder in above or ()]
+        if above is not None and not any(map(Path.is_dir, folders)):
+            yield f"class {name!r} has no folder at '{pattern}'; make one, or correct the card"
+        elif not count:
+            where = f" at '{pattern}'" if pattern else ""
+            yield f"class {name!r} has no image{where}; correct the card if that is wrong"
+    if isinstance(card, PatternCard):
+        yield from _strange_folders(card, path, above or ())
+
+
+def _strange_folders(card: PatternCard, path: Path, above: Iterable[Path]) -> Iterator[str]:
+    """Yield the folders beside those of classes in which images are, and which no class names."""
+    ends = tuple(itertools.chain(*card.ends.values()))
+    named = set(map(composed, (*card.classes, *(card.masks or "").split("/"))))
+    out = read_exclusions(card.exclude, card.folder, path, there=False)
+    for folder in sorted(itertools.chain.from_iterable(map(Path.iterdir, above))):
+        name = relative_name(str(folder), path)
+        if composed(folder.name) in named or folder.name.startswith(".") or not folder.is_dir():
+            continue
+        if is_excluded(out, name, str(folder), path):
+            continue
+        if any(x.name.lower().endswith(ends) and x.is_file() for x in folder.rglob("*")):
+            yield f"folder {name!r} is of no class; add it to classes, or move it away"
+
+
+def _copies(source: ImageSource, pixels: Pixels, folder: Path) -> Iterator[OddFile]:
+    """Yield the images whose pixels are those of an earlier one; with masks they may differ."""
+    readable = np.flatnonzero(np.isfinite(pixels.levels[:, 0]))
+    if source.masks is not None or not len(readable):
+        return
+    _, first, group = np.unique(
+        pixels.digests[readable], axis=0, return_index=True, return_inverse=True
+    )
+    later = np.setdiff1d(np.arange(len(readable)), first)
+    origins = first[group.reshape(-1)[later]]
+    names = image_names(source, readable[later], folder)
+    others = image_names(source, readable[origins], folder)
+    for name, other in zip(names, others, strict=True):
+        yield OddFile(name, f"its image is that of {other}, and each is a record", True)
+
+
+def image_names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[str]:
+    """Yield what each image is called: its file, and which of several there; or split and number.
+
+    Of a volume of several files it is the first.
+    """
+    read = source.read
+    if isinstance(read, StacksReader):
+        for row in read.starts[rows].tolist():
+            yield relative_name(read.slices.names[int(read.slices.file[row])], folder)
+    elif isinstance(read, FilesReader):
+        several = np.bincount(read.file) > 1
+        for row in rows.tolist():
+            index = int(read.file[row])
+            frame = f"#{read.frame[row]}" if several[index] else ""
+            yield relative_name(read.names[index], folder) + frame
+    else:
+        codes = source.split_of
+        numbers = np.empty(len(codes), np.int64)
+        for code in range(len(SPLITS)):
+            numbers[codes == code] = np.arange(np.count_nonzero(codes == code))
+        yield from (f"{SPLITS[codes[row]]}/{numbers[row]}" for row in rows.tolist())
+
+
+def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
+    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth."""
+    for image in source.read(rows, 1):
+        if source.card.volumes:
+            image = image[:, image.shape[1] // 2]
+            wider = np.subtract(source.shape[1:], image.shape[1:])  # black where one has fewer
+            image = np.pad(image, [(0, 0), *((0, more) for more in wider)])
+        yield image
 
 
 def _summaries(source: ImageSource, folder: Path) -> FileSummaries:
@@ -236,28 +414,28 @@ def check(source: ImageSource, folder: Path) -> list[FileFault]:
     return _read_all(source, folder)[0]
 
 
-def _read_all(source: ImageSource, folder: Path) -> tuple[list[FileFault], NDArray[np.float64]]:
-    """Return the files that cannot be used, and the gray levels of all images."""
+def _read_all(source: ImageSource, folder: Path) -> tuple[list[FileFault], Pixels]:
+    """Return the files that cannot be used, and facts about the pixels of all images."""
     readers = [x for x in (source.read, source.masks) if isinstance(x, FilesReader | StacksReader)]
-    levels = np.full((len(source.label_of), 2), np.nan)
+    pixels = _no_pixels(len(source.label_of))
     if not readers:
-        return _whole(source, folder, levels), levels
+        return _whole(source, folder, pixels), pixels
     # those too that the rule for persons in several classes leaves out
     rows, faults = np.arange(len(source.label_of)), dict[str, FileFault]()
     with counted("checking", len(rows), "images") as tick:
         for reader in readers:
-            for result in reader.validate(rows):
+            for result in reader.validate(rows, pixel_facts):
                 if result.error is not None:
                     for name in readers[0].files_of(result.row):
                         file = relative_name(name, folder)
                         faults.setdefault(file, _file_fault(file, result.error, name))
                 elif reader is source.read:
-                    levels[result.row : result.row + result.images] = result.levels
+                    pixels.add(slice(result.row, result.row + result.images), result.seen)
                 tick(result.images / len(readers))
-    return sorted(faults.values()), levels
+    return sorted(faults.values()), pixels
 
 
-def _whole(source: ImageSource, folder: Path, levels: NDArray[np.float64]) -> list[FileFault]:
+def _whole(source: ImageSource, folder: Path, pixels: Pixels) -> list[FileFault]:
     """Return the fault of images that are in one file or in memory, if there is one."""
     file = source.read.files[0] if isinstance(source.read, StreamReader) else folder
     rows = source.select().rows
@@ -265,9 +443,7 @@ def _whole(source: ImageSource, folder: Path, levels: NDArray[np.float64]) -> li
     with counted("checking", len(rows), "images") as tick:
         try:
             for images in source.chunks(size=IMAGES_READ):
-                flat = images.reshape(len(images), -1)
-                ends = np.stack([flat.min(axis=1), flat.max(axis=1)], axis=-1)
-                levels[rows[done : done + len(images)]] = ends
+                pixels.add(rows[done : done + len(images)], pixel_facts(images))
                 done += len(images)
                 tick(len(images))
         except DatasetError as error:

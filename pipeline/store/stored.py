@@ -9,7 +9,7 @@ coordinates in a chart, and good for every manifold: a logarithm is taken when i
 import hashlib
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -195,16 +195,20 @@ class StoredImages:
         """
         labels = range(len(self.units)) if label is None else [label]
         chunks = itertools.chain.from_iterable(map(self.chunks, labels))
-        units = [digests_of_units(chunk) for chunk in chunks]
-        digests = np.concatenate(units or [np.empty((0, DIGEST), np.uint8)])
-        digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place
-        for start in range(0, len(digests), DIGESTS_AT_ONCE):
-            yield digests[start : start + DIGESTS_AT_ONCE].tobytes()
+        return ascending(digests_of_units(chunk) for chunk in chunks)
 
     @property
     def fingerprint(self) -> str:
         """What the content of all shards is known by: the same wherever the images are."""
         return "".join(shard.name.split(".")[1] for shard in self.shards)
+
+
+def ascending(units: Iterable[NDArray[np.uint8]]) -> Iterator[bytes]:
+    """Yield digests, each (u, width), in one order, whatever the order they come in."""
+    digests = np.concatenate(list(units) or [np.empty((0, DIGEST), np.uint8)])
+    digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place
+    for start in range(0, len(digests), DIGESTS_AT_ONCE):
+        yield digests[start : start + DIGESTS_AT_ONCE].tobytes()
 
 
 def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:

@@ -31,6 +31,7 @@ ARGUMENTS = {
     "report": "ran",
     "describe": "--dataset ward.toml --store described",
     "plan": "--config nightly.toml --n a=40 --n b=40",
+    "check": "--dataset ward.toml --out looked",
     "start": "ward.toml --population ward-9 --total 2 --budget 0.5",
     "release": "--config nightly.toml --run-key tonight --out released",
     "serve": "--config nightly.toml --out served",
@@ -58,6 +59,7 @@ BARS = {
     "run": ("descriptors", "report"),
     "reproduce": ("mechanisms", "report"),
     "describe": ("describing",),
+    "check": ("checking",),
     "release": ("describing",),
 }
 """What turns while it works."""

@@ -263,6 +263,7 @@ def test_links_are_followed_as_by_the_reader(tmp_path: Path) -> None:
     assert [doubt.split(";")[0] for doubt in draft_card(tmp_path / "ward").open] == [
         "no image is in c",
         "1 cannot be read",
+        "1 file(s) are left out, as ward-excluded.txt says",
     ]
 
 

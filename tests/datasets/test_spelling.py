@@ -17,6 +17,7 @@ from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.listing import as_written, composed
 from pipeline.datasets.source import NO_PERSON
 from pipeline.errors import DatasetError
+from pipeline.store.inspection import layout_faults
 
 FORMS = ("NFC", "NFD")
 PIXELS = np.arange(64, dtype=np.uint8).reshape(8, 8)
@@ -57,6 +58,7 @@ def test_a_folder_is_found_in_either_spelling(disk: str, typed: str, tmp_path: P
     assert (source.counts(), source.units()) == ((3, 2), (2, 2))
     rows = source.select().rows
     assert all(mask is not None for _, mask in source.with_masks(rows, 9))
+    assert [*layout_faults(find_card(tmp_path / "ward.toml"), tmp_path / ward, (3, 2))] == []
 
 
 @pytest.mark.parametrize("disk", FORMS)

@@ -83,7 +83,7 @@ def test_a_window_for_one_file_is_found_out(tmp_path: Path, kind: str) -> None:
     (warning,) = found.warnings
     assert "images span fewer than 32 of 256 gray levels under window = [0, 65535]" in warning
     assert [x.file for x in found.odd] == [odd]
-    assert sorted(np.ptp(found.levels, axis=1))[-1] > 128
+    assert sorted(np.ptp(found.pixels.levels, axis=1))[-1] > 128
     assert found.faults == ()
 
 

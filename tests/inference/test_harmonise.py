@@ -217,8 +217,9 @@ def test_maps_go_from_releases_to_a_store(
     assert main(["harmonise", *map(str, documents), "--out", str(maps), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [row["site"] for row in told["sites"]] == list(GAINS)
-    page = maps.with_suffix(".html")
+    page = tmp_path / "out" / "maps-page" / "harmonise.html"
     assert told["page"] == str(page)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"maps.json", "maps-page"}
     text = text_of(page)
     assert "3 of 3 sites are mapped to the common scale" in text
     assert "expected AUC of" in text

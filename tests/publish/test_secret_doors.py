@@ -242,7 +242,7 @@ def test_sites_are_harmonised_whatever_class_has_no_image(
     sites = harmonised(capsys, tmp_path / "maps.json", *(places[name] for name in names))
     assert len(sites) == 3
     assert not sites[-1]["reason"]
-    page = (tmp_path / "maps.html").read_text(encoding="utf-8")
+    page = (tmp_path / "maps-page/harmonise.html").read_text(encoding="utf-8")
     assert "window.vegaEmbed=" not in page
     assert '<form class="filter"' not in page
 

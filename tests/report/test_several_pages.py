@@ -179,6 +179,7 @@ def test_what_could_not_be_tested_says_so_and_why(
             assert main([command, *map(str, paths)]) == 0
             printed = " ".join(capsys.readouterr().out.split())
             assert f"{CLASSES[0]}: not tested: in a the noise" in printed
+            assert printed.startswith("Not comparable: no class is tested") == (not known)
             assert ("all classes together" in printed) == (known and command == "compare")
 
 

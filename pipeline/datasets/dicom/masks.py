@@ -457,7 +457,10 @@ def _index_segmentations(
     counts = Counter(
         (frame_id.uid, frame_id.frame) for summary in summaries for frame_id in summary.frame_ids
     )
-    skip, index = listing.read_exclusions(card.exclude, path), SegmentationIndex([], {}, counts)
+    skip, index = (
+        listing.read_exclusions(card.exclude, card.folder, path),
+        SegmentationIndex([], {}, counts),
+    )
     pattern, root = listing.fill(card.masks, {}), root_of(card, path)
     for entry in listing.find_files(path, pattern, root, faults):
         if entry.folder or listing.is_excluded(skip, entry.relative, entry.path, path):

@@ -1,0 +1,250 @@
+"""The command that looks before anything is paid: images, odd files, account, likely use.
+
+What it prints is as private as the images. No service and no flow calls it: to release or not by
+what images show would tell of them.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from pipeline.cli.output import new_table, numbers, print_line
+from pipeline.errors import ConfigError, one_line, printable
+
+if TYPE_CHECKING:
+    from pipeline.datasets import Card
+    from pipeline.datasets.summary import OddFile
+    from pipeline.publish import ReleaseConfig
+    from pipeline.publish.preview import Preview
+    from pipeline.store import FileFault, Inspection, Place
+
+EXCLUDED = "excluded.txt"
+"""List of files that cannot be used, in a store or beside the page of a check."""
+DECIDE = 3
+"""Exit code where somebody must decide."""
+PROPOSED = 0.5
+"""μ of the release that is foreseen where there is no config."""
+
+
+def check(
+    *,
+    config: Path | None = None,
+    dataset: str | None = None,
+    data_root: DataRoot = None,
+    out: Out = None,
+    ledger: LedgerAddress = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Look at all images before anything is paid: which are odd, and what a release would be.
+
+    Every file is read. Shown are odd files with the reason and what to paste, classes and
+    persons, what the account has, what a release would do, and what its means are likely usable
+    for; on a page, too, with images as they enter. Nothing is charged, and all that is written is
+    OUT, readable by you alone. It is as private as the images.
+
+    The exit code is 3 where somebody must decide or mend, else 0. No schedule may act on it: a
+    release that runs or not by what its images show tells of them.
+
+    ```
+    covdp check --config ward.toml
+    covdp check --dataset ward-card.toml --data-root /srv/images --out looked-at
+    ```
+
+    Parameters
+    ----------
+    config
+        The release in TOML, as for `covdp release`.
+    dataset
+        In place of it, a card of your own (a TOML file), or a name from `covdp datasets`.
+    """
+    from pipeline.jobs import default_out
+    from pipeline.publish import load_release
+
+    if (config is None) == (dataset is None):
+        raise ConfigError("give --config, or --dataset, and not both")
+    made = config is not None
+    settings = load_release(config, opened=True) if config else settings_of(str(dataset))
+    root = data_root or (None if made else root_beside(settings.dataset, settings.card))
+    folder = out or default_out(settings.name, "check")
+    preview, paths = look(settings, root, folder, ledger, made=made)
+    output.answer(_values(preview), *_items(preview, paths.get("list")), paths=paths)
+    if preview.decisions:
+        sys.stdout.flush()
+        sys.exit(DECIDE)
+
+
+def look(
+    settings: "ReleaseConfig", root: Path | None, out: Path, ledger: str | None, *, made: bool
+) -> tuple["Preview", dict[str, Path]]:
+    """Return the preview of a release, and where its page and its list of exclusions are."""
+    from pipeline.files import make_folder, owner_only, write_whole
+    from pipeline.jobs import preview_release
+    from pipeline.report import build_check
+
+    make_folder(out.parent)  # which others may read, as the page and its folder not
+    preview = preview_release(settings, ledger=ledger, root=root, made=made)
+    paths = {"page": build_check(preview, out)}
+    if any(fault.listed for fault in preview.found.faults):
+        content = exclusions(preview.found, settings.card)
+        with owner_only(True):
+            paths["list"] = write_whole(out / EXCLUDED, content, mode=0o600)
+    return preview, paths
+
+
+def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
+    """Return the settings that a release of a card would have by default."""
+    from pipeline.datasets import find_card
+    from pipeline.descriptors import descriptors_for
+    from pipeline.publish import ReleaseConfig, plain_name
+
+    card = find_card(dataset)
+    name = plain_name(card.name.removesuffix("-card"))
+    fit = descriptors_for(channels=card.channels, volumes=card.volumes)
+    default = ReleaseConfig.model_fields["descriptor"].default
+    keys: Mapping[str, Any] = {"name": name, "population": name, "dataset": dataset}
+    keys = {**keys, "descriptor": default if default in fit else fit[0], "run_key": "none"}
+    return ReleaseConfig(**keys, budget=budget).of_card(card)
+
+
+def root_beside(dataset: str, card: "Card") -> Path | None:
+    """Return the folder of a card if its images are there, too."""
+    above = Path(dataset).parent
+    return (
+        above if dataset.endswith(".toml") and (above / (card.path or card.name)).exists() else None
+    )
+
+
+def exclusions(found: "Inspection", card: "Card") -> bytes:
+    """Return the list that leaves out what cannot be used, and what the card leaves out already."""
+    from pipeline.datasets.cards import LocalFilesCard
+    from pipeline.datasets.listing import read_exclusions
+    from pipeline.store import exclusion_list
+
+    before = frozenset[str]()
+    if isinstance(card, LocalFilesCard):
+        before = read_exclusions(card.exclude, card.folder, found.folder, there=False)
+    return exclusion_list(found.faults, before)
+
+
+def paste_lines(dataset: str, card: "Card", listed: Path | str) -> list[str]:
+    """Return how a card is made to leave out the files of a list."""
+    if not dataset.endswith(".toml"):
+        return []
+    file, before = Path(dataset), getattr(card, "exclude", None)
+    above = file.absolute().parent
+    name = before or f"{file.stem.removesuffix('-card')}-excluded.txt"
+    if before is None and "://" not in str(listed):
+        path = os.path.relpath(Path(listed).absolute(), above).replace(os.sep, "/")
+        if not path.startswith("../"):
+            return [f"to leave them out, add to {file}:", f"    exclude = {json.dumps(path)}"]
+    target = shlex.join(["cp", str(listed), str(file.parent / name)])
+    lines = ["to leave them out:", f"    {target}"]
+    return lines if before else [*lines, f"and add to {file}:", f"    exclude = {json.dumps(name)}"]
+
+
+def file_tables(found: "Inspection") -> list[Table]:
+    """Return tables of odd files, those that a key cures apart, and of the kinds of all files."""
+    shown: dict[str, Sequence[FileFault | OddFile]] = {
+        "Cannot be used": [x for x in found.faults if not x.curable],
+        "Cured by a key of the card, and in no list": [x for x in found.faults if x.curable],
+        "Can be used, and differ from nearly all others": found.odd,
+        "Copies": found.copies,
+    }
+    tables = [
+        new_table("file", "reason", rows=_cells(files), title=title)
+        for title, files in shown.items()
+        if files
+    ]
+    counts = ((*x[:2], f"{x.files:,}") for x in found.counts)
+    kinds = new_table("files have", "", *numbers("files"), rows=counts)
+    return [*tables, *([kinds] * bool(found.counts))]
+
+
+def _cells(files: "Sequence[FileFault | OddFile]") -> Iterator[tuple[Text, Text]]:
+    """Yield the cells of files: path and reason."""
+    for file in files:
+        yield Text(printable(file.file, lines=False)), Text(one_line(file.reason))
+
+
+def _items(preview: "Preview", listed: Path | None) -> list[Table | str]:
+    """Return what a person reads of a preview."""
+    from pipeline.report import table_of
+
+    table = table_of("check", "classes", preview)
+    heads, rows = (table["heads"], table["lines"]) if table else ((), ())
+    shown = [[escape(printable(cell)) for cell in line] for line in rows]
+    lines = [f" account: {preview.account}" * bool(preview.account)]
+    lines += [f" a release would {preview.would}", *(f" {text}" for text in preview.use)]
+    if preview.decisions:
+        lines += ["", " to decide or mend:", *(f"   {text}" for text in preview.decisions)]
+    if listed is not None:
+        lines += [f" {x}" for x in paste_lines(preview.config.dataset, preview.card, listed)]
+    return [
+        preview.note.replace("page", "output"),
+        *file_tables(preview.found),
+        new_table(*(head.lower() for head in heads), rows=shown),
+        *(escape(line) for line in lines if line),
+    ]
+
+
+def _values(preview: "Preview") -> dict[str, Any]:
+    """Return a preview under the names that programs may rely on."""
+    classes = [
+        {"name": row.name, "n": row.images, "persons": row.persons, "use": use}
+        for row, use in zip(preview.classes, preview.uses, strict=True)
+    ]
+    return {
+        "note": preview.note.replace("page", "output"),
+        "images": preview.images,
+        "persons": preview.persons,
+        "classes": classes,
+        "gray": preview.gray,
+        "odd": [{"file": x.file, "reason": x.reason, "kind": kind} for x, kind in preview.odd],
+        "counts": [row._asdict() for row in preview.found.counts],
+        "decide": preview.decisions,
+        "would": preview.would,
+        "account": preview.account or None,
+        "use": " ".join(preview.use),
+    }
+
+
+def check_files(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
+    """List what cannot be used or is odd, and write the list that a card can name, in a store."""
+    from pipeline.datasets import fetch, find_card
+    from pipeline.errors import MismatchError
+    from pipeline.store import inspect
+
+    card = find_card(dataset)
+    path = fetch(card, root, progress=False)
+    place.prepare()
+    found = inspect(card, path)
+    place.write(EXCLUDED, exclusions(found, card))
+    listed = place.join(EXCLUDED)
+    unusable = f"{len(found.faults)} of the files cannot be used"
+    last = [*found.warnings, *found.layout]
+    last.append(unusable if found.faults else "all files can be used")
+    if any(fault.listed for fault in found.faults):
+        last += paste_lines(dataset, card, listed)
+    value = {
+        "faults": [fault._asdict() for fault in found.faults],
+        "odd": [file._asdict() for file in (*found.odd, *found.copies)],
+        "counts": [count._asdict() for count in found.counts],
+        "warnings": [*found.warnings, *found.layout],
+        "list": listed,
+    }
+    output.answer(value, *file_tables(found), *map(escape, last))
+    if not output.json:
+        print_line(listed)
+    if found.error is not None:
+        raise found.error
+    if found.layout and not all(found.class_sizes):
+        raise MismatchError(found.layout[0])

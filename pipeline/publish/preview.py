@@ -1,0 +1,284 @@
+"""Previews of releases, in the clear: images as they enter, and what the ledger knows of them.
+
+It is for the owner of the images, before anything is paid. All of it is as private as the images:
+it names files, and counts classes whose sizes a release keeps secret. It charges nothing, and
+nothing that releases by itself may act on it, as that would be a refusal that tells.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arrays import ImageArray, evenly
+from pipeline.datasets import Card
+from pipeline.datasets.summary import OddFile
+from pipeline.errors import CovdpError, DatasetError, one_line
+from pipeline.ledger import Ledger, entered_streams, stream_named, stream_status
+from pipeline.privacy import equation
+from pipeline.publish.config import ReleaseConfig
+from pipeline.publish.night import check_account
+from pipeline.store import (
+    Chunk,
+    FileFault,
+    Inspection,
+    ascending,
+    digests_of_units,
+    inspect,
+    middle_slices,
+)
+
+SHOWS_IMAGES = "This page is as private as the images: it shows them, and names files."
+"""The first sentence, wherever it is shown."""
+PICTURES = 12
+"""Images of a class that are shown."""
+QUANTILES = (0.01, 0.5, 0.99)
+"""Quantiles of gray levels that are stated."""
+
+
+class PreviewedClass(NamedTuple):
+    """A class as it would enter a release.
+
+    Attributes
+    ----------
+    name : str
+    images : int
+        Images that can be used.
+    persons : int or None
+        Persons who own them; None where an image is the privacy unit.
+    low, high : float
+        Medians of the least and of the largest gray level of its images; NaN without any.
+    rows : (m,) int64
+        Some of its images, in the order of the source.
+    """
+
+    name: str
+    images: int
+    persons: int | None
+    low: float
+    high: float
+    rows: NDArray[np.int64]
+
+    @property
+    def units(self) -> int:
+        """Number of privacy units."""
+        return self.images if self.persons is None else self.persons
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What a release would read, pay and be.
+
+    Attributes
+    ----------
+    config : ReleaseConfig
+        Its settings; of a card alone, those that `covdp start` proposes.
+    card : Card
+        The card of the images.
+    found : Inspection
+        The files.
+    classes : tuple of PreviewedClass
+        In the order of the card.
+    would : str
+        What a release would do: open or go on with a stream, release, or give a result again.
+    account : str
+        What the account has.
+    refusals : tuple of str
+        Why it would be refused, without what its images decide.
+    charged : tuple of str
+        Charges of other populations for images that are equal to these.
+    use : tuple of str
+        Sentences on what its means are likely usable for.
+    uses : tuple of str
+        The same of each class, in a few words.
+    useless : bool
+        True if no mean is likely usable for anything.
+    """
+
+    config: ReleaseConfig
+    card: Card
+    found: Inspection
+    classes: tuple[PreviewedClass, ...]
+    would: str
+    account: str
+    refusals: tuple[str, ...] = ()
+    charged: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    useless: bool = False
+    note: str = SHOWS_IMAGES
+
+    @property
+    def odd(self) -> list[tuple[FileFault | OddFile, str]]:
+        """Files that cannot be used, differ from nearly all others or are copies: and which."""
+        found = self.found
+        kinds = (found.faults, "cannot be used"), (found.odd, "is odd"), (found.copies, "is a copy")
+        return [(file, what) for files, what in kinds for file in files]
+
+    @property
+    def images(self) -> int:
+        """Number of images that can be used."""
+        return sum(row.images for row in self.classes)
+
+    @property
+    def persons(self) -> int | None:
+        """Number of persons, each in the classes in which they count; None of images alone."""
+        counts = [row.persons for row in self.classes if row.persons is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """What somebody must decide or mend before a release is paid."""
+        faults, odd, copies = (
+            len(files) for files in (self.found.faults, self.found.odd, self.found.copies)
+        )
+        files = (
+            f"{faults:,} file(s) cannot be used" * bool(faults),
+            f"{odd:,} file(s) differ from nearly all others" * bool(odd),
+            f"{copies:,} image(s) are copies of others" * bool(copies),
+        )
+        empty = [
+            f"class {row.name!r} counts no image: its {many:,} are of persons of earlier classes, "
+            "of other splits, or cannot be used"
+            for row, many in zip(self.classes, self.found.class_sizes, strict=False)
+            if many and not row.images
+        ]
+        error = [one_line(self.found.error)] if self.found.error and not faults else []
+        useless = ["no mean would be usable"] * self.useless
+        found = [*filter(None, files), *error, *self.found.warnings, *self.found.layout, *empty]
+        return (*found, *self.charged, *self.refusals, *useless)
+
+    @cached_property
+    def gray(self) -> dict[str, float | None]:
+        """Gray levels of all pixels: 1st percentile, median, 99th; shares of black and white."""
+        histogram = self.found.pixels.histogram
+        total = int(histogram.sum())
+        if not total:
+            return dict.fromkeys(("low", "median", "high", "black", "white"))
+        cumulated = np.cumsum(histogram)
+        low, median, high = (int(np.searchsorted(cumulated, share * total)) for share in QUANTILES)
+        black, white = (float(histogram[level] / total) for level in (0, 255))
+        return {"low": low, "median": median, "high": high, "black": black, "white": white}
+
+    def pictures(self, row: PreviewedClass) -> ImageArray:
+        """Return some images of a class as they enter, (m, h, w[, 3])."""
+        assert self.found.source is not None
+        return np.concatenate(list(middle_slices(self.found.source, row.rows)))
+
+
+def preview_images(
+    config: ReleaseConfig, path: Path, ledger: Ledger | None = None
+) -> tuple[Inspection, tuple[PreviewedClass, ...]]:
+    """Read every file of a dataset, and return what was found, and its classes.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings; splits are taken as they say.
+    path : Path
+        Where the dataset is.
+    ledger : Ledger, optional
+        Ledger under whose key persons are known.
+    """
+    found = inspect(config.card, path, None if ledger is None else ledger.person_key())
+    return found, tuple(_classes(config, found))
+
+
+def _classes(config: ReleaseConfig, found: Inspection) -> Iterator[PreviewedClass]:
+    for label, name in enumerate(config.card.classes):
+        rows, units = _selected(config, found, label)
+        images, persons = len(rows), len(np.unique(units))
+        levels = found.pixels.levels[rows]
+        low, high = np.median(levels, axis=0).tolist() if images else (np.nan, np.nan)
+        own = persons if config.unit == "person" else None
+        yield PreviewedClass(name, images, own, low, high, evenly(np.sort(rows), PICTURES))
+
+
+def _selected(
+    config: ReleaseConfig, found: Inspection, label: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the images of a class that can be used, and which privacy unit each is of."""
+    none = np.empty(0, np.int64)
+    if found.source is None:
+        return none, none
+    try:
+        chosen = found.source.select(config.splits, label)
+    except DatasetError:  # no image of this class in the splits
+        return none, none
+    usable = found.usable[chosen.rows]
+    return chosen.rows[usable].astype(np.int64), chosen.units[usable].astype(np.int64)
+
+
+def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
+    """Return what a release would do, and whether it would be paid now."""
+    name, population, key = config.name, config.population, str(config.run_key)
+    cost = equation(config.charge)
+    if config.stream is not None:
+        stream = stream_named(ledger, population, name)
+        if stream is None:
+            nights = f"once for {config.stream.horizon:,} nights"
+            return f"open the stream {name!r}: {population!r} pays {cost}, {nights}", True
+        status = stream_status(ledger, population, name, key)
+        if status is not None and status.tonight is not None:
+            return f"give night {key} of the stream {name!r} again, at no cost", False
+        night = f"night {stream.nights + 1:,} of {stream.horizon:,}"
+        return f"go on with the stream {name!r} of {population!r}: {night}, at no cost", False
+    lines = (line for line in ledger.history(population) if line.kind == "charge")
+    if any((line.name, line.run_key) == (name, key) for line in lines):
+        return (
+            f"give run {key} of {name!r} again, at no cost; other images or settings than those "
+            "that were paid are refused without --again",
+            False,
+        )
+    return f"make run {key} of the release {name!r}: {population!r} pays {cost}", True
+
+
+def refusals(config: ReleaseConfig, ledger: Ledger, path: Path) -> Iterator[str]:
+    """Yield why account and declaration refuse a release."""
+    asked: Sequence[Callable[[], Any]] = (
+        lambda: check_account(config, ledger, beside=False),
+        lambda: ledger.check_declared(config.population, config.declared(path)),
+    )
+    for ask in asked:
+        try:
+            ask()
+        except CovdpError as error:
+            yield one_line(error)
+
+
+def charged_elsewhere(config: ReleaseConfig, ledger: Ledger, found: Inspection) -> Iterator[str]:
+    """Yield the charges of other populations for images that are equal to these.
+
+    Releases are known by the digest of all their records, or of those of a class, and streams by
+    each image or person. With masks only streams are.
+    """
+    if found.source is None:
+        return
+    parts, units = list[NDArray[np.uint8]](), dict[bytes, None]()
+    for label in range(len(config.card.classes)):
+        rows, owners = _selected(config, found, label)
+        if len(rows):
+            digests = found.pixels.digests[rows]
+            parts.append(digests_of_units(Chunk(np.empty((0, 1, 1)), owners, digests)))
+            people = found.source.people
+            units |= dict.fromkeys(map(bytes, digests if people is None else people[rows]))
+    contents = [] if found.source.masks is not None else [parts, *([part] for part in parts)]
+    for line in ledger.charges_of(ledger.digest(ascending(part)) for part in contents if part):
+        if line.population != config.population:
+            run = f"run {line.run_key} of {line.name!r}"
+            yield f"images equal to these were charged under {line.population!r}: {run}"
+    for stream, count in entered_streams(ledger, list(units)):
+        if stream.population != config.population:
+            what = f"{count:,} of these {config.unit}s entered the stream {stream.name!r}"
+            yield f"{what} of {stream.population!r}"
+
+
+def account_in_words(config: ReleaseConfig, ledger: Ledger) -> str:
+    """Return what the account of a release has; raise `LedgerError` where there is none."""
+    (row,) = ledger.show(config.population)
+    left = equation(row.left, 6, left=True) if row.left else "nothing"
+    return f"{config.population}: {left} left of {equation(row.budget, 6)}"

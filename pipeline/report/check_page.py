@@ -1,0 +1,113 @@
+"""The page of `covdp check`: images as they enter, odd files, classes, and the account.
+
+It is as private as the images, of which it shows some.
+"""
+
+import base64
+import math
+from pathlib import Path
+from typing import Any
+
+from pipeline.figures import montage
+from pipeline.files import make_folder, owner_only
+from pipeline.publish.preview import Preview, PreviewedClass
+from pipeline.report.page import Finding, write_page
+
+SHOWN_SIDE = 160
+"""Largest side of a picture, in pixels; larger images are shown by some of their rows."""
+
+
+def build_check(preview: Preview, out: Path) -> Path:
+    """Write ``OUT/check.html``, for its owner alone, and return it.
+
+    Raises
+    ------
+    OutputError
+        When it cannot be written.
+    """
+    with owner_only(True):
+        return write_page(make_folder(out) / "check.html", "check", preview)
+
+
+def headline(preview: Preview) -> Finding:
+    """Say whether somebody must decide, and what the means are likely usable for."""
+    many = len(preview.decisions)
+    mend = f"{many} thing{'s' * (many != 1)} to decide or mend before a release is paid."
+    text = mend if many else "Nothing to mend."
+    return Finding(" ".join([text, *preview.use]), warning=bool(many))
+
+
+def decisions(preview: Preview) -> list[Finding]:
+    """Return what is to be decided, a warning each."""
+    return [Finding(text, warning=True) for text in preview.decisions]
+
+
+def classes(preview: Preview) -> list[dict[str, Any]]:
+    """Return a row per class."""
+    uses = preview.uses or ("",) * len(preview.classes)
+    return [
+        {
+            "name": row.name,
+            "images": f"{row.images:,}",
+            "persons": "–" if row.persons is None else f"{row.persons:,}",
+            "gray": "–" if math.isnan(row.low) else f"{row.low:.0f} to {row.high:.0f}",
+            "use": use,
+        }
+        for row, use in zip(preview.classes, uses, strict=True)
+    ]
+
+
+def pictures(preview: Preview) -> list[dict[str, Any]]:
+    """Return some images of each class, in one picture, as data URIs."""
+    return [
+        {"name": row.name, "n": row.images, "uri": _uri(preview, row)}
+        for row in preview.classes
+        if len(row.rows)
+    ]
+
+
+def _uri(preview: Preview, row: PreviewedClass) -> str:
+    images = preview.pictures(row)
+    step = -(-max(images.shape[1:3]) // SHOWN_SIDE)
+    content = base64.b64encode(montage(images[:, ::step, ::step], columns=6)).decode()
+    return f"data:image/png;base64,{content}"
+
+
+def gray(preview: Preview) -> dict[str, str]:
+    """Return the gray levels of all pixels, in words."""
+    levels = preview.gray
+    if levels["median"] is None:
+        return {}
+    black, white = (f"{100 * float(levels[name] or 0):.2g} %" for name in ("black", "white"))
+    return {
+        "1st percentile": f"{levels['low']:g}",
+        "Median": f"{levels['median']:g}",
+        "99th percentile": f"{levels['high']:g}",
+        "Black (0)": f"{black} of the pixels",
+        "White (255)": f"{white} of the pixels",
+    }
+
+
+def odd(preview: Preview) -> list[dict[str, Any]]:
+    """Return a row per odd file."""
+    return [{"file": x.file, "what": what, "reason": x.reason} for x, what in preview.odd]
+
+
+def counts(preview: Preview) -> list[dict[str, Any]]:
+    """Return how many files have each depth, size, colour, modality and range of values."""
+    return [{**row._asdict(), "files": f"{row.files:,}"} for row in preview.found.counts]
+
+
+def account(preview: Preview) -> dict[str, str]:
+    """Return what a release would do, and what its account has."""
+    lines = {"A release would": preview.would, "Account": preview.account}
+    return {label: text for label, text in lines.items() if text}
+
+
+def no_promise(preview: Preview) -> tuple[()]:
+    """Return nothing: a check releases nothing."""
+    return ()
+
+
+def no_methods(preview: Preview) -> None:
+    """Return nothing: no paper says anything of a check."""

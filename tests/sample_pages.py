@@ -242,7 +242,7 @@ def of_several(folder: Path, hospitals: Sequence[Path], sites: Sequence[Path]) -
             out = Path(kind.replace(", ", "-").replace(" ", "-"))
             target = out / "maps.json" if command == "harmonise" else out
             found[f"{kind}, printed"] = printed(command, *given, "--out", target)
-            (page,) = out.glob("*.html")
+            (page,) = [*out.glob("*.html"), *out.glob("maps-page/*.html")]
             found[kind] = texts_of(page)
         document(folder / "partner.json")
         put(folder)
@@ -258,6 +258,14 @@ def of_plans(folder: Path) -> Texts:
     with at_home(folder):
         put(folder)
         found["card"] = printed("card", "ward")
+        spoiled = [Path(f"ward/cells/{name}.png") for name in ("copy", "broken")]
+        spoiled[0].write_bytes(Path("ward/cells/000.png").read_bytes())
+        spoiled[1].write_bytes(b"broken")
+        looked = ("check", "--dataset", "ward.toml", "--out", "looked")
+        found["check, printed"] = printed(*looked, code=3)
+        found["check"] = texts_of(Path("looked/check.html"))
+        for path in spoiled:
+            path.unlink()
         Path("release.toml").write_text(CONFIG)
         Path("stream.toml").write_text(CONFIG + "[stream]\nhorizon = 365\nopening = 20\n")
         sizes = ("--n", "tissue=300", "--n", "cells=3000")

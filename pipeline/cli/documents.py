@@ -286,7 +286,7 @@ def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
 
 
 UNTESTED = "Not comparable: no class is tested, as these releases say too little."
-"""First line where that is so."""
+"""Verdict where that is so."""
 
 
 def _together(

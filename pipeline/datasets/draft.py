@@ -489,7 +489,7 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
     out = {x.file for x in found if not x.curable}
     if sketch.faults:
         reason = next(map(str, sketch.faults.values()))
-        sketch.open.append(f"{len(sketch.faults)} cannot be read; the first: {reason}")
+        sketch.open.append(f"{len(sketch.faults)} file(s) cannot be read; the first: {reason}")
     shown = [x for x in found if x.file not in sketch.faults]
     sketch.open.extend(
         f"odd file {printable(x.file, lines=False)}: {x.reason}" for x in shown[:NAMED_ODD]

@@ -17,7 +17,6 @@ from pipeline.cli.check import look, paste_lines, root_beside
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import print_json, print_line
 from pipeline.errors import ConfigError, CovdpError, LedgerError, one_line
-from pipeline.toml import to_toml
 
 if TYPE_CHECKING:
     from pipeline.ledger import Account, Ledger
@@ -143,6 +142,7 @@ def _write_config(
 ) -> None:
     """Write the config of a release, where there is none."""
     from pipeline.publish import plain_name
+    from pipeline.toml import to_toml
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [

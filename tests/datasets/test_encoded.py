@@ -199,7 +199,7 @@ def whole(content: bytes, decode: Callable[[bytes], Pixels] = decoded) -> bool:
     return is_whole(content, (pixels.shape[0], pixels.shape[1]), corner, decode)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.data_too_large])
 @given(
     options=st.sampled_from(sorted(JPEGS)),
     seed=st.integers(0, 9),

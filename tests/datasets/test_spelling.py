@@ -91,7 +91,7 @@ def test_two_classes_of_one_name_are_refused(tmp_path: Path) -> None:
         find_card(tmp_path / "ward.toml")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(["é", "å", "x", "ö1", "한"]), min_size=1, max_size=4), st.data())
 def test_a_path_is_followed_as_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], data: st.DataObject

@@ -137,7 +137,7 @@ def test_the_check_prints_what_it_counts(
     assert "depth 8 bits 30 depth 16 bits 1" in text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.tuples(

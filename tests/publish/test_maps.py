@@ -51,7 +51,7 @@ def test_maps_that_change_nothing_keep_descriptors(manifold: str, tmp_path: Path
         np.testing.assert_allclose(found.map_of(name)(POINTS), POINTS, rtol=1e-6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     manifold=st.sampled_from(MANIFOLDS),
     place=st.sampled_from(["base", "common", "shift", "matrix"]),
@@ -97,7 +97,7 @@ def test_maps_of_another_size_are_refused(
     assert not (tmp_path / "st").exists()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_other_value_is_refused_or_read(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

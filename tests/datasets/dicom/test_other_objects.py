@@ -180,7 +180,7 @@ def padded(
     return shown[0] if volumes else shown
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([np.uint8, np.uint16, np.int16]),
     st.integers(0, 2**16 - 1),

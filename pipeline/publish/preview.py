@@ -97,6 +97,8 @@ class Preview:
         The same of each class, in a few words.
     useless : bool
         True if no mean is likely usable for anything.
+    paste : tuple of str
+        Rows to paste, so that the card leaves out what cannot be used.
     """
 
     config: ReleaseConfig
@@ -110,6 +112,7 @@ class Preview:
     use: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     useless: bool = False
+    paste: tuple[str, ...] = ()
     note: str = SHOWS_IMAGES
 
     @property

@@ -20,18 +20,18 @@ but for the adaptive mean, which is audited from the records on.
 that is used twice, may cost the neighbours of the audit nothing. So where the law of the noise is
 known, of transcripts and of wrapped and embedded mechanisms, what was added is compared with it:
 scale and bias of each coordinate, correlations of coordinates, steps and draws, the shape of the
-law (``noise.py``). Three cases draw from the source that releases draw from, OpenDP's lattice and
+law (``noise.py``). Four cases draw from the source that releases draw from, OpenDP's lattice and
 the system's entropy. What the scale costs is compared with the claim as well, by the proven
 sensitivities, as a wrong factor in one step may be too small to be shown by outputs.
 
 **False alarms.** Sound code fails an audit with probability 1e-6 at most, all values of a table
 together (`FALSE_ALARM`), whatever the number of draws: no law that is used is an approximation.
 
-**What is missed.** At 100,000 trials one coordinate × 0.95 is found for certain in the noise of
+**What is missed.** At 100,000 trials one coordinate × 0.95 is found in the noise of
 mechanisms and, if it is there in every step, of adaptive means, labels and persons. In hardened
-noise, of which there are 600 draws, one × 0.8 is. One coordinate of one step × 0.95 is found in
-adaptive means alone. Of KNG, RL and landmarks, where no law of coordinates is known, only the noise
-between the two neighbours is audited.
+noise, of which there are 500 draws, one × 0.8 is. One coordinate of one step × 0.95 is found in
+adaptive means alone, one × 0.8 in every plan. Of KNG, RL and landmarks, where no law of coordinates
+is known, only the noise between the two neighbours is audited.
 
 **What is exact.** A private mean of several steps, or of many nights, is audited by its transcript.
 There counts show little: a thousand transcripts would let noise of 0.7 times its scale pass, and
@@ -45,10 +45,10 @@ as in any audit.
     covdp audit --mechanism ewg --trials 100000
 
 Read in this order: ``bounds.py`` (from counts to bounds, and from transcripts to what they cost),
-``noise.py`` (p-values of noise against its law),
-``attacks.py`` (neighbouring data sets of the adaptive mean, of secret labels, persons and streams;
-those of a mechanism stand in its own file), ``faults.py`` (noise that is broken on purpose),
-``cases.py`` (what is audited, and the faults that it must catch), ``trials.py``.
+``noise.py`` (p-values of noise against its law), ``attacks.py`` (neighbouring data sets of the
+adaptive mean, of secret labels, persons and streams; those of a mechanism stand in its own file),
+``faults.py`` (noise that is broken on purpose), ``cases.py`` (what is audited, and the faults that
+it must catch), ``trials.py``.
 """
 
 from pipeline.audit.cases import all_cases as all_cases

@@ -62,7 +62,7 @@ CHAIN_SHARE = 0.02
 CHAIN_BUDGET = PureDP(4.0)
 """… and a larger budget, because few draws show more of it."""
 
-HARDENED_SHARE = 0.03
+HARDENED_SHARE = 0.01
 """Share of the draws of hardened noise: each of its numbers takes as long as a thousand others."""
 SERIES_SHARE = 0.01
 """Share of the draws of persons and nights: a transcript is the work of hundreds of draws."""
@@ -248,7 +248,7 @@ PLANNED = (
         share=0.0005,
         noise=hardened_noise,
     ),
-    _plan("hardened mean", attacks.LabelTranscripts, share=0.003, noise=hardened_noise),
+    _plan("hardened mean", attacks.LabelTranscripts, share=0.0025, noise=hardened_noise),
 )
 """What is audited by its transcripts, beside the mechanisms."""
 

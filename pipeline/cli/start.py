@@ -4,6 +4,7 @@ What it needs are options. On a terminal it asks for those that are not given; w
 which are missing, so it never waits for an answer that cannot come.
 """
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -93,6 +94,9 @@ def start(
         total = _ask("μ that may ever be spent on it", TOTAL, float)
     if budget is None:
         budget = _ask("μ that a release costs", BUDGET, float)
+    for option, value, usual in (("--budget", budget, BUDGET), ("--total", total, TOTAL)):
+        if value is not None and not 0.0 < value < math.inf:
+            raise ConfigError(f"{option} must be a number above 0, found {value}; {usual} is usual")
     config = out or Path(f"{plain_name(name)}.toml")
     root = root_of(data_root).resolve()
     _write_config(config, card, {"population": name, "root": root, "budget": budget}, nights)

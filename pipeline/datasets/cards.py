@@ -220,7 +220,7 @@ class Card(Record):
     def _stays_in_the_data_root(self) -> Self:
         if self.path is not None and not goes_down(self.path):
             raise ValueError(
-                "path must be printable and in the data root, without '..', '~' or a leading '/', "
+                "path must be in the data root, printable, without '..', '~' or a leading '/', "
                 f"found {self.path!r}; name another root with --data-root or COVDP_DATA"
             )
         return self
@@ -387,7 +387,7 @@ class LocalFilesCard(Card):
             raise ValueError(f"slices must be [fewest, most], found {self.slices}")
         if self.exclude is not None and not goes_down(self.exclude):
             raise ValueError(
-                f"exclude must be printable and in the folder of the images, found {self.exclude!r}"
+                f"exclude must be in the folder of the images and printable, found {self.exclude!r}"
             )
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")

@@ -489,7 +489,7 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
     out = {x.file for x in found if not x.curable}
     if sketch.faults:
         reason = next(map(str, sketch.faults.values()))
-        sketch.open.append(f"{len(sketch.faults)} cannot be read; the first: {reason}")
+        sketch.open.append(f"{len(sketch.faults)} file(s) cannot be read; the first: {reason}")
     shown = [x for x in found if x.file not in sketch.faults]
     sketch.open.extend(
         f"odd file {printable(x.file, lines=False)}: {x.reason}" for x in shown[:NAMED_ODD]
@@ -503,15 +503,27 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
     return odd, {name: look for name, look in sketch.looks.items() if name not in out}
 
 
+def _add_names(sketch: Sketch) -> None:
+    """Say where files name no person, and where a path cannot stand in a card."""
+    own = sketch.kind == "dicom" and sketch.persons is None
+    if own and not all(look.person for look in sketch.looks.values()):
+        sketch.keys["unit"] = None
+        sketch.open.append(
+            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
+        )
+    if not str(sketch.keys["path"]).isprintable():
+        sketch.open.append(
+            "the path has letters that cannot be printed, which no card may: rename it"
+        )
+
+
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
     if not sketch.looks:
         first = next(iter(sketch.faults.values()))
         raise DatasetError(f"none of the images can be read; the first: {first}")
     looks, keys, doubts = sketch.looks.values(), sketch.keys, sketch.open
-    _check_patients(sketch)
-    if not str(keys["path"]).isprintable():
-        doubts.append("the path has letters that cannot be printed, which no card may: rename it")
+    _add_names(sketch)
     odd, usual = _add_odd(sketch, path)
     colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:
@@ -545,16 +557,6 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
         tuple(odd),
         str(keys.get("exclude", "")),
     )
-
-
-def _check_patients(sketch: Sketch) -> None:
-    """Protect images where some files of DICOM name no person."""
-    own = sketch.kind == "dicom" and sketch.persons is None
-    if own and not all(look.person for look in sketch.looks.values()):
-        sketch.keys["unit"] = None
-        sketch.open.append(
-            'some files have no PatientID; unit = "person" needs {person} in pattern, or a column'
-        )
 
 
 def _named_by_patients(classes: Sequence[str]) -> str:

@@ -6,9 +6,11 @@ Pillow reads the first image of several, fills up what is missing, and says of n
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -77,21 +79,23 @@ def _in_tiff(image: Any, file: Path) -> int:
     many bytes as the image has are neither of it nor of a tag.
     """
     tags, counts = image.tag_v2, [1]
-    said = str(tags.get(_DESCRIPTION, ""))
+    said = str(tags[_DESCRIPTION]) if _DESCRIPTION in tags else ""
     if said.startswith("ImageJ=") and (found := re.search(r"(?m)^images=(\d+)", said)):
         counts.append(int(found[1]))
-    size = image.width * image.height * len(image.getbands())
     if said.startswith('{"shape": ['):
+        size = image.width * image.height * len(image.getbands())
         counts.append(math.prod(json.loads(said)["shape"]) // size)
-    counts.append(int(np.max(tags.get(_DEPTH, 1))))
-    counts.append(len(tags.get(_PLANES, ())))
-    if tags.get(_KIND, 0) & 1 and _SUB_IMAGES in tags:  # the first is but a thumbnail
-        counts.append(2)
-    if tags.get(_COMPRESSION, 1) == 1 and _SUB_IMAGES not in tags:
+    if _DEPTH in tags:
+        counts.append(int(np.max(tags[_DEPTH])))
+    if _PLANES in tags:
+        counts.append(len(tags[_PLANES]))
+    if _SUB_IMAGES in tags:  # the first may be but a thumbnail
+        counts.append(1 + (tags.get(_KIND, 0) & 1))
+    elif tags.get(_COMPRESSION, 1) == 1:
         stored = sum(tags.get(_STRIP_BYTES) or tags.get(_TILE_BYTES) or (0,))
-        length = image.fp.seek(0, io.SEEK_END)
-        free = length - stored - sum(map(len, tags._tagdata.values())) - _SPARE_BYTES
-        counts.append(1 + (0 < stored <= free))
+        free = os.fstat(image.fp.fileno()).st_size - stored - _SPARE_BYTES
+        if 0 < stored <= free and stored <= free - sum(map(len, tags._tagdata.values())):
+            counts.append(2)
     return int(max(counts))
 
 
@@ -159,23 +163,53 @@ _IMAGES = {"TIFF": _in_tiff, "MPO": _in_mpo, "PPM": _in_ppm, "JPEG2000": _in_jpe
 """Function that counts the images of a file, in formats where Pillow counts one."""
 
 
-def check_whole(image: Any, stream: BinaryIO, file: Path) -> None:
-    """Raise where a part of a decoded file is missing, which its decoder fills up."""
+def check_whole(image: Any, stream: BinaryIO, read: int, file: Path) -> None:
+    """Raise where a part of a decoded file is missing, which its decoder fills up.
+
+    Parameters
+    ----------
+    image : Image
+        The decoded image.
+    stream : file
+        Its file.
+    read : int
+        Bytes of the file that were read when it was opened: of a JPEG the head of its first scan
+        too.
+    file : Path
+        Its name, for errors.
+    """
     whole = True
     if image.format == "PNG":
         whole = _is_whole_png(_content(stream))
-    elif image.format in ("JPEG", "MPO"):
-        width, height = image.size
-
-        def corner(rows: int, columns: int) -> NDArray[Any]:
-            return np.asarray(image.crop((width - columns, height - rows, width, height)))
-
-        whole = jpeg.is_whole(_content(stream), (height, width), corner, _decode_jpeg)
+    elif image.format in ("JPEG", "MPO") and not _is_plainly_whole(image, stream, read):
+        corner = partial(_corner, image)
+        whole = jpeg.is_whole(_content(stream), image.size[::-1], corner, _decode_jpeg)
     if not whole:
         raise ImageError(
             f"{file} is cut off or damaged: a part of the image is missing; bring it whole, or "
             "leave it out with exclude"
         )
+
+
+def _is_plainly_whole(image: Any, stream: BinaryIO, read: int) -> bool:
+    """Return whether a JPEG is of one scan that has an end mark and does not end in mid-gray.
+
+    Nearly all are, and it takes a glance; `jpeg.is_whole` decides on the others.
+    """
+    count = len(image.layer)
+    scan = b"\xff\xda" + bytes([0, 6 + 2 * count, count])  # what its head begins with
+    stream.seek(max(0, read - 8 - 2 * count))
+    found = stream.read(len(scan))
+    stream.seek(-2, io.SEEK_END)
+    if found != scan or stream.read(2) != b"\xff\xd9" or "progressive" in image.info:
+        return False
+    last = image.getpixel((image.width - 1, image.height - 1))
+    return any(abs(level - jpeg.MID_GRAY) > 1 for level in (last if count > 1 else (last,)))
+
+
+def _corner(image: Any, rows: int, columns: int) -> NDArray[Any]:
+    width, height = image.size
+    return np.asarray(image.crop((width - columns, height - rows, width, height)))
 
 
 def _decode_jpeg(content: bytes) -> NDArray[Any]:

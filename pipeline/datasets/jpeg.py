@@ -25,7 +25,7 @@ _END = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _PROBE = np.random.default_rng(1).integers(0, 255, 1 << 16, np.uint8).tobytes()
 """Bits that no image goes on with; no byte of them is 255."""
 
-_MID_GRAY = 128
+MID_GRAY = 128
 """Level of 8 bits, give or take one, of blocks that are missing."""
 
 _UPSAMPLED = 2
@@ -197,4 +197,4 @@ def _may_be_cut(
     across, down = (max(1 if plain else x[k] for x in stream.components.values()) for k in (0, 1))
     inside = _UPSAMPLED * (max(across, down) > 1)
     block = corner((shape[0] - 1) % (8 * down) + 1, (shape[1] - 1) % (8 * across) + 1)
-    return bool((np.abs(block[inside:, inside:].astype(int) - _MID_GRAY) <= 1).all())
+    return bool((np.abs(block[inside:, inside:].astype(int) - MID_GRAY) <= 1).all())

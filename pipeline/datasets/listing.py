@@ -158,7 +158,7 @@ def check_masks(masks: str, pattern: str, *, shared: bool = False) -> None:
     stars, deep = masks.replace("**", "").count("*"), masks.count("**")
     if stars > 1 or stars < (not shared) or re.search(r"[?\[]", masks) or not goes_down(masks):
         raise ValueError(
-            "masks must be printable and relative, without '..', with "
+            "masks must be relative, printable, without '..', with "
             f"{'at most ' * shared}one * for the name of the image without its end, as in "
             f"'masks/{{class}}/*.png', found {masks!r}"
         )
@@ -192,7 +192,7 @@ def check_pattern(pattern: str) -> None:
         )
     if "{class}" not in pattern or not goes_down(pattern):
         raise ValueError(
-            "pattern must be printable and relative, without '..', and contain {class}, as in "
+            "pattern must be relative, printable, without '..', and contain {class}, as in "
             f"'{{class}}/*.png', found {pattern!r}"
         )
     parts = pattern.split("/")

@@ -398,12 +398,13 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
                 f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, "
                 "or leave it out with exclude"
             ) from error
+        read = stream.tell()
         with image:
             _check_one(image, file)
             yield image
             _check_upright(image, file)
             if not image.tile:  # it was decoded
-                check_whole(image, stream, file)
+                check_whole(image, stream, read, file)
 
 
 def open_pictures(

@@ -97,6 +97,20 @@ def test_a_data_root_that_is_no_text_leaves_no_config(
     assert not [*ward.glob("ward-7*"), *ward.glob("ledger*")]
 
 
+@pytest.mark.parametrize("option", ["--budget", "--total"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "1e999"])
+def test_a_budget_is_a_number_above_0(
+    ward: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    """Any other is refused in one line that names the option, and nothing is made."""
+    before = sorted(ward.iterdir())
+    both = {"--budget": "0.5", "--total": "2"} | {option: value}
+    options = [f"{name}={said}" for name, said in both.items()]
+    assert start("--population", "ward-9", *options) == 2
+    assert f"covdp: {option} must be a number above 0" in capsys.readouterr().err
+    assert sorted(ward.iterdir()) == before
+
+
 def test_start_asks_on_a_terminal_and_never_without_one(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +148,7 @@ def test_start_leaves_what_is_there(ward: Path, capsys: pytest.CaptureFixture[st
     assert start(*again[:-1], "nights.toml", "--nights", "100") == 0
     assert "a class has its first mean at 1,200 images" in capsys.readouterr().out
     assert start("--population", "ward-7", "--budget", "-1", "--out", "third.toml") == 2
-    assert "third.toml: key 'budget'" in capsys.readouterr().err
+    assert "--budget must be a number above 0" in capsys.readouterr().err
     assert not Path("third.toml").exists()
     assert start(*ANSWERS, "--out", "no/third.toml") == 2
     capsys.readouterr()

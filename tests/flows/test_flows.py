@@ -537,6 +537,26 @@ def test_a_config_is_never_quoted_where_prefect_would_keep_it(
         assert caught.value.__context__ is None
 
 
+def test_a_flow_pays_by_slip_no_more_than_a_command(ward: Path) -> None:
+    """Under another name, or of too few images, it pays only with the parameters that say so."""
+    from flows.release import settle_release
+
+    init_ledger(ward / "ledger.sqlite").set_budget("ward-7", GDP(2.0))
+    config, asked = ward / "nightly.toml", (ward / "out", ward, "2026-11-20", None)
+    settle_release.fn(config, *asked)
+    config.write_text(config.read_text().replace('"nightly"', '"another"'))
+    with pytest.raises(CovdpError, match=r"by the release 'nightly', .*--again"):
+        settle_release.fn(config, *asked)
+    settle_release.fn(config, *asked, again=True)
+    config.write_text(config.read_text().replace("0.5", "0.1"))
+    later = (*asked[:2], "2026-11-21", None)
+    with pytest.raises(CovdpError, match=r"no mean would be usable.*--even-if-useless"):
+        settle_release.fn(config, *later)
+    settle_release.fn(config, *later, even_if_useless=True)
+    (row,) = init_ledger(ward / "ledger.sqlite").show()
+    assert row.releases == 3
+
+
 @pytest.mark.slow
 def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
     prefect_server: None, ward: Path

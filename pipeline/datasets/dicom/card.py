@@ -99,7 +99,7 @@ class DicomCard(PatternCard):
         masks = self.objects
         if masks is not None and (not goes_down(masks) or "{" in masks):
             raise ValueError(
-                "masks of DICOM must be printable and relative, without '..', as in "
+                "masks of DICOM must be relative, printable, without '..', as in "
                 "'masks/**/*.dcm', and name no class: segmentations say of which images they are; "
                 f"or end as in 'masks/{{class}}/*.png' or '*.nii.gz'; found {masks!r}"
             )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
@@ -152,18 +152,21 @@ def _skimmed(stream: BinaryIO, implicit: bool, until: int) -> tuple["Dataset", S
     wanted = _wanted()
     while at + 12 <= len(head):
         group, number, code, length = _ELEMENT(head, at)
-        tag = group << 16 | number
-        if tag >= _ITEMS and _LENGTH(head, at + 4)[0] in (0, UNDEFINED):
-            at += 8
-            continue
         value, kind = at + 8, "" if implicit else code.decode("latin-1")
         if implicit:
             (length,) = _LENGTH(head, at + 4)
         elif kind in EXPLICIT_VR_LENGTH_32:
             value, (length,) = at + 12, _LENGTH(head, at + 8)
         elif kind not in EXPLICIT_VR_LENGTH_16:
-            return None
+            if not _is_astray(head, at):
+                return None
+            at += 8
+            continue
+        tag = group << 16 | number
         if tag >= until:
+            if _is_astray(head, at):
+                at += 8
+                continue
             stream.seek(start + at)
             return Dataset(raw), Stop(tag, kind, length, start + value)
         if length == UNDEFINED:
@@ -175,6 +178,13 @@ def _skimmed(stream: BinaryIO, implicit: bool, until: int) -> tuple["Dataset", S
             )
         at = value + length
     return None
+
+
+def _is_astray(head: bytes, at: int) -> bool:
+    """Return whether there is the mark of an item, without content, in place of an element."""
+    group, number, _, _ = _ELEMENT(head, at)
+    (length,) = _LENGTH(head, at + 4)
+    return group << 16 | number >= _ITEMS and length in (0, UNDEFINED)
 
 
 def plain(value: Any) -> str:
@@ -207,12 +217,15 @@ def _decimal(decimal: str) -> float:
 
 def object_name(elements: "Dataset") -> str:
     """Return the name of the class of an object, and whether it is a localizer."""
-    from pydicom.uid import UID
-
-    uid = text(elements, "SOPClassUID")
-    name = _NEWER.get(uid) or UID(uid).name or "no class"
+    name = _class_name(text(elements, "SOPClassUID"))
     kind = plain(stored(elements, "ImageType")).split("\\")[2:3]
     return f"{name}, localizer" if kind == ["LOCALIZER"] else name
+
+
+def _class_name(uid: str) -> str:
+    from pydicom.uid import UID
+
+    return _NEWER.get(uid) or UID(uid).name or "no class"
 
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
@@ -352,25 +365,35 @@ def _letters(value: bytes, sets: list[str]) -> str:
 
 
 def check_image(header: Header) -> None:
-    """Raise unless an object is an image: what it shows is what was taken, not drawn or computed.
-
-    A class of nobody's standard is taken for one if its modality is none of `NO_IMAGES`.
-    """
-    from pydicom.uid import UID
-
-    uid, modality = text(header.elements, "SOPClassUID"), text(header.elements, "Modality")
-    name = object_name(header.elements)
-    kind = UID(uid).type if uid else ""
-    known = "Image" in name or name in _VOLUMES
-    other = kind == "SOP Class" or (kind == "" and uid.startswith(_STANDARD_CLASSES))
-    if (other and not known) or modality in NO_IMAGES.split():
-        what, way = f"{name}, modality {modality or 'not stated'}", ""
-        if uid == SEGMENTATION:
-            what, way = "a segmentation (DICOM SEG)", "say where they are by masks in the card, or "
+    """Raise unless an object is an image: what it shows was taken, not drawn or computed."""
+    elements = header.elements
+    what, way = _other_object(text(elements, "SOPClassUID"), text(elements, "Modality")), ""
+    if what == _SEGMENTS:
+        way = "say where they are by masks in the card, or "
+    if what:
         raise ImageError(
             f"{header.file} is no image but {what}; {way}leave it out by a narrower pattern or "
             "with exclude"
         )
+
+
+_SEGMENTS = "a segmentation (DICOM SEG)"
+
+
+@lru_cache
+def _other_object(uid: str, modality: str) -> str:
+    """Return what objects of a class and a modality are, "" where they are images.
+
+    One of nobody's standard is taken for an image if its modality is none of `NO_IMAGES`.
+    """
+    from pydicom.uid import UID
+
+    name, kind = _class_name(uid), UID(uid).type if uid else ""
+    other = kind == "SOP Class" or (kind == "" and uid.startswith(_STANDARD_CLASSES))
+    image = "Image" in name or name in _VOLUMES or not other
+    if image and modality not in NO_IMAGES.split():
+        return ""
+    return _SEGMENTS if uid == SEGMENTATION else f"{name}, modality {modality or 'not stated'}"
 
 
 def _number(file: Path, elements: "Dataset", keyword: str, default: int | None = None) -> int:

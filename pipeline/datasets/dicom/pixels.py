@@ -193,15 +193,13 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
 
 def _is_whole(header: Header, encoded: bytes, frame: StoredFrame) -> bool:
     """Return whether nothing of a frame is filled up by its decoder."""
-
-    def decode(content: bytes) -> StoredFrame:
-        plugin, options = _plugin(header), _options(header, 1)
-        return np.asarray(decode_in_subprocess(header.syntax, plugin, content, options)[0])
-
-    def corner(rows: int, columns: int) -> StoredFrame:
-        return frame[-rows:, -columns:]
-
-    return is_whole(encoded, (header.rows, header.columns), corner, decode)
+    plugin, options = _plugin(header), _options(header, 1)
+    return is_whole(
+        encoded,
+        (header.rows, header.columns),
+        lambda rows, columns: frame[-rows:, -columns:],
+        lambda other: decode_in_subprocess(header.syntax, plugin, other, options)[0],
+    )
 
 
 def _options(header: Header, frames: int) -> dict[str, Any]:

@@ -337,11 +337,8 @@ def preview_release(
     forecast, reason = _expected(shown)
     if made and paying and reason:
         refused.append(reason)
-    if not made:
-        forecast["use"] = (
-            f"Without a config, at {equation(config.cost)}:",
-            *forecast.get("use", ()),
-        )
+    if not made and (use := forecast.get("use")):
+        forecast["use"] = (f"Without a config, at {equation(config.cost)}:", *use)
     forecast["useless"] = made and not reason and forecast.get("useless", False)
     return replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
 

@@ -27,6 +27,7 @@ from pipeline.figures.style import load_charts
 from pipeline.files import atomic_path, make_folder, owner_only, results_folder
 from pipeline.ledger import Ledger, open_ledger
 from pipeline.parallel import UnorderedMap
+from pipeline.privacy import equation
 from pipeline.publish import (
     ReleaseConfig,
     check_account,
@@ -321,7 +322,7 @@ def preview_release(
         book = open_ledger(ledger_address(ledger))
     except LedgerError as error:
         account = f"not known: {one_line(error)}"
-    found, classes = preview_images(config, path, book)
+    found, classes, persons = preview_images(config, path, book)
     if book is not None:
         charged += charged_elsewhere(config, book, found)
     if book is not None and made:
@@ -332,10 +333,12 @@ def preview_release(
         else:
             would, paying = intention(config, book)
             refused += refusals(config, book, path)
-    shown = Preview(config, config.card, found, classes, would, account)
+    shown = Preview(config, config.card, found, classes, persons, would, account)
     forecast, reason = _expected(shown)
     if made and paying and reason:
         refused.append(reason)
+    if not made and (use := forecast.get("use")):
+        forecast["use"] = (f"Without a config, at {equation(config.cost)}:", *use)
     forecast["useless"] = made and not reason and forecast.get("useless", False)
     return replace(shown, refusals=tuple(refused), charged=tuple(charged), **forecast)
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def check(
     root = data_root or (None if made else root_beside(settings.dataset, settings.card))
     folder = out or default_out(settings.name, "check")
     preview, paths = look(settings, root, folder, ledger, made=made)
-    output.answer(_values(preview), *_items(preview, paths.get("list")), paths=paths)
+    output.answer(_values(preview), *_items(preview), paths=paths)
     if preview.decisions:
         sys.stdout.flush()
         sys.exit(DECIDE)
@@ -92,12 +93,14 @@ def look(
 
     make_folder(out.parent)  # which others may read, as the page and its folder not
     preview = preview_release(settings, ledger=ledger, root=root, made=made)
-    paths = {"page": build_check(preview, out)}
+    paths = dict[str, Path]()
     if any(fault.listed for fault in preview.found.faults):
         content = exclusions(preview.found, settings.card)
         with owner_only(True):
-            paths["list"] = write_whole(out / EXCLUDED, content, mode=0o600)
-    return preview, paths
+            paths["list"] = write_whole(make_folder(out) / EXCLUDED, content)
+        rows = paste_lines(settings.dataset, settings.card, paths["list"])
+        preview = replace(preview, paste=tuple(rows))
+    return preview, {"page": build_check(preview, out), **paths}
 
 
 def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
@@ -175,7 +178,7 @@ def _cells(files: "Sequence[FileFault | OddFile]") -> Iterator[tuple[Text, Text]
         yield Text(printable(file.file, lines=False)), Text(one_line(file.reason))
 
 
-def _items(preview: "Preview", listed: Path | None) -> list[Table | str]:
+def _items(preview: "Preview") -> list[Table | str]:
     """Return what a person reads of a preview."""
     from pipeline.report import table_of
 
@@ -186,8 +189,7 @@ def _items(preview: "Preview", listed: Path | None) -> list[Table | str]:
     lines += [f" a release would {preview.would}", *(f" {text}" for text in preview.use)]
     if preview.decisions:
         lines += ["", " to decide or mend:", *(f"   {text}" for text in preview.decisions)]
-    if listed is not None:
-        lines += [f" {x}" for x in paste_lines(preview.config.dataset, preview.card, listed)]
+    lines += [f" {text}" for text in preview.paste]
     return [
         preview.note.replace("page", "output"),
         *file_tables(preview.found),
@@ -211,6 +213,7 @@ def _values(preview: "Preview") -> dict[str, Any]:
         "odd": [{"file": x.file, "reason": x.reason, "kind": kind} for x, kind in preview.odd],
         "counts": [row._asdict() for row in preview.found.counts],
         "decide": preview.decisions,
+        "paste": preview.paste,
         "would": preview.would,
         "account": preview.account or None,
         "use": " ".join(preview.use),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from rich.markup import escape
 
-from pipeline.cli.check import look, paste_lines, root_beside
+from pipeline.cli.check import look, root_beside
 from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
 from pipeline.cli.output import print_json, print_line
 from pipeline.errors import ConfigError, CovdpError, LedgerError, one_line
@@ -120,9 +120,7 @@ def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
     except CovdpError as error:  # such as a folder without an image
         return [one_line(error)], {}
-    listed = paths.pop("list", None)
-    rows = paste_lines(made.dataset, preview.card, listed) if listed else []
-    return [*preview.decisions, *rows], paths
+    return [*preview.decisions, *preview.paste], {"check": paths["page"]}
 
 
 def _check_total(charge: "Budget", total: "Budget") -> None:

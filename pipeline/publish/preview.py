@@ -83,6 +83,8 @@ class Preview:
         The files.
     classes : tuple of PreviewedClass
         In the order of the card.
+    persons : int or None
+        Number of persons; None where an image is the privacy unit.
     would : str
         What a release would do: open or go on with a stream, release, or give a result again.
     account : str
@@ -97,12 +99,15 @@ class Preview:
         The same of each class, in a few words.
     useless : bool
         True if no mean is likely usable for anything.
+    paste : tuple of str
+        Rows to paste, so that the card leaves out what cannot be used.
     """
 
     config: ReleaseConfig
     card: Card
     found: Inspection
     classes: tuple[PreviewedClass, ...]
+    persons: int | None
     would: str
     account: str
     refusals: tuple[str, ...] = ()
@@ -110,6 +115,7 @@ class Preview:
     use: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     useless: bool = False
+    paste: tuple[str, ...] = ()
     note: str = SHOWS_IMAGES
 
     @property
@@ -123,12 +129,6 @@ class Preview:
     def images(self) -> int:
         """Number of images that can be used."""
         return sum(row.images for row in self.classes)
-
-    @property
-    def persons(self) -> int | None:
-        """Number of persons, each in the classes in which they count; None of images alone."""
-        counts = [row.persons for row in self.classes if row.persons is not None]
-        return sum(counts) if counts else None
 
     @property
     def decisions(self) -> tuple[str, ...]:
@@ -172,8 +172,8 @@ class Preview:
 
 def preview_images(
     config: ReleaseConfig, path: Path, ledger: Ledger | None = None
-) -> tuple[Inspection, tuple[PreviewedClass, ...]]:
-    """Read every file of a dataset, and return what was found, and its classes.
+) -> tuple[Inspection, tuple[PreviewedClass, ...], int | None]:
+    """Read every file of a dataset; return what was found, its classes, and number of persons.
 
     Parameters
     ----------
@@ -185,7 +185,11 @@ def preview_images(
         Ledger under whose key persons are known.
     """
     found = inspect(config.card, path, None if ledger is None else ledger.person_key())
-    return found, tuple(_classes(config, found))
+    people = None if found.source is None else found.source.people
+    if people is None:
+        return found, tuple(_classes(config, found)), None
+    rows = [_selected(config, found, label)[0] for label in range(len(config.card.classes))]
+    return found, tuple(_classes(config, found)), len(np.unique(people[np.concatenate(rows)]))
 
 
 def _classes(config: ReleaseConfig, found: Inspection) -> Iterator[PreviewedClass]:

@@ -42,6 +42,11 @@ def decisions(preview: Preview) -> list[Finding]:
     return [Finding(text, warning=True) for text in preview.decisions]
 
 
+def paste(preview: Preview) -> tuple[str, ...]:
+    """Return the rows to paste, so that the card leaves out what cannot be used."""
+    return preview.paste
+
+
 def classes(preview: Preview) -> list[dict[str, Any]]:
     """Return a row per class."""
     uses = preview.uses or ("",) * len(preview.classes)

@@ -299,6 +299,11 @@ def test_persons_are_counted_in_their_classes(
     found = checked(capsys, "--dataset", "card.toml")
     assert [(x["n"], x["persons"]) for x in found["classes"]] == [(3, 2), (1, 1)]
     assert found["persons"] == 3
+    Path("card.toml").write_text(Path("card.toml").read_text() + "classes_per_person = 2\n")
+    found = checked(capsys, "--dataset", "card.toml")
+    assert [(x["n"], x["persons"]) for x in found["classes"]] == [(3, 2), (2, 2)]
+    assert (found["persons"], found["images"]) == (3, 5)
+    assert found["use"].startswith("Without a config, at μ = 0.5:")
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ from pipeline.ledger.records import StreamStatus as StreamStatus
 from pipeline.ledger.records import clean_name as clean_name
 from pipeline.ledger.records import clean_run_key as clean_run_key
 from pipeline.ledger.streams import commit_night as commit_night
+from pipeline.ledger.streams import entered_as as entered_as
 from pipeline.ledger.streams import entered_on as entered_on
 from pipeline.ledger.streams import entered_streams as entered_streams
 from pipeline.ledger.streams import none_missing as none_missing

@@ -579,12 +579,27 @@ def entered_on(
 
     A privacy unit that entered a stream which this one follows entered on night 0.
     """
+    opened, claims = _entered(ledger, stream, units)
+    number = {night.number: night.night for night in opened.rows}
+    return tuple(claim and number.get(claim[0], 0) for claim in claims)
+
+
+def entered_as(
+    ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
+) -> tuple[str | None, ...]:
+    """Return the label with which each one entered this stream; None where it did not."""
+    return tuple(claim and claim[1] for claim in _entered(ledger, stream, units)[1])
+
+
+def _entered(
+    ledger: Ledger, stream: StreamAccount, units: Sequence[bytes]
+) -> tuple[StreamAccount, list[tuple[int, str] | None]]:
+    """Return the stream as it is, and row and label of the claim of each privacy unit, or None."""
     digests = [unit_digest(ledger.key, unit) for unit in units]
     with ledger.transaction(write=False) as tx:
         opened = opened_stream(tx, stream)
-        number = {night.number: night.night for night in opened.rows}
         claims = find_claims(tx.connection, ledger.key, opened.scope, digests)
-        return tuple(number.get(claims[unit][0], 0) if unit in claims else None for unit in digests)
+        return opened, [claims.get(digest) for digest in digests]
 
 
 def entered_streams(

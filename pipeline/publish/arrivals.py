@@ -5,13 +5,18 @@ who it is. The label of a person has a digest of their images too, and that of a
 its mask, as records are made of these: nothing is drawn again with another record of what entered.
 
 **Copies.** A copy of an image is a record of its own, as in a release: copies are numbered, and
-each enters once. Let m(t, x) be how many images with the pixels x are there on night t. Then
-max(m(1, x), …, m(t, x)) of them have entered by then, so a file that was renamed or moved does not
-enter again. If no image goes away, that maximum is m(t, x), and counts the records that arrived by
-night t. So each record enters on the night on which it arrives, once. A neighbour, who has another
-image in the place of one, has as many on every night, and differs in one record of one night: the
-sensitivity is that of one record, and how many enter says nothing. If an image goes away, a copy
-that comes after it takes its place and does not enter; the statement says so.
+each number enters once. Let m(t, x) be how many images with the pixels x are there on night t, and
+e(t, x) how many of them entered before. Then the first max(0, m − e) numbers that are free come
+tonight, so a file that was renamed or moved does not enter again. Which of the images has which
+number is found by what entered: a file that is known keeps its number, and of the others those that
+are of the class, and have the mask, of a number that entered have that number (`match_copies`).
+Without it a copy of another class could take the number of a renamed file, which would enter again
+in its place. So if no image goes away, or changes its class or mask, each record enters on the
+night on which it arrives, or on which its class no longer waits, once, and as what it is. A
+neighbour, who has another image in the place of one, has as many on every night, and differs in one
+record of one night: the sensitivity is that of one record, and how many enter says nothing. If an
+image goes away, a copy that comes after it takes its place and does not enter; the statement says
+so.
 
 **Files known from a night before** need not be read again: their images entered, or were left out.
 A file is known by its name, size and times, and by whose images the card says it holds. So what is
@@ -23,9 +28,10 @@ sums (``sums.py``): where these are lost all files are read.
 
 import hmac
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -35,7 +41,7 @@ from numpy.typing import NDArray
 from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.source import Rows
 from pipeline.geometry import Point
-from pipeline.ledger import Ledger
+from pipeline.ledger import Ledger, StreamAccount, entered_as
 from pipeline.publish.sums import STAMP, Sums
 from pipeline.store import DIGEST, Form, Plan, StoredImages, digests_of_units
 
@@ -97,11 +103,7 @@ class Arrivals:
 
     def sealed(self, ledger: Ledger) -> "Arrivals":
         """Return the same with labels that only the ledger's key tells apart."""
-        labels = (
-            hmac.digest(ledger.key, b"label\0" + unit + b"\0" + label.encode(), "sha256").hex()
-            for unit, label in zip(self.units, self.labels, strict=True)
-        )
-        return replace(self, labels=tuple(labels))
+        return replace(self, labels=tuple(map(partial(_seal, ledger), self.units, self.labels)))
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -120,7 +122,6 @@ def arrivals(
     plan: Plan,
     stored: StoredImages,
     form: Form | None,
-    known: Iterable[bytes] = (),
 ) -> Arrivals:
     """Return the privacy units that a pass over images finds.
 
@@ -129,12 +130,11 @@ def arrivals(
     source, plan, stored
         Images, what is read of them, and what was stored.
     form : Form or None
-        How the images of a privacy unit become one record; None if each is one.
-    known : iterable of bytes
-        Pixel digests of the images that are there and were not read, which come first among copies.
+        How the images of a privacy unit become one record; None if each is one, and then copies
+        are numbered as they are read: see `match_copies`.
     """
     classes: dict[bytes, list[str]] = {}
-    copies = Counter(known)
+    copies = Counter[bytes]()
     points, owners = [], list[list[bytes]]()
     images = [b""] * len(source.label_of)
     for label, name in enumerate(source.classes):
@@ -167,9 +167,70 @@ def arrivals(
 
 
 def _numbered(digest: bytes, copies: Counter[bytes]) -> bytes:
-    """Return the privacy unit of the next image with a pixel digest; the first has no number."""
+    """Return the privacy unit of the next image with a pixel digest."""
     copies[digest] += 1
-    return digest if copies[digest] == 1 else digest + b"%d" % copies[digest]
+    return _copy(digest, copies[digest])
+
+
+def _copy(digest: bytes, number: int) -> bytes:
+    """Return the privacy unit of a copy, from 1; the first has no number."""
+    return digest if number == 1 else digest + b"%d" % number
+
+
+def _seal(ledger: Ledger, unit: bytes, label: str) -> str:
+    return hmac.digest(ledger.key, b"label\0" + unit + b"\0" + label.encode(), "sha256").hex()
+
+
+def match_copies(
+    present: Arrivals, known: Iterable[bytes], ledger: Ledger, stream: StreamAccount, *, seal: bool
+) -> Arrivals:
+    """Return images with the numbers that they entered as, and those that come with free ones.
+
+    Parameters
+    ----------
+    present : Arrivals
+        Images, not persons, with labels that are not sealed.
+    known : iterable of bytes
+        Privacy units of the images that are there and were not read.
+    ledger, stream
+        What entered, and as what.
+    seal : bool
+        Whether the labels of what entered are sealed.
+    """
+    rows, taken = defaultdict[bytes, list[int]](list), defaultdict[bytes, set[bytes]](set)
+    for row, unit in enumerate(present.units):
+        rows[unit[:DIGEST]].append(row)
+    for unit in known:
+        taken[unit[:DIGEST]].add(unit)
+    free = dict[bytes, list[bytes]]()
+    for digest, own in rows.items():
+        if (many := len(own) + len(taken[digest])) > 1:
+            numbers = (_copy(digest, number + 1) for number in range(many))
+            free[digest] = [unit for unit in numbers if unit not in taken[digest]]
+    if not (asked := [unit for units in free.values() for unit in units]):
+        return present
+    claims = dict(zip(asked, entered_as(ledger, stream, asked), strict=True))
+    units = list(present.units)
+    for digest, candidates in free.items():
+        own = rows[digest]
+        labels = {present.labels[row] for row in own}
+        as_entered, others = defaultdict[str, list[bytes]](list), list[bytes]()
+        for unit in sorted(candidates, key=lambda unit: claims[unit] is None):  # stable
+            told = ((_seal(ledger, unit, label) if seal else label, label) for label in labels)
+            same = next((label for told, label in told if told == claims[unit]), None)
+            (others if same is None else as_entered[same]).append(unit)
+        late = list[int]()
+        for row in own:
+            if units_left := as_entered[present.labels[row]]:
+                units[row] = units_left.pop(0)
+            else:
+                late.append(row)
+        others = [*itertools.chain.from_iterable(as_entered.values()), *others]
+        for row, unit in zip(late, others, strict=False):
+            units[row] = unit
+    now = dict(zip(present.units, units, strict=True))
+    images = tuple(now.get(unit, unit) for unit in present.images)
+    return replace(present, units=tuple(units), images=images)
 
 
 class Unread(NamedTuple):
@@ -183,7 +244,7 @@ class Unread(NamedTuple):
         What the file of each of these is known by. Empty where images are in one stream, which is
         read from its start to its end.
     others : mapping of bytes to bytes
-        Stamp and pixel digest of the images that need not be read.
+        Stamp and privacy unit of the images that need not be read, as `Sums` has them.
     """
 
     source: ImageSource | None
@@ -191,12 +252,12 @@ class Unread(NamedTuple):
     others: Mapping[bytes, bytes] = MappingProxyType({})
 
     def stamps_without(self, images: Sequence[bytes], late: Set[bytes]) -> dict[bytes, bytes]:
-        """Return stamp and digest of all images but those that wait, which are read again.
+        """Return stamp and privacy unit of all images but those that wait, which are read again.
 
         `images` has the privacy unit of each, `late` those that wait.
         """
         read = zip(self.stamps, images, strict=False)
-        entered = {stamp: unit[:DIGEST] for stamp, unit in read if unit not in late}
+        entered = {stamp: unit for stamp, unit in read if unit not in late}
         return {**self.others, **entered}
 
 

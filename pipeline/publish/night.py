@@ -65,7 +65,14 @@ from pipeline.ledger import (
     stream_status,
 )
 from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish.arrivals import Arrivals, Unread, arrivals, find_unread, no_arrivals
+from pipeline.publish.arrivals import (
+    Arrivals,
+    Unread,
+    arrivals,
+    find_unread,
+    match_copies,
+    no_arrivals,
+)
 from pipeline.publish.config import ReleaseConfig
 from pipeline.publish.document import (
     ClassHistory,
@@ -309,7 +316,11 @@ def _reserve(night: NightContext, place: Place) -> tuple[Sums, NightState | Stor
     unread, present = night.tonight or redact_images(
         config.file, _read_tonight, night.public, ledger, night.source, before, place
     )
-    present = present.sealed(ledger) if config.secret or config.unit == "person" else present
+    seal = config.secret or config.unit == "person"
+    if config.unit == "image":
+        known = unread.others.values()
+        present = match_copies(present, known, ledger, status.stream, seal=seal)
+    present = present.sealed(ledger) if seal else present
     entered = entered_on(ledger, status.stream, present.units)
     new = present.only([number == begun for number in entered])
     if begun is None:
@@ -346,8 +357,7 @@ def _read_tonight(
         return unread, no_arrivals(len(public.classes), public.domain.k)
     plan = make_plan(unread.source, config.splits, descriptor=config.descriptor, eta=config.eta)
     stored = fill(plan, place, shown=False).stored
-    known = unread.others.values()
-    return unread, arrivals(unread.source, plan, stored, public.form, known)
+    return unread, arrivals(unread.source, plan, stored, public.form)
 
 
 def _add_tonight(

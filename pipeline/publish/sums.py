@@ -41,6 +41,8 @@ SEAL_BYTES = 32
 """Bytes of the seal that a file begins with."""
 STAMP = 16
 """Bytes of what a file of images is known by: two of 10⁹ have the same with probability 10⁻²¹."""
+UNIT = DIGEST + 8
+"""Bytes of a privacy unit in a file: of an image its pixel digest, and which copy it is."""
 RELEASED = ("survey", "shells", "w", "moment")
 SUMS = ("waiting", "survey", "shells", "means", "counts")
 
@@ -74,8 +76,8 @@ class Sums:
         How many privacy units of each class came in the last night; where labels are secret of all
         classes, for each.
     stamps : mapping of bytes to bytes
-        Stamp of each image that need not be read again, and its pixel digest; of persons the first
-        bytes of theirs.
+        Stamp of each image that need not be read again, and its privacy unit; of persons the first
+        bytes of theirs. Files of older versions have the pixel digest, or nothing.
     """
 
     histories: tuple[ClassHistory, ...]
@@ -135,7 +137,7 @@ def read_sums(
         tuple(_history(i, part, arrays, mechanism) for i, part in enumerate(classes)),
         tuple(PrivateSums(*(arrays[f"{i} {name}"] for name in SUMS)) for i in range(len(classes))),
         tuple(part.units[-1] for part in classes),
-        {row[:STAMP]: row[STAMP:] for row in arrays["stamps"].tolist()},
+        {row[:STAMP]: _unit(row[STAMP:]) for row in arrays["stamps"].tolist()},
     )
 
 
@@ -173,8 +175,8 @@ def _seal(ledger: Ledger, content: bytes) -> bytes:
 def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
     """Return a file without its seal: JSON, and after a newline the numbers of all arrays."""
     classes = list[dict[str, Any]]()
-    known = sorted(stamp + digest for stamp, digest in sums.stamps.items())
-    arrays: dict[str, NDArray[Any]] = {"stamps": np.array(known, f"V{STAMP + DIGEST}")}
+    known = sorted(stamp + unit[:UNIT].ljust(UNIT, b"\0") for stamp, unit in sums.stamps.items())
+    arrays: dict[str, NDArray[Any]] = {"stamps": np.array(known, f"V{STAMP + UNIT}")}
     for i, (history, after) in enumerate(zip(sums.histories, sums.after, strict=True)):
         nights = history.nights
         part = StoredClass.model_construct(
@@ -193,6 +195,11 @@ def _packed(owner: dict[str, Any], sums: Sums) -> bytes:
     shapes = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
     head = json.dumps({"owner": owner, "classes": classes, "arrays": shapes})
     return b"".join([f"{head}\n".encode(), *(array.tobytes() for array in arrays.values())])
+
+
+def _unit(row: bytes) -> bytes:
+    """Return a privacy unit without what fills its row up; a digest may end in NUL."""
+    return row[:DIGEST] + row[DIGEST:].rstrip(b"\0")
 
 
 def _unpacked(

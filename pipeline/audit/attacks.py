@@ -41,6 +41,7 @@ from pipeline.mean import (
     AdaptivePlan,
     Domain,
     Labels,
+    Release,
     admit,
     draw_each,
     person_records,
@@ -153,6 +154,21 @@ def replayed_draws(
             both[1 - side].extend(moved)
         laws.append(both)
     return laws
+
+
+def differ(pairs: Sequence[tuple[list[Transcript], list[Transcript]]]) -> bool:
+    """Return whether what leaves is not the same where all noised vectors are: so not theirs."""
+    return any(a.history != b.history for pair in pairs for a, b in zip(*pair, strict=True))
+
+
+def _leaving(release: Release, row: int) -> bytes:
+    """Return all numbers of one draw that may leave: mean, errors, moments and count."""
+    parts: list[Any] = [release.outputs[row]]
+    parts += [] if release.predicted_error is None else [release.predicted_error[row]]
+    parts += [] if release.class_size is None else [release.class_size.value[row]]
+    moments = vars(release.moments[row]) if release.moments else {}
+    parts += [value for value in moments.values() if isinstance(value, np.ndarray | float | int)]
+    return b"".join(np.asarray(part, np.float64).tobytes() for part in parts)
 
 
 def edges(mechanism: Any, transcript: Transcript) -> Law:
@@ -270,15 +286,17 @@ class AdaptiveTranscripts:
         """Return what is public of the classes: here, which each record is in."""
         return PUBLIC_LABELS
 
-    def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
-        """Draw a transcript of each class, first class first; return the nights of streams.
+    def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Any]]:
+        """Draw a transcript of each class, first class first; return what leaves, of each.
 
-        All repetitions are of one data set, or each of its own.
+        Of streams that is their nights. All repetitions are of one data set, or each of its own.
         """
         size = len(tape.transcripts)
-        for prepared in zip(*sides, strict=True):
+        drawn = [
             draw_each(prepared, self.class_budget, noise=tape, size=size)
-        return [()] * size
+            for prepared in zip(*sides, strict=True)
+        ]
+        return [[_leaving(release, row) for release in drawn] for row in range(size)]
 
     def transcripts(
         self, ready: list[Any], many: int, rng: np.random.Generator
@@ -297,10 +315,17 @@ class AdaptiveTranscripts:
     def replay(
         self, sides: Sequence[list[Any]], transcripts: Sequence[Transcript]
     ) -> list[Transcript]:
-        """Return transcripts as they are on one data set, or on as many as there are of them."""
+        """Return transcripts as they are on one data set, or on as many as there are of them.
+
+        Of means with what leaves there: it follows from what was released, so it has to be the same
+        (`differ`). Nights are those that were drawn.
+        """
         replayed = [transcript._replace(own=[], sigmas=[]) for transcript in transcripts]
-        self.draw(sides, Tape(replayed))
-        return replayed
+        histories = self.draw(sides, Tape(replayed))
+        if isinstance(self, StreamTranscripts):
+            return replayed
+        both = zip(replayed, histories, strict=True)
+        return [transcript._replace(history=history) for transcript, history in both]
 
 
 # --- secret labels ------------------------------------------------------------------------------

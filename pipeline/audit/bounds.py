@@ -209,7 +209,7 @@ class Transcript(NamedTuple):
     sigmas : list of float
         σ of each step on this data set.
     history : sequence
-        Nights, of a stream.
+        Nights, of a stream; of means what leaves, as bytes.
     """
 
     released: list[FloatArray]

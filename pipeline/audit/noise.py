@@ -13,7 +13,7 @@ sums, norms         scale, bias and correlations of what all coordinates of a st
                     sum, and of their norm, taken to a normal by its distribution function
 law                 the distance of the distribution function from the normal one
 directions          the least and the largest singular value of a step's draws
-two draws           the correlation of a draw with the next, step by step
+two draws           the correlation of a draw with each of the `LAGS` after it, step by step
 used twice          the closest two vectors of all draws and steps, of either sign, by their first
                     coordinates
 ==================  ===============================================================================
@@ -41,6 +41,8 @@ SUSPICION = 0.02
 """Probability that sound noise is drawn and tested a second time."""
 FRESH = 2
 """Draws of the second time, over those of the first."""
+LAGS = 8
+"""Draws after one that it is compared with, one by one."""
 LEADING = 3
 """Coordinates by which two vectors are compared."""
 LEAST_P = 1e-300
@@ -240,11 +242,17 @@ def _directions(step: FloatArray) -> FloatArray:
 
 
 def _draw_correlation(step: FloatArray) -> FloatArray:
-    """Return the p-value of the correlation of every second draw with the one after it."""
-    half = len(step) // 2
-    first, second = step[: 2 * half : 2].ravel(), step[1 : 2 * half : 2].ravel()
-    squares = np.array([first @ first * (second @ second)])
-    return _correlation(np.array([first @ second]), squares, first.size)
+    """Return the p-values of the correlation of draws with those `LAGS` after them at most.
+
+    Of each distance half of the draws are compared with the others, so that all are independent.
+    """
+    found = list[FloatArray]()
+    for lag in range(1, min(LAGS, len(step) // 2) + 1):
+        pairs = step[: len(step) // (2 * lag) * 2 * lag].reshape(-1, 2, lag * step.shape[1])
+        first, second = pairs[:, 0].ravel(), pairs[:, 1].ravel()
+        squares = np.array([first @ first * (second @ second)])
+        found.append(_correlation(np.array([first @ second]), squares, first.size))
+    return np.concatenate(found)
 
 
 def _closest(steps: Sequence[FloatArray], dim: int) -> float:

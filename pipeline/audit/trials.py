@@ -21,7 +21,7 @@ from rich.table import Column, Table
 
 from pipeline import __version__
 from pipeline.arrays import FloatArray
-from pipeline.audit.attacks import edges, replayed_draws
+from pipeline.audit.attacks import differ, edges, replayed_draws
 from pipeline.audit.bounds import (
     NOISE,
     SQUARED_MU,
@@ -241,7 +241,7 @@ def _show_transcripts(
         return transcript_residuals([Law.of(side, side) for side in sides], rng, noise.widths)
 
     stated = max(drawn.stated(own) for side, pair in enumerate(pairs) for own in pair[side])
-    exact = [found.squared_mu, stated]
+    exact = [math.inf if differ(pairs) else found.squared_mu, stated]
     return _Shown(left, right, found.sigma, exact, noise_p_value(noise, fresh, alpha=alpha))
 
 

@@ -379,7 +379,8 @@ class ReleaseConfig(Record):
         """Return what is declared of images that are there, as the ledger compares it.
 
         The folder with the card's file, and the folder with what the card says of which files in it
-        are images of which classes: whoever copies a card or edits it declares the same images.
+        are images of which classes: whoever copies a card or edits it declares the same images. Of
+        a pattern ``{class}/*``, ``{class}/*.png`` and ``{class}/**/*`` are the same.
 
         Parameters
         ----------
@@ -389,7 +390,7 @@ class ReleaseConfig(Record):
         card = self.card.model_dump(mode="json", include=SELECTING)
         own = self.dataset.endswith(".toml")
         file = str(Path(self.dataset).resolve()) if own else self.dataset
-        where, pattern = images.resolve(), card.pop("pattern", None) or ""
+        where, pattern = images.resolve(), re.sub(ANY_FILE, "", card.pop("pattern", None) or "")
         says = [str(where / pattern), sorted(card.pop("classes")), card]
         return json.dumps([file, str(where)]), json.dumps(says, sort_keys=True)
 
@@ -403,6 +404,8 @@ class ReleaseConfig(Record):
 SELECTING = {"kind", "classes", "pattern", "files", "findings", "torchvision"}
 """Keys of a card that say which files are images of which class; all others say how to read them,
 or what they are called."""
+ANY_FILE = r"(/?[*]+)+([.]\w+)?$"
+"""The end of a pattern that tells no images from others of the folder: any name, of a kind."""
 WIDEST_NOISE = 2e6
 """Largest σ of noise on a move of 1. With secret labels a mean is divided by a noisy count. The
 largest variance of its error is then up to σ²·z² times the smallest, z a normal number. Doubles

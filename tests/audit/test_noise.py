@@ -13,10 +13,10 @@ import pytest
 
 from pipeline.arrays import FloatArray
 from pipeline.audit import audit, noise, run_audit, trials
-from pipeline.audit.bounds import NOISE, STATED_COST, Law, Transcript
+from pipeline.audit.bounds import NOISE, SQUARED_MU, STATED_COST, Law, Transcript
 from pipeline.audit.cases import CONTROLS, PLANNED, Case, all_cases
 from pipeline.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
-from pipeline.mean import rounds
+from pipeline.mean import engine, rounds
 from pipeline.mechanisms import FloatNoise, NoisyVector, additive
 from pipeline.mechanisms import noise as sources
 from pipeline.mechanisms.additive import GaussianNoise, LaplaceNoise
@@ -130,6 +130,10 @@ FAULTS: dict[str, tuple[FloatArray, str]] = {
         math.sqrt(0.9) * Z + math.sqrt(0.1) * np.roll(Z, 1, axis=0),
         "two draws",
     ),
+    "draws that follow the fifth before": (
+        math.sqrt(0.9) * Z + math.sqrt(0.1) * np.roll(Z, 5, axis=0),
+        "two draws",
+    ),
 }
 
 
@@ -192,8 +196,8 @@ def test_residuals_of_transcripts_are_noise_over_sigma() -> None:
 
 def shown(case: Case, quantity: str, trials: int) -> Any:
     """Return what an audit of one case finds of a quantity."""
-    ((*_, stated, law),) = audit([case], trials=trials, seed=5)
-    return law if quantity == NOISE else stated
+    (found,) = audit([case], trials=trials, seed=5)
+    return next(one for one in found if one.claim.quantity == quantity)
 
 
 def planted(change: Callable[[FloatArray], FloatArray]) -> Callable[..., NoisyVector]:
@@ -278,6 +282,23 @@ def test_a_mechanism_that_is_scaled_to_less_is_seen(monkeypatch: pytest.MonkeyPa
     for group in audit([*all_cases("ewg"), *all_cases("extrinsic-gaussian")], trials=1000):
         (stated,) = (finding for finding in group if finding.claim.quantity == STATED_COST)
         assert stated.verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize("name", ["adaptive", "labels", "persons"])
+def test_a_mean_that_leaves_without_noise_is_seen(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All noise is drawn as it should be, and something else than what follows from it leaves."""
+    draw = engine.draw_rounds
+    assert shown(FLOAT_CASES[name], SQUARED_MU, 1000).verdict == "ok"
+
+    def leak(classes: Any, *arguments: Any, **named: Any) -> Any:
+        true = classes[0].frechet.point
+        drawn = draw(classes, *arguments, **named)
+        return drawn._replace(outputs=np.repeat(true[np.newaxis], len(drawn.outputs), axis=0))
+
+    monkeypatch.setattr(engine, "draw_rounds", leak)
+    assert shown(FLOAT_CASES[name], SQUARED_MU, 1000).verdict == "VIOLATED"
 
 
 @pytest.mark.parametrize("law", [GaussianNoise, LaplaceNoise])

@@ -64,13 +64,21 @@ def other_reading(ward: Ward) -> None:
     (ward.folder / "ward.toml").rename(ward.folder / "copy.toml")
 
 
+def other_pattern(ward: Ward) -> None:
+    """Name the same files by their kind, in a copy of the card."""
+    (ward.folder / "copy.toml").write_text(CARD + 'pattern = "{class}/**/*.png"\n')
+
+
 def linked(ward: Ward) -> None:
     """Reach the folder by a link, from another card of the same words."""
     (ward.folder / "linked").symlink_to(ward.folder / "ward")
     (ward.folder / "copy.toml").write_text(CARD.replace('"ward"', '"linked"'))
 
 
-@pytest.mark.parametrize("change", [as_it_is, other_images, other_title, other_reading, linked])
+CHANGES = [as_it_is, other_images, other_title, other_reading, other_pattern, linked]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("second", ["", STREAM], ids=["release", "stream"])
 @pytest.mark.parametrize("first", ["", STREAM], ids=["release", "stream"])
 def test_one_card_and_folder_has_one_population(

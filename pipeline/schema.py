@@ -13,6 +13,7 @@ fail by the values drawn, but for numbers that JSON does not have; and it is rea
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -350,8 +351,8 @@ class StreamEntry(BaseModel):
     """What regions and tests read of a class of a night."""
 
     n: Whole = Field(
-        description="number of records so far; if labels are secret the released count, unbiased, "
-        "so it may be below 0"
+        description="number of records in the mean so far, before the opening of those that wait; "
+        "if labels are secret the released count, unbiased, so it may be below 0"
     )
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     coordinates: Coordinates | None
@@ -412,6 +413,11 @@ class NightClassPart(StreamEntry, NamedPart):
     count: Annotated[float, arrays.NUMBER] | None = Field(
         None, description="where labels are secret, the same of how many records came"
     )
+    held: Whole | None = Field(
+        None,
+        description="where labels are secret, released count of those held back after a first look",
+    )
+    held_sd: Size = Field(0.0, description="standard deviation of its noise")
     moment: Numbers | None
     survey: Numbers | None
     shells: Numbers | None
@@ -428,7 +434,8 @@ class NightClassPart(StreamEntry, NamedPart):
         """How many records came tonight and so far, in words: what is secret with its noise."""
         if self.n_tonight is not None and self.n_so_far is not None:
             return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
-        return "secret", f"{self.n:,} ± {self.n_sd:.2g}"
+        n, deviation = self.n + (self.held or 0), math.hypot(self.n_sd, self.held_sd)
+        return "secret", f"{n:,} ± {deviation:.2g}"
 
 
 class NightDocument(DocumentPart):

@@ -129,7 +129,9 @@ def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
     sizes = () if source is None else public_sizes(config, source)
     if config.secret or not sizes:
         return {}, sum(sizes) or None
-    return dict(zip(config.card.classes, sizes, strict=True)), None
+    of_class = dict(zip(config.card.classes, sizes, strict=True))
+    config.check_sizes(of_class)
+    return of_class, None
 
 
 def _uses(result: "Forecast", letter: str) -> Table:

@@ -83,7 +83,7 @@ def _row(
     from pipeline.cli.ledger import stream_json
 
     done = [line for line in lines if line.population == account.population and line.committed]
-    last = max(done, key=lambda line: (line.committed, line.at), default=None)
+    last = max(reversed(done), key=lambda line: (line.committed, line.at), default=None)
     since = account.created if last is None else last.committed
     passed = max(timedelta(), now - (since or now))
     here = [stream for stream in streams if stream.population == account.population]

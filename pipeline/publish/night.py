@@ -622,6 +622,8 @@ def _class_part(public: PublicFacts, history: ClassHistory) -> NightClassPart:
     row = night_row(stream, night)
     if stream.plan.secret:
         row["n_sd"] = past.n_sd if past.opened else past.waiting_sd
+        if past.opened and past.holds:
+            row |= {"held": past.waiting, "held_sd": past.waiting_sd}
     rhos = [cost.rho for cost in row["costs"]]
     if history.before is not None:
         if night.night == 1:

@@ -5,6 +5,7 @@ holds. So √R·mean(z) is normal and Σz² is χ² with R degrees of freedom. `
 any of the tests of this file fails, shared out over all of them (Bonferroni).
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,13 +18,14 @@ from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.stream import split_epochs
 from tests.mean.test_labels import means, tiles
+from tests.stream.test_recovery import recovering
 from tests.stream.test_secret_streams import FLAT, release, stream, units
 
 LEVEL = 0.01
 TRUTHS, TOTAL, DRAWS = (0, 1, 5, 21, 26, 60, 79), 79, 800
 STREAMS, CLASSES = 160, {"half at first": (150, 0, 0), "nobody": (0, 0, 0), "all": (300, 40, 40)}
 TOTALS = CLASSES["all"]
-TESTS = 2 * (len(TRUTHS) * len(SPD) + len(TOTALS) * len(CLASSES) * len(FLAT))
+TESTS = 2 * (len(TRUTHS) * len(SPD) + len(TOTALS) * len(CLASSES) * len(FLAT) + len(TOTALS))
 
 
 def check(z: FloatArray) -> None:
@@ -61,8 +63,20 @@ def test_counts_of_nights(manifold: str, name: str) -> None:
         check(z)
 
 
+@pytest.mark.slow
+def test_counts_after_a_first_look() -> None:
+    """Records that are held back are counted by themselves, and add up with those of the mean."""
+    of, sizes = recovering(10.0, secret=True, horizon=8, mu=1.0), (60, 10, 30)
+    batches, found = [units(of, n, 8, place) for place, n in enumerate(sizes)], list[list[float]]()
+    for seed in range(STREAMS):
+        history = release(of, batches, (90, 20, 50), FloatNoise(np.random.default_rng([6, seed])))
+        found.append([_off(of, history[: t + 1], sum(sizes[: t + 1])) for t in range(len(sizes))])
+    for z in np.array(found).T:
+        check(z)
+
+
 def _off(of: object, history: Sequence[object], truth: int) -> float:
     """Return by how many of its deviations the count of the last night is off."""
     past = split_epochs(of, history)  # type: ignore[arg-type]
-    many, sd = (past.count, past.n_sd) if past.opened else (past.waiting, past.waiting_sd)
+    many, sd = past.count + past.waiting, math.hypot(past.n_sd, past.waiting_sd)
     return (many - truth) / sd

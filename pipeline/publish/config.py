@@ -375,12 +375,13 @@ class ReleaseConfig(Record):
         self.check_unit(source)
         return source
 
-    def declared(self, images: Path) -> tuple[str, str]:
+    def declared(self, images: Path) -> tuple[str, ...]:
         """Return what is declared of images that are there, as the ledger compares it.
 
-        The folder with the card's file, and the folder with what the card says of which files in it
-        are images of which classes: whoever copies a card or edits it declares the same images. Of
-        a pattern ``{class}/*``, ``{class}/*.png`` and ``{class}/**/*`` are the same.
+        The folder with the card's file, and for each class the folder with what the card says of
+        which files in it are images of that class: whoever copies a card or edits it, or adds a
+        class or drops one, declares the same images. Of a pattern ``{class}/*``, ``{class}/*.png``
+        and ``{class}/**/*`` are the same.
 
         Parameters
         ----------
@@ -391,8 +392,11 @@ class ReleaseConfig(Record):
         own = self.dataset.endswith(".toml")
         file = str(Path(self.dataset).resolve()) if own else self.dataset
         where, pattern = images.resolve(), re.sub(ANY_FILE, "", card.pop("pattern", None) or "")
-        says = [str(where / pattern), sorted(card.pop("classes")), card]
-        return json.dumps([file, str(where)]), json.dumps(says, sort_keys=True)
+        pattern = re.sub(r"\{(person|date|split)\}", "*", pattern)
+        classes = card.pop("classes")
+        says = ([str(where / pattern.replace("{class}", name)), name, card] for name in classes)
+        texts = (json.dumps(words, sort_keys=True) for words in says)
+        return json.dumps([file, str(where)]), *texts
 
     def store_key(self, images: Path) -> str:
         """Return the name of the private store of the descriptors of images that are there."""

@@ -75,7 +75,18 @@ def linked(ward: Ward) -> None:
     (ward.folder / "copy.toml").write_text(CARD.replace('"ward"', '"linked"'))
 
 
+def another_class(ward: Ward) -> None:
+    """Add a class that nobody has, in a copy of the card."""
+    (ward.folder / "copy.toml").write_text(CARD.replace('"ill"]', '"ill", "none"]'))
+
+
+def one_class_less(ward: Ward) -> None:
+    """Drop a class, in a copy of the card."""
+    (ward.folder / "copy.toml").write_text(CARD.replace(', "ill"]', "]"))
+
+
 CHANGES = [as_it_is, other_images, other_title, other_reading, other_pattern, linked]
+CHANGES += [another_class, one_class_less]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -118,5 +129,5 @@ def test_no_document_shows_what_is_declared(ward: Ward) -> None:
         assert "ward.toml" not in document
         with ward.ledger.transaction(write=False) as tx:
             assert not [mac for mac in tx.state.declared if mac in document]
-            assert len(tx.state.declared) == 2
+            assert len(tx.state.declared) == 3  # card and folder, and two classes
         assert not re.search("[0-9a-f]{64}", document)

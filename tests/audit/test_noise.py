@@ -210,8 +210,10 @@ def planted(change: Callable[[FloatArray], FloatArray]) -> Callable[..., NoisyVe
     return call
 
 
-@pytest.mark.parametrize("name", ["labels", "persons", "stream, last night", "stream, labels"])
-@pytest.mark.parametrize("place", [0, 9, -1])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("labels", 0), ("persons", 9), ("stream, last night", -1), ("stream, labels", 0)],
+)
 def test_a_coordinate_of_a_source_is_seen_in_every_plan(
     name: str, place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

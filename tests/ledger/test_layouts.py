@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_nights import reserve
@@ -128,22 +129,22 @@ def test_an_older_backup_is_still_noticed(tmp_path: Path) -> None:
     assert found(str(address))[0] == layout.LAYOUT
 
 
-def _open(address: str, barrier: object) -> None:
-    barrier.wait()  # type: ignore[attr-defined]
-    open_ledger(address)
+def _open(address: str) -> list[str]:
+    ARRIVED[0].wait()
+    return [account.population for account in open_ledger(address).show()]
+
+
+ARRIVED: list[Any] = []
+"""In each of several processes the barrier at which they meet."""
 
 
 @pytest.mark.slow
 def test_eight_processes_migrate_once(older: str) -> None:
     """However many open it at once, each step is done once and all of them go on."""
     context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(8)
-    several = [context.Process(target=_open, args=(older, barrier)) for _ in range(8)]
-    for process in several:
-        process.start()
-    for process in several:
-        process.join()
-    assert [process.exitcode for process in several] == [0] * 8
+    with context.Pool(8, ARRIVED.append, [context.Barrier(8)]) as pool:
+        told = pool.map(_open, [older] * 8, chunksize=1)
+    assert told == [told[0]] * 8
     assert found(older)[0] == layout.LAYOUT
 
 

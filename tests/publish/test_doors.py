@@ -255,6 +255,12 @@ def test_what_nobody_foresaw_is_one_line_and_70(
     assert captured.out == ""
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to a new folder: a card writes its list of exclusions where it is drafted."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+
+
 @pytest.fixture
 def clean_path(tmp_path: Path) -> Iterator[Path]:
     """Give a folder that is removed by `rm`: pytest would meet the recursion limit itself."""

@@ -72,11 +72,11 @@ def check_square(matrices: FloatArray, *, k: int | None = None) -> FloatArray:
 
 
 LARGEST = 1e12
-"""Of any number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""
+"""Largest number: images of 8 bits have covariances below 10⁵ and logarithms below 40."""
 FARTHEST = 1e6
-"""Of a coordinate of a mean: √`LARGEST`, as entries of factors are roots of those of matrices."""
+"""Largest coordinate of a mean: √`LARGEST`, as factors have roots of what matrices have."""
 SMALLEST = 1e-12
-"""Of one that is divided by."""
+"""Smallest divisor that is accepted."""
 WIDEST = 32
 """Side of a mean; those of `grid11` have 11. What is computed takes the sixth power of it."""
 _D = WIDEST * (WIDEST + 1) // 2
@@ -86,17 +86,18 @@ UNCHECKED = True
 
 @dataclass(frozen=True)
 class Limits:
-    """What a number of a document may be, or each of an array: pydantic reads and writes it so.
+    """Limits of a number of a document, or of each in an array; pydantic reads and writes by them.
 
     Attributes
     ----------
     low, high : float or None
+        Least and largest value.
     sides : tuple of int
         Most entries along each axis of an array; () of a number.
     kind : {"float", "int", "bool"}
-        Of a number.
+        Type of a number.
     triangle : bool
-        Whether a symmetric matrix is written as its upper triangle, row by row.
+        True if a symmetric matrix is written as its upper triangle, row by row.
     """
 
     low: float | None = -LARGEST
@@ -138,7 +139,7 @@ FLAG = Limits(None, None, kind="bool")
 NUMBERS, MATRIX = Limits(sides=(_D * (_D + 1) // 2,)), Limits(sides=(WIDEST, WIDEST))
 BASIS, COORDINATES = Limits(sides=(_D, _D)), Limits(-FARTHEST, FARTHEST, (_D,))
 TRIANGLE = Limits(sides=NUMBERS.sides, triangle=True)
-"""Of numbers and arrays: a position in space has `COORDINATES`, a basis of them is a `BASIS`."""
+"""Limits of numbers and arrays: `COORDINATES` of a position in space, `BASIS` of a basis of it."""
 
 
 _upper = lru_cache(maxsize=8)(np.triu_indices)

@@ -351,8 +351,8 @@ class StreamEntry(BaseModel):
     """What regions and tests read of a class of a night."""
 
     n: Whole = Field(
-        description="number of records in the mean so far, before the opening of those that wait; "
-        "if labels are secret the released count, unbiased, so it may be below 0"
+        description="number of records in the mean so far; before the opening, of records that "
+        "wait for it. If labels are secret it is a released count, unbiased, so it may be below 0"
     )
     n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
     coordinates: Coordinates | None

@@ -1,4 +1,4 @@
-"""How transcripts are attacked: the adaptive mean, persons in two classes, and streams of nights.
+"""Attacks on transcripts: the adaptive mean, persons in two classes, and streams of nights.
 
 In: what is released, drawn as its transcripts: all noised vectors in order, which tell more than
 the result. Out: the same transcripts on two neighbouring data sets. On either data set the law of a
@@ -79,7 +79,7 @@ SEARCH = 200
 LEAST_MOVE, LEAST_GAIN = 0.05, 1e-6
 """The search ends when its moves are as small as that; a gain by a smaller share is none."""
 DESCRIPTOR, IMAGE_SIDE = "oct5", 28
-"""What the records are descriptors of."""
+"""Descriptor, and side of the images, of the records."""
 PER_PERSON = 5
 """Images of a person; the one who takes the place of another has three more."""
 FIRST_NIGHT = 2
@@ -90,7 +90,7 @@ of them are seven deviations of the noise of their count away."""
 
 
 Source: TypeAlias = Callable[[FloatArray, float, float], NoisyVector]
-"""What adds noise to a vector, given σ and the sensitivity."""
+"""Source of noise: vector, σ and sensitivity → the noised vector."""
 
 
 class Tape:
@@ -251,7 +251,7 @@ class AdaptiveTranscripts:
 
     @property
     def class_budget(self) -> Budget:
-        """What one class may cost."""
+        """Budget of one class."""
         return self.budget
 
     @cached_property
@@ -398,7 +398,7 @@ class PersonTranscripts(AdaptiveTranscripts):
 
     @property
     def class_budget(self) -> Budget:
-        """What one class may cost, so that all of a person's cost the budget."""
+        """Budget of one class, such that all classes of a person cost the budget."""
         return split(self.budget, [1.0 / self.classes_per_person] * self.classes_per_person)[0]
 
     def data_set(self, end: End, *, more: bool = False) -> Album:
@@ -444,7 +444,7 @@ class PersonTranscripts(AdaptiveTranscripts):
 
 
 class ReadyStream(NamedTuple):
-    """What transcripts of a class have in common: nights that are known, and the sums then.
+    """Common part of the transcripts of a class: nights that are known, and the sums then.
 
     `placed` are the records of all nights as `StreamMechanism.placed` gives them, `units` how many
     it is public that came, `rests` from how many nights each goes on. `added` has the sums of those
@@ -548,7 +548,7 @@ class StreamTranscripts(AdaptiveTranscripts):
 
     @cached_property
     def stream(self) -> StreamMechanism:
-        """What is released of each class."""
+        """Mechanism of each class."""
         plan = StreamPlan(self.budget, len(self.sizes[0]), opening=1.0, secret=self.secret)
         least = SECRET_OPENING / 2.0 if self.secret else FIRST_NIGHT
         return StreamMechanism(replace(plan, opening=least * plan.mu), self.domain, self.manifold)

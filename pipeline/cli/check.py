@@ -191,7 +191,7 @@ def _items(preview: "Preview") -> list[Table | str]:
         lines += ["", " to decide or mend:", *(f"   {text}" for text in preview.decisions)]
     lines += [f" {text}" for text in preview.paste]
     return [
-        preview.note.replace("page", "output"),
+        preview.note,
         *file_tables(preview.found),
         new_table(*(head.lower() for head in heads), rows=shown),
         *(escape(line) for line in lines if line),
@@ -205,7 +205,7 @@ def _values(preview: "Preview") -> dict[str, Any]:
         for row, use in zip(preview.classes, preview.uses, strict=True)
     ]
     return {
-        "note": preview.note.replace("page", "output"),
+        "note": preview.note,
         "images": preview.images,
         "persons": preview.persons,
         "classes": classes,

@@ -381,7 +381,8 @@ class ReleaseConfig(Record):
         The folder with the card's file, and for each class the folder with what the card says of
         which files in it are images of that class: whoever copies a card or edits it, or adds a
         class or drops one, declares the same images. Of a pattern ``{class}/*``, ``{class}/*.png``
-        and ``{class}/**/*`` are the same.
+        and ``{class}/**/*`` are the same. Without a pattern it is the file, whatever its classes
+        are called.
 
         Parameters
         ----------
@@ -394,7 +395,8 @@ class ReleaseConfig(Record):
         where, pattern = images.resolve(), re.sub(ANY_FILE, "", card.pop("pattern", None) or "")
         pattern = re.sub(r"\{(person|date|split)\}", "*", pattern)
         classes = card.pop("classes")
-        says = ([str(where / pattern.replace("{class}", name)), name, card] for name in classes)
+        names = classes if pattern else ("",)
+        says = ([str(where / pattern.replace("{class}", name)), name, card] for name in names)
         texts = (json.dumps(words, sort_keys=True) for words in says)
         return json.dumps([file, str(where)]), *texts
 

@@ -32,8 +32,8 @@ from pipeline.store import (
     middle_slices,
 )
 
-SHOWS_IMAGES = "This page is as private as the images: it shows them, and names files."
-"""The first sentence, wherever it is shown."""
+SHOWS_IMAGES = "This is as private as the images: it shows them, and names files."
+"""First sentence of the page and of the output."""
 PICTURES = 12
 """Images of a class that are shown."""
 QUANTILES = (0.01, 0.5, 0.99)
@@ -86,11 +86,11 @@ class Preview:
     persons : int or None
         Number of persons; None where an image is the privacy unit.
     would : str
-        What a release would do: open or go on with a stream, release, or give a result again.
+        Effect of a release: open or go on with a stream, release, or give a result again.
     account : str
-        What the account has.
+        Account, in words.
     refusals : tuple of str
-        Why it would be refused, without what its images decide.
+        Reasons for which it would be refused, without those that its images decide.
     charged : tuple of str
         Charges of other populations for images that are equal to these.
     use : tuple of str

@@ -33,7 +33,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PUBLIC = (EmptyError, LedgerError, OutputError)
-"""Errors over images that are public: the number of all images, and a disk that is full."""
+"""Errors over images whose words are public: no image is there, the ledger refuses, a disk is full.
+"""
 
 
 def redact_errors(

@@ -102,6 +102,13 @@ class PublicFacts:
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of records of each class; with secret labels that of all together."""
+        if self.total is not None:
+            return (self.total,)
+        return tuple(n for _, _, n in self.classes if n is not None)
+
+    @property
     def manifold(self) -> Manifold:
         """Where the means are."""
         return MANIFOLDS[self.config.manifold](k=DESCRIPTORS[self.config.descriptor].k)
@@ -355,7 +362,7 @@ def _read(
         )
     public = _public(config, source)
     if expect is not None:
-        expect(public_sizes(config, source))
+        expect(public.sizes)
     _rehearse(source, public)
     stored = redact_images(config.file, described, source, config, place)
     return stored, public, redact_images(config.file, _contents, ledger, stored, public)
@@ -421,18 +428,19 @@ def public_sizes(config: ReleaseConfig, source: ImageSource) -> tuple[int, ...]:
 
 
 def _public(config: ReleaseConfig, source: ImageSource) -> PublicFacts:
-    counts = source.units(config.splits)
-    config.check_sizes(dict(zip(source.classes, counts, strict=True)))
-    secret, excluded = config.secret, source.excluded(config.splits)
+    sizes, secret = public_sizes(config, source), config.secret
+    excluded = source.excluded(config.splits)
+    if not secret:
+        config.check_sizes(dict(zip(source.classes, sizes, strict=True)))
     return PublicFacts(
         config,
         public_domain(config, source),
         tuple(
-            (label, name, None if secret else counts[label])
+            (label, name, None if secret else sizes[label])
             for label, name in enumerate(source.classes)
         ),
         (sum(excluded),) if secret and excluded is not None else excluded,
-        public_sizes(config, source)[0] if secret else None,
+        sizes[0] if secret else None,
     )
 
 

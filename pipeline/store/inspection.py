@@ -34,6 +34,7 @@ from pipeline.datasets.source import (
     StreamReader,
 )
 from pipeline.datasets.summary import (
+    ODD_SHARE,
     FileCount,
     FileSummaries,
     OddFile,
@@ -206,7 +207,7 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     dark = pixels.levels[:, 1] - pixels.levels[:, 0] < FEWEST_LEVELS
     if window := _window_of_few(card, dark):
         warnings.append(window)
-    elif isinstance(source.read, FilesReader):
+    elif isinstance(source.read, FilesReader) and dark.sum() <= ODD_SHARE * len(dark):
         named = {x.file for x in odd}
         odd += [
             x for x in _dark(source.read, pixels.levels, dark, folder) if x.file not in named | bad
@@ -381,8 +382,9 @@ def _dark(
     read: FilesReader, levels: NDArray[np.float64], dark: NDArray[np.bool_], folder: Path
 ) -> Iterator[OddFile]:
     """Yield the files whose images span few gray levels."""
-    for index in np.unique(read.file[dark]).tolist():
-        low, high = levels[dark & (read.file == index)][0]
+    rows = np.flatnonzero(dark)
+    files, first = np.unique(read.file[rows], return_index=True)
+    for index, (low, high) in zip(files.tolist(), levels[rows[first]].tolist(), strict=True):
         text = f"its gray levels are {low:.0f} to {high:.0f} of 0 to 255"
         yield OddFile(relative_name(read.names[index], folder), text, True)
 

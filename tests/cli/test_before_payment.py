@@ -106,7 +106,7 @@ def test_the_page_stands_alone_and_says_that_it_is_private(
     """It has pictures of both classes, twelve at most, and asks no network for anything."""
     checked(capsys, "--out", "looked")
     page = Path("looked/check.html").read_text(encoding="utf-8")
-    assert "This page is as private as the images" in page
+    assert "This is as private as the images" in page
     assert page.count("data:image/png;base64,") == 2
     assert not re.search(r'(src|href)="(https?:)?//', page)
     assert "Prefers" not in page

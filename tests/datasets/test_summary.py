@@ -87,6 +87,27 @@ def test_a_window_for_one_file_is_found_out(tmp_path: Path, kind: str) -> None:
     assert found.faults == ()
 
 
+@pytest.mark.parametrize(("many", "named"), [(0, 0), (3, 3), (4, 0), (12, 0)])
+def test_dark_files_are_odd_where_they_are_few(tmp_path: Path, many: int, named: int) -> None:
+    """At most a tenth of the images: of a class of masks or of night scans nothing is said.
+
+    Size and range of values are those of the other files: the images are dark as they enter.
+    """
+    rng = np.random.default_rng(0)
+    (tmp_path / "ward/a").mkdir(parents=True)
+    for number in range(30 + many):
+        pixels = np.kron(rng.integers(0, 256, (9, 9)), np.ones((20, 20))).astype(np.uint8)
+        pixels[0, :2] = 0, 255
+        if number >= 30:
+            pixels[1:] = 0
+        picture(tmp_path / f"ward/a/{number}", pixels)
+    card = tmp_path / "ward.toml"
+    card.write_text(f'kind = "folder"\n{HEAD}size = 9\n'.replace('"a", "b"', '"a"'))
+    found = inspect(find_card(card), fetch(find_card(card), tmp_path))
+    assert all("its gray levels are 0 to" in x.reason for x in found.odd)
+    assert [x.file for x in found.odd] == [f"a/{30 + number}.png" for number in range(named)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cure_is_one_only_where_most_files_need_it(tmp_path: Path, kind: str) -> None:
     """A file that needs a window alone is to be left out; where all need one, none is."""

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sample_nights import CARD, Ward
 
@@ -131,3 +132,17 @@ def test_no_document_shows_what_is_declared(ward: Ward) -> None:
             assert not [mac for mac in tx.state.declared if mac in document]
             assert len(tx.state.declared) == 3  # card and folder, and two classes
         assert not re.search("[0-9a-f]{64}", document)
+
+
+def test_one_file_has_one_population_whatever_its_classes_are_called(tmp_path: Path) -> None:
+    """Without a pattern names of classes are free, so another name is no other image."""
+    card = 'kind = "npz"\nlocal = true\npath = "ward.npz"\nchannels = 1\nclasses = ["{}", "{}"]\n'
+    ward = Ward(tmp_path)
+    ward.pay().set_budget("ward-8", ward.ledger.show("ward-7")[0].budget)
+    images = np.random.default_rng(0).integers(0, 256, (90, 8, 8), np.uint8)
+    np.savez(tmp_path / "ward.npz", train_images=images, train_labels=np.arange(90) % 2)
+    (tmp_path / "ward.toml").write_text(card.format("well", "ill"))
+    ask(ward, "ward-7")
+    (tmp_path / "copy.toml").write_text(card.format("healthy", "sick"))
+    with pytest.raises(LedgerError, match="charged under population 'ward-7' before"):
+        ask(ward, "ward-8", card="copy.toml")

@@ -242,7 +242,6 @@ def test_half_the_noise_of_releases_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     def half(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
         return sound(vector, sigma / 2.0, sensitivity)
 
-    assert [group[-1].verdict for group in audit(hardened, trials=6_000)] == ["ok"] * 4
     monkeypatch.setattr(sources, "hardened_gaussian", half)
     for group in audit(hardened, trials=6_000):
         assert group[-1].claim.quantity == NOISE
@@ -251,9 +250,11 @@ def test_half_the_noise_of_releases_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", FLOAT_CASES)
 def test_a_step_that_asks_for_less_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """σ × 0.999 of one step of a mean, or of all nights: what is stated exceeds the claim."""
+    """σ × 0.999 of one step of a mean, or of all nights: what is stated exceeds the claim.
+
+    What asks for all of σ passes (``test_audit.py``), here as in the tests below.
+    """
     sound, steps = FLOAT_CASES[name], rounds.gaussian_steps
-    assert shown(sound, STATED_COST, 1000).verdict == "ok"
 
     def fewer(*arguments: Any) -> Any:
         first, *rest, last = steps(*arguments)
@@ -292,7 +293,6 @@ def test_a_mean_that_leaves_without_noise_is_seen(
 ) -> None:
     """All noise is drawn as it should be, and something else than what follows from it leaves."""
     draw = engine.draw_rounds
-    assert shown(FLOAT_CASES[name], SQUARED_MU, 1000).verdict == "ok"
 
     def leak(classes: Any, *arguments: Any, **named: Any) -> Any:
         true = classes[0].frechet.point

@@ -157,7 +157,7 @@ def test_what_private_means_are_good_for_is_measured_of_every_series(
     Means with hardly any noise, of μ = 1e6, tell twenty images of each class as true ones do, but
     for two of them.
     """
-    chosen = [one for one in combinations() if sound(manifold, one) and one[1] == "exact"]
+    chosen = [one for one in combinations(BOTH) if sound(manifold, one) and one[1] == "exact"]
     chosen = [one for one in chosen if not MECHANISMS[one[0]].embedded]
     assert covariances_of(MANIFOLDS[manifold])
     (config,) = load_experiments(write(manifold, chosen, ward))

@@ -1,10 +1,6 @@
 """Results of one run are not written over by another, and the same run goes on."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +20,6 @@ from pipeline.experiments import (
     run_experiment,
     steps,
 )
-from pipeline.files import project_root
 from pipeline.results import read_record, write_record
 
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
@@ -184,29 +179,3 @@ def test_a_download_that_fails_leaves_no_folder(
     (tmp_path / "new").mkdir()
     assert main([*command[:5], "--out", "new", "--data-root", str(tmp_path / "data")]) == 2
     assert (tmp_path / "new").is_dir()
-
-
-def test_flows_have_the_same_folders(few: Path) -> None:
-    """A flow that is asked for other settings refuses the folder of the first."""
-    command = [sys.executable, "-m", "flows", "few.toml", "--out", "here"]
-    settings = few / "here" / "runs" / "main-ward" / "settings.json"
-    settings.parent.mkdir(parents=True)
-    (few / "here" / "results").mkdir()
-    (few / "here" / "results" / "main-ward.parquet").touch()
-    settings.write_text(json.dumps({"seed": 3}))
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=env_of(few),
-    )
-    assert done.returncode == 2, done.stderr
-    assert "seed 3 there" in done.stderr
-    assert (few / "here" / "results" / "main-ward.parquet").read_bytes() == b""
-
-
-def env_of(folder: Path) -> dict[str, str]:
-    """Return an environment in which Prefect has a home of its own."""
-    own = {"PYTHONPATH": str(project_root()), "PREFECT_HOME": str(folder / "prefect")}
-    return {**os.environ, **own}

@@ -31,7 +31,7 @@ from sample_nights import Ward
 
 from pipeline.cli import main
 from pipeline.datasets import DATASETS, find_card
-from pipeline.errors import CovdpError, DatasetError, MissingError
+from pipeline.errors import ConfigError, CovdpError, DatasetError, MissingError
 from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
 from pipeline.figures import javascript
 from pipeline.files import project_root
@@ -367,9 +367,24 @@ def test_prefect_hears_of_no_file(
     assert not any("benengeli" in file.read_text() for file in tmp_path.rglob("*.json"))
 
 
+def test_flows_refuse_a_folder_with_the_results_of_other_settings(
+    prefect_server: None, few: Path, tmp_path: Path
+) -> None:
+    """As `covdp run` does: what is there stays."""
+    from flows.experiment import experiments
+
+    for folder in ("runs/main-tiles", "results"):
+        (tmp_path / "here" / folder).mkdir(parents=True)
+    (tmp_path / "here/results/main-tiles.parquet").touch()
+    (tmp_path / "here/runs/main-tiles/settings.json").write_text('{"seed": 3}')
+    with pytest.raises(ConfigError, match="seed 3 there"):
+        experiments([str(few)], out=tmp_path / "here")
+    assert (tmp_path / "here/results/main-tiles.parquet").read_bytes() == b""
+
+
 @pytest.mark.slow
 def test_what_a_flow_writes_of_own_images_is_their_owners(
-    prefect_server: None, tmp_path: Path
+    prefect_server: None, few: Path, tmp_path: Path
 ) -> None:
     """Files are 0600 in folders 0700, pictures and rows too, though tasks work side by side."""
     from flows.experiment import experiment, experiments
@@ -381,20 +396,21 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
     )
     card = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
     (tmp_path / "own.toml").write_text(card)
-    before = os.umask(0o022)
+    other = tmp_path / "other.toml"
+    other.write_text(few.read_text(encoding="utf-8").replace('name = "main"', 'name = "other"'))
+    before, own = os.umask(0o022), str(tmp_path / "own.toml")
     try:
-        experiment(dataset=str(tmp_path / "own.toml"), repetitions=2, data_root=tmp_path, out=out)
+        experiment(str(few), own, data_root=tmp_path, out=out)
         assert os.umask(0o022) == 0o022
         there.mkdir(mode=0o755)
-        names, own = [str(MAIN), "ew-footpoint"], [str(tmp_path / "own.toml")]
-        experiments(names, own, repetitions=2, data_root=tmp_path, out=there)
+        experiments([str(few), str(other)], [own], data_root=tmp_path, out=there)
     finally:
         os.umask(before)
     modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in (out, *out.rglob("*"))}
     assert modes == {(True, 0o700), (False, 0o600)}
     assert {path.suffix for path in out.rglob("*.*")} >= {".png", ".parquet", ".html", ".json"}
     pages = list(there.rglob("*.html"))
-    assert {page.stem for page in pages} >= {"main", "ew-footpoint"}
+    assert {page.stem for page in pages} >= {"main", "other"}
     assert all(page.stat().st_mode & 0o777 == 0o600 for page in pages)
 
 

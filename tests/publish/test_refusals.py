@@ -168,9 +168,13 @@ def spoil(folder: Path, file: bytes | None = None, which: int = 0) -> None:
 def test_nothing_that_comes_out_depends_on_classes(
     put: Put, pattern: str, stream: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In any kind of card, plain or nightly, whoever has a class, and whoever has none."""
+    """In any kind of card, plain or nightly, whoever has a class, and whoever has none.
+
+    Of the forms of patterns that are like another one, where all classes are had and one is not.
+    """
     found = []
-    for seats in SEATS.values():
+    alike = put is put_pictures and pattern not in SOME
+    for seats in [*SEATS.values()][:: 2 if alike else 1]:
         came = outcome(tmp_path / "ward", put, pattern, seats, stream)
         found.append((*came, *capfd.readouterr()))
     assert found[0][0] == 0, found[0][2:]

@@ -71,8 +71,10 @@ def test_other_settings_have_another_folder(few: Path, options: str) -> None:
     assert content(first) == before
 
 
-@pytest.mark.parametrize("command", ["run --config few.toml", "reproduce few.toml"])
-@pytest.mark.parametrize("options", OTHERS)
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [*(("run --config few.toml", one) for one in OTHERS), ("reproduce few.toml", [*OTHERS][-1])],
+)
 def test_one_folder_keeps_the_results_it_has(
     few: Path, capsys: pytest.CaptureFixture[str], options: str, command: str
 ) -> None:

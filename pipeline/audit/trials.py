@@ -5,6 +5,7 @@ In: `Case` records. Out: `AuditFinding` records, one for each claim, and the tab
 """
 
 import math
+import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,8 @@ FALSE_ALARM = 1e-6
 taken to be other than it is, all of them together."""
 TESTED_OUTPUTS = 20_000
 """Most outputs of either law whose noise is tested, coordinate by coordinate."""
+TRIALS = 100_000
+"""Draws from either law, where no number is asked for."""
 LEAST_TRIALS = 1000
 """Fewest draws from either law that make sense."""
 
@@ -113,7 +116,7 @@ class AuditFinding:
 
 
 def audit(
-    cases: Sequence[Case], *, trials: int = 100_000, seed: int = 0
+    cases: Sequence[Case], *, trials: int = TRIALS, seed: int = 0
 ) -> Iterator[tuple[AuditFinding, ...]]:
     """Yield the findings of each case in turn: one for each claim, or the tightest for a fault.
 
@@ -135,7 +138,7 @@ def _calls(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[Case, in
     if trials < LEAST_TRIALS or seed < 0:
         raise ConfigError(
             f"an audit needs at least {LEAST_TRIALS} trials and a seed of 0 or more, found "
-            f"{trials} and {seed}; the default is 100000 and 0"
+            f"{trials} and {seed}; the default is {TRIALS} and 0"
         )
     alpha = FALSE_ALARM / sum(len(_promised(case, 1.0)) for case in cases)
     return [(case, trials, seed, alpha) for case in cases]
@@ -262,7 +265,7 @@ class AuditRun(NamedTuple):
 def run_audit(
     mechanism: str | None = None,
     *,
-    trials: int = 100_000,
+    trials: int = TRIALS,
     out: Path | None = None,
     seed: int = 0,
     controls: bool = False,
@@ -270,7 +273,8 @@ def run_audit(
 ) -> AuditRun:
     """Audit all mechanisms, or one, and write ``OUT/audit/audit.parquet``.
 
-    Results go to ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on
+    The file's name has what is asked for beside: ``audit-ewg-seed-7.parquet``. Results go to
+    ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on
     purpose are audited too. ``good`` is False when a claim is violated, or one of those was not
     caught. Cases are audited side by side, see `pipeline.parallel.workers`.
 
@@ -283,8 +287,12 @@ def run_audit(
     """
     cases = [*all_cases(mechanism), *(CONTROLS if controls else ())]
     calls = _calls(cases, trials, seed)[::-1]  # the most costly first
+    asked = [mechanism] if mechanism else []
+    asked += [f"trials {trials}"] if trials != TRIALS else []
+    asked += [f"seed {seed}"] if seed else []
+    name = re.sub(r"\W+", "-", " ".join(["audit", *asked, *["controls"] * controls]))
     root = Path.cwd() / "covdp-output"
-    path = make_folder((out or root) / "audit") / "audit.parquet"
+    path = make_folder((out or root) / "audit") / f"{name}.parquet"
     groups = dict[str, tuple[AuditFinding, ...]]()
     with counted("auditing", len(cases), "cases") as tick, workers(runner) as unordered:
         for group in unordered(_audit_case, calls):

@@ -647,7 +647,8 @@ def test_the_table_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(few) > 5
     monkeypatch.setattr(trials, "CONTROLS", few)
     done = run_audit("tangent-gaussian", trials=1000, out=tmp_path, seed=3, controls=True)
-    assert done.path == tmp_path / "audit" / "audit.parquet"
+    asked = "tangent-gaussian-trials-1000-seed-3-controls"
+    assert done.path == tmp_path / "audit" / f"audit-{asked}.parquet"
     table = read_table(done.path, AUDIT_SCHEMA)
     cases = all_cases("tangent-gaussian")
     own = table["fault"] == ""

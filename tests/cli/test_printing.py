@@ -190,7 +190,7 @@ def test_an_audit_as_json_holds_the_rows_it_wrote(
     assert found["good"] is True
     assert [claim["lower"] for claim in found["claims"]] == rows["lower"].tolist()
     quiet = printed(capsys, *tokens, "--out", str(tmp_path), "--quiet")
-    assert quiet == f"{tmp_path / 'audit' / 'audit.parquet'}\n"
+    assert quiet == f"{tmp_path / 'audit/audit-tangent-gaussian-trials-1000.parquet'}\n"
     few, every = (
         printed(capsys, *tokens, "--out", str(tmp_path), *more).count(" ok ")
         for more in ([], ["-v"])

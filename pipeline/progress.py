@@ -13,18 +13,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pipeline.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+T = TypeVar("T")
 
 
 class Level(IntEnum):
@@ -122,6 +125,38 @@ def counted(
             if not _SCREEN.bars:
                 _SCREEN.display = None
                 display.stop()
+
+
+_SPENT: defaultdict[str, float] = defaultdict(float)
+_SPENT_LOCK = threading.Lock()
+
+
+@contextmanager
+def spending(on: str) -> Iterator[None]:
+    """Count the seconds that the block takes, in this thread, as spent on something."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        with _SPENT_LOCK:
+            _SPENT[on] += time.perf_counter() - started
+
+
+def each_spending(items: Iterator[T], on: str) -> Iterator[T]:
+    """Yield the items, and count the seconds until each comes, as `spending` does."""
+    while True:
+        with spending(on):
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
+
+
+def seconds_spent(since: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return the seconds that all threads of this process have spent, by what on."""
+    with _SPENT_LOCK:
+        spent = {what: all_of - (since or {}).get(what, 0.0) for what, all_of in _SPENT.items()}
+    return {what: seconds for what, seconds in spent.items() if seconds > 0.0}
 
 
 @dataclass

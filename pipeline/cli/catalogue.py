@@ -218,13 +218,16 @@ def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:
     if output.json:
         numbers = {"images": images, "described": report.images, "seconds": report.seconds}
         numbers |= {"images_per_second": rate, "peak_memory": report.peak}
-        print_json({**numbers, "store": place.shown})
+        print_json({**numbers, "decoding": report.decoding, "store": place.shown})
         return
     if not output.quiet and report.images:
         print(f"images       {images:,}, of which {report.images:,} now")
         print(f"seconds      {report.seconds:.1f}")
         print(f"images/s     {rate:,.0f}")
         print(f"peak memory  {report.peak / 2**20:,.0f} MiB, of the largest worker")
+        if report.decoding:
+            parts = ", ".join(f"{what} {part:.0%}" for what, part in report.decoding.items())
+            print(f"decoding     {sum(report.decoding.values()):.0%} of the work: {parts}")
     elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
     print_line(place.shown if output.quiet else f"store        {place.shown}")

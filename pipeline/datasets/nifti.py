@@ -34,6 +34,7 @@ from pipeline.datasets.source import (
     file_state,
 )
 from pipeline.errors import CurableError, ImageError
+from pipeline.progress import each_spending
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""
@@ -474,8 +475,9 @@ def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageAr
     if not set(frames.tolist()) <= set(_frames(card, volume)):
         raise changed(file)
     if card.axis is None:
-        return _shown(card, volume, np.stack([*each_plane(volume)], axis=-1))[np.newaxis]
-    slices = each_slice(volume, card.axis, frames.tolist())
+        planes = each_spending(each_plane(volume), "NIfTI")
+        return _shown(card, volume, np.stack([*planes], axis=-1))[np.newaxis]
+    slices = each_spending(each_slice(volume, card.axis, frames.tolist()), "NIfTI")
     return np.stack([_shown(card, volume, values) for values in slices])
 
 

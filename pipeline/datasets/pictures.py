@@ -24,6 +24,7 @@ from pipeline.datasets.encoded import check_single, check_whole, stored_bits
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.source import FilesReader, ImageSource, Rows
 from pipeline.errors import CurableError, ImageError
+from pipeline.progress import spending
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -458,7 +459,7 @@ def _decode(
     from PIL import Image
 
     window = None if card.window == "header" else card.window
-    with opened(file, card.formats) as image:
+    with opened(file, card.formats) as image, spending(image.format or ""):
         if first:
             require_alike(file, "size", (image.height, image.width), *first)
         if image.mode in DEEP:

@@ -9,7 +9,8 @@ import hashlib
 import math
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ from pipeline.arrays import FloatArray, ImageArray, count_labels
 from pipeline.descriptors import DESCRIPTORS, describe
 from pipeline.errors import DatasetError, OutputError
 from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
-from pipeline.progress import counted
+from pipeline.progress import counted, seconds_spent, spending
 from pipeline.store.place import TASK, Place, find_place, lease, sweep
 from pipeline.store.plan import Plan
 from pipeline.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
@@ -29,19 +30,26 @@ READ_BYTES = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""
 THREAD_BYTES = 1 << 20
 """Bytes of pixels that one thread works on at a time."""
+DESCRIBING = "describing"
+"""What time is spent on that is no decoding."""
 Tick: TypeAlias = Callable[[float], None]
 
 
 class ShardReport(NamedTuple):
-    """What one worker did: images described, and the most memory it ever had, in bytes."""
+    """What one worker did: images described, the most memory it ever had, in bytes, and seconds.
+
+    These are those of all its threads, by what they were spent on: `DESCRIBING`, and decoding files
+    of each format, or transfer syntax.
+    """
 
     images: int
     peak: int
+    spent: Mapping[str, float]
 
 
 def make(part: Plan, place: Place, tick: Tick) -> ShardReport:
     """Describe the images of some shards in one stream, and write each shard as it is full."""
-    k = DESCRIPTORS[part.descriptor].k
+    k, before = DESCRIPTORS[part.descriptor].k, seconds_spent()
     with side_by_side() as submit:
         writing = None
         for shard, chunk in _shards(part, k, submit, tick):
@@ -50,7 +58,7 @@ def make(part: Plan, place: Place, tick: Tick) -> ShardReport:
             writing = submit(_write, part, place, shard, chunk)
         if writing is not None:
             writing.result()
-    return ShardReport(len(part.chosen.rows), peak_memory())
+    return ShardReport(len(part.chosen.rows), peak_memory(), seconds_spent(before))
 
 
 def _write(part: Plan, place: Place, shard: int, chunk: Chunk) -> None:
@@ -98,10 +106,11 @@ def _work(
     part: Plan, images: ImageArray, masks: ImageArray | None
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """Return descriptors and digests of a few images."""
-    points = describe(images, part.descriptor, part.eta, masks)
-    if part.scale is not None:
-        points = part.scale(points)
-    digests = [digests_of(array) for array in (images, masks) if array is not None]
+    with spending(DESCRIBING):
+        points = describe(images, part.descriptor, part.eta, masks)
+        if part.scale is not None:
+            points = part.scale(points)
+        digests = [digests_of(array) for array in (images, masks) if array is not None]
     return points, np.hstack(digests)
 
 
@@ -127,12 +136,15 @@ class PassReport(NamedTuple):
         How long that took.
     peak : int
         The most memory that any worker ever had, in bytes.
+    decoding : mapping
+        Share of the work that was decoding, by format or transfer syntax of the files.
     """
 
     stored: StoredImages
     images: int
     seconds: float
     peak: int
+    decoding: Mapping[str, float]
 
 
 def fill(
@@ -182,7 +194,12 @@ def fill(
         DESCRIPTORS[plan.descriptor].k,
         tuple(shards),
     )
-    return PassReport(stored, sum(part.images for part in made), seconds, peak)
+    spent = Counter[str]()
+    for part in made:
+        spent.update(part.spent)
+    decoding = {what: spent[what] / spent.total() for what, _ in spent.most_common()}
+    decoding.pop(DESCRIBING, None)
+    return PassReport(stored, sum(part.images for part in made), seconds, peak, decoding)
 
 
 def make_shards(address: str) -> ShardReport:

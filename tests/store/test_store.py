@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
+from sample_dicom import write_dicom
 
 from pipeline.arrays import ImageArray
 from pipeline.cli import main
@@ -49,6 +51,7 @@ pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
 FILL = import_module("pipeline.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
+SYNTAXES = (ImplicitVRLittleEndian.name, ExplicitVRLittleEndian.name)
 FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
 
 
@@ -115,6 +118,31 @@ def test_what_is_read_back_is_what_describe_gives(ward: Path) -> None:
             np.testing.assert_array_equal(np.concatenate(list(records)), wanted)
         assert records.n == 100
         assert len(set(_cut(b"".join(stored.contents(label))))) == 100
+
+
+@pytest.mark.parametrize("workers", [None, in_turn])
+def test_a_pass_says_what_share_of_its_work_was_decoding(
+    tmp_path: Path, workers: Callable[..., Any] | None
+) -> None:
+    """By format of pictures, by transfer syntax of DICOM; none where all is there."""
+    folder(tmp_path)
+    for path in [*tmp_path.rglob("*.png")][::2]:
+        Image.open(path).save(path.with_suffix(".jpg"))
+        path.unlink()
+    for number, image in enumerate(pictures(6)):
+        place = tmp_path / "series" / ("ill" if number % 2 else "well") / f"{number}.dcm"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        syntax = ImplicitVRLittleEndian if number < 3 else ExplicitVRLittleEndian
+        write_dicom(place, image, syntax=syntax)
+    (tmp_path / "series.toml").write_text(FOLDER.replace("folder", "dicom"))
+    names = {"scans.toml": {"PNG", "JPEG"}, "series.toml": set(SYNTAXES)}
+    for name, wanted in names.items():
+        place = find_place(tmp_path / name.replace(".toml", "-store"))
+        found = fill(planned(tmp_path, name), place, workers).decoding
+        assert set(found) == wanted
+        assert min(found.values()) > 0.0
+        assert sum(found.values()) < 1.0
+        assert fill(planned(tmp_path, name), place, workers).decoding == {}
 
 
 def test_a_plan_holds_a_few_bytes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

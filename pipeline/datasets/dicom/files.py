@@ -47,6 +47,7 @@ from pipeline.datasets.source import (
     check_person,
 )
 from pipeline.errors import ImageError
+from pipeline.progress import each_spending
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""
@@ -305,6 +306,8 @@ def _decode(
 
     Slices of a volume that has a window of its own are returned in the units of the file.
     """
+    from pydicom.uid import UID
+
     if str(file) in reasons:
         raise ImageError(reasons[str(file)])
     card = rules.card
@@ -314,7 +317,8 @@ def _decode(
         _check_alike(card, first, header)
         if not set(frames.tolist()) <= set(readable_frames):
             raise changed(file)
-        stored = read_frames(stream, header, frames.tolist())
+        frames_read = read_frames(stream, header, frames.tolist())
+        stored = each_spending(frames_read, UID(header.syntax).name)
         pairs = zip(frames.tolist(), stored, strict=True)
         return np.stack([_shown(card, header, frame, values) for frame, values in pairs])
 

@@ -111,12 +111,18 @@ def _load(config: Path, out: Path, run_key: str | None) -> jobs.ReleaseJob:
     except CovdpError:
         pass
     if settings is not None:
-        planned = deployment.id is not None  # and then each of its times is a release of its own
+        planned = deployment.id is not None and on_schedule()
         return jobs.ReleaseJob(settings, open_ledger(ledger_address()), out, again=planned)
     raise ConfigError(
         f"{config} cannot be released from; Prefect keeps these words, so why is withheld, and "
         f"`covdp release --config {config}` says it on the machine where the file is"
     )
+
+
+def on_schedule() -> bool:
+    """Return whether a schedule made this run: each of its times is a release of its own."""
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(flow_run.id).auto_scheduled
 
 
 def superseded() -> str | None:

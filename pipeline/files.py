@@ -188,7 +188,8 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
     """Give a temporary path beside `path`, which takes its place only when the block succeeds.
 
     It has `mode`, less what the umask takes. A file that is replaced may have been closed to others
-    by its owner, and stays so. One that need not be `durable` is whole after a crash of the
+    by its owner, and stays so; what root writes stays with the owner of the file, or of its
+    folder. One that need not be `durable` is whole after a crash of the
     program, perhaps not of the machine; it takes some milliseconds less.
 
     Raises
@@ -198,8 +199,10 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
     """
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:  # made by the system with the umask: to ask for the umask is to change it for a moment
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
         _UNFINISHED.add(temporary)
+        _keep_owner(handle, path)
+        os.close(handle)
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
     try:
@@ -216,6 +219,17 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
         with suppress(FileNotFoundError):
             temporary.unlink()
         _UNFINISHED.discard(temporary)
+
+
+def _keep_owner(handle: int, path: Path) -> None:
+    """Give a new file of root's to the owner of the one that it replaces, or of its folder.
+
+    Else a service could not read its own files once root had run a command for it.
+    """
+    if getattr(os, "geteuid", lambda: None)() == 0:
+        with suppress(OSError):  # a file system that knows no owners
+            owner = (path if path.exists() else path.parent).stat()
+            os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 @contextmanager

@@ -133,8 +133,10 @@ def history(
 def confirm_ledger(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:
     """Accept a ledger that was restored from a backup; its history says so from then on.
 
-    What was spent after the backup is not in it, is not charged again, and was spent all the same:
-    lower the totals by it with `covdp ledger set-budget` where you know it.
+    All streams end, as images that entered after the backup could enter again: going on is another
+    stream, which is charged. So put the newer ledger back where there is one. What was spent after
+    the backup is not in it, is not charged again, and was spent all the same: lower the totals by
+    it with `covdp ledger set-budget` where you know it.
 
     ```
     covdp ledger confirm-restored

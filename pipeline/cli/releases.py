@@ -586,6 +586,7 @@ def release_night(job: "ReleaseJob") -> str:
     what = f"{job.settings.name} {job.settings.run_key}"
     if isinstance(released, NightDocument):
         what += f", night {released.night} of {released.horizon}"
+        what += f" with {released.units_tonight:,} new {job.settings.unit}(s)"
     charge = charge_line(charge_of(job.ledger, document.read_bytes()), PLAIN)
     return f"released {what}: {document.with_suffix('.parquet')}; {charge}"
 

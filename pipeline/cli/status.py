@@ -3,6 +3,7 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, Token
@@ -78,14 +79,19 @@ def _row(
 ) -> dict[str, Any]:
     """Return the state of a population under the names that programs may rely on; age in s.
 
+    A success after now, as a clock was wrong, counts where there is no other: its age is below 0.
     Nights are those of the stream that was opened last.
     """
     from pipeline.cli.ledger import stream_json
 
-    done = [line for line in lines if line.population == account.population and line.committed]
-    last = max(reversed(done), key=lambda line: (line.committed, line.at), default=None)
+    done = [
+        ((line.committed <= now, line.committed, line.at), line)
+        for line in reversed(lines)
+        if line.population == account.population and line.committed
+    ]
+    last = max(done, key=itemgetter(0), default=(None, None))[1]
     since = account.created if last is None else last.committed
-    passed = max(timedelta(), now - (since or now))
+    passed = now - (since or now)
     here = [stream for stream in streams if stream.population == account.population]
     cost = account.latest
     return {
@@ -93,7 +99,7 @@ def _row(
         "last_success": last and last.committed,
         "run_key": last and last.run_key,
         "age": None if last is None else round(passed.total_seconds()),
-        "late": max_age is not None and passed > max_age,
+        "late": max_age is not None and abs(passed) > max_age,
         "left": account.left,
         "releases_left": None if cost is None else account.lasts(cost),
         "nights_left": here[-1].horizon - here[-1].nights if here else None,

@@ -8,14 +8,15 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pipeline.datasets import listing
 from pipeline.datasets.cards import FORMATS, NARROWEST_IMAGE
-from pipeline.datasets.source import SPLITS
+from pipeline.datasets.source import SPLITS, check_person
 from pipeline.datasets.summary import (
     HEADERS,
     FileCount,
@@ -409,17 +410,33 @@ class Draft:
         return "".join(rows).encode(errors="surrogateescape")
 
 
-def _count_classes(sketch: Sketch) -> tuple[tuple[DraftedClass, ...], int]:
-    """Return what each class has, and how many persons have images in several.
+def _persons_of(sketch: Sketch) -> Mapping[str, str]:
+    """Return the person of each image: what files say themselves where nothing else does."""
+    if sketch.persons is not None:
+        return sketch.persons
+    return {name: look.person for name, look in sketch.looks.items() if look.person}
 
-    Each counts in the first of them, with its images there, as `ImageSource.select` has it. Of
-    persons what files say themselves where nothing else does.
+
+def _without_nobody(sketch: Sketch) -> Sketch:
+    """Return it with the images of persons that are not known among those of no use."""
+    faults = dict(sketch.faults)
+    for name, person in _persons_of(sketch).items() if sketch.keys["unit"] else ():
+        try:
+            check_person(person, printable(name, lines=False))
+        except ImageError as error:
+            faults[name] = error
+    looks = {name: look for name, look in sketch.looks.items() if name not in faults}
+    return replace(sketch, looks=looks, faults=faults)
+
+
+def _count_classes(sketch: Sketch, out: AbstractSet[str]) -> tuple[tuple[DraftedClass, ...], int]:
+    """Return what each class has, less what is left out, and how many persons are in several.
+
+    Each counts in the first of them, with its images there, as `ImageSource.select` has it.
     """
-    persons = sketch.persons
-    if persons is None:
-        persons = {name: look.person for name, look in sketch.looks.items() if look.person}
+    persons = _persons_of(sketch)
     classes_of = defaultdict[str, set[str]](set)
-    labels = {name: label for name, label in sketch.labels.items() if name not in sketch.faults}
+    labels = {name: label for name, label in sketch.labels.items() if name not in out}
     for name in persons.keys() & labels.keys() if sketch.keys["unit"] else ():
         classes_of[persons[name]].add(labels[name])
     people, others = Counter(map(min, classes_of.values())), Counter[str]()
@@ -519,6 +536,7 @@ def _add_names(sketch: Sketch) -> None:
 
 def _write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
+    sketch = _without_nobody(sketch)
     if not sketch.looks:
         first = next(iter(sketch.faults.values()))
         raise DatasetError(f"none of the images can be read; the first: {first}")
@@ -534,7 +552,7 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     patients = sorted({*sketch.labels.values()} & {look.person for look in looks})
     doubts += [_named_by_patients(patients)] if patients else []
     sampled = sketch.persons is None and len(looks) + len(sketch.faults) < len(sketch.labels)
-    counts, shared = _count_classes(sketch)
+    counts, shared = _count_classes(sketch, {*sketch.faults, *sketch.looks} - {*usual})
     if shared:
         doubts.append(
             f"{'at least ' * sampled}{shared:,} person(s) have images in several classes, and "

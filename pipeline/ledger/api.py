@@ -428,7 +428,8 @@ class Ledger:
             if fault and not confirm:
                 raise LedgerError(
                     f"{database.place} {fault}; if it was restored from a backup, what was spent "
-                    "since is not in it: `covdp ledger confirm-restored` accepts that, in writing"
+                    "since is not in it: `covdp ledger confirm-restored` accepts that, in writing, "
+                    "and ends all streams"
                 )
             n = len(before.rows)
             if journal.rows[n - 1 : n] != before.rows[n - 1 :]:  # its mac is of all before it
@@ -463,6 +464,7 @@ def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
         An address that cannot be used, in one line.
     """
     database = locate(address, timeout)
+    _check_there(database)
     create_file(database)
     with connect(database) as connection:
         if not inspect(connection).has_table(META.name):
@@ -486,11 +488,20 @@ def _check_empty(connection: Connection, database: Database) -> None:
             f"{database.place} holds something already, but no ledger that can be read; restore "
             "it from a backup, or choose another place with --ledger"
         )
-    if database.file and (marker := path_beside(database, b"")).exists():
-        raise LedgerError(
-            f"{database.place} is gone, and a new one forgets what was spent: its marker is still "
-            f"at {marker}; restore the ledger from a backup, or choose another place with --ledger"
-        )
+
+
+def _check_there(database: Database) -> None:
+    """Raise `LedgerError` where a file is gone, or empty, that a marker says was a ledger."""
+    if database.file is None:
+        return
+    marker = path_beside(database, b"")
+    with suppress(PermissionError):  # opening it says so
+        if marker.exists() and not (database.file.exists() and database.file.stat().st_size):
+            raise LedgerError(
+                f"{database.place} is gone, and a new one forgets what was spent: its marker is "
+                f"still at {marker}; restore the ledger from a backup, or choose another place "
+                "with --ledger"
+            )
 
 
 def open_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Ledger:
@@ -531,6 +542,7 @@ def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) 
 def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
     """Return a ledger that exists, in the present layout; its journal is not read yet."""
     database = locate(address, timeout)
+    _check_there(database)
     with connect(database, write=False) as connection:
         meta = dict(connection.execute(text("SELECT name, value FROM covdp_meta")).tuples().all())
     key = read_key(meta.get("key"))

@@ -493,7 +493,8 @@ def _next(tx: Transaction, opened: StreamAccount, run_key: str) -> int:
     if run_key < latest:
         raise LedgerError(
             f"the night of {run_key} was not released when it was due, and {latest} has been; "
-            "nights go forward: check the clock, its images enter with the next one"
+            "nights go forward: check the clock, its images enter with the next one; where that "
+            f"day is to come, a new name with follows = {opened.name!r} goes on at no further cost"
         )
     if night.committed is None:
         raise LedgerError(

@@ -27,6 +27,8 @@ from pipeline.datasets import (
     may_be_empty,
     open_fetched,
 )
+from pipeline.datasets.cards import LocalFilesCard
+from pipeline.datasets.listing import read_exclusions
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import (
     ConfigError,
@@ -355,10 +357,15 @@ class ReleaseConfig(Record):
     def fetch_images(self, root: Path | None) -> Path:
         """Return where the images are, in `root` or the config's own.
 
-        What may be wrong so far is of the card and the settings.
+        What may be wrong so far is of the card and the settings; so is a list of `exclude` that
+        cannot be read.
         """
         with suppress(ImageError):  # the digest of a file that is there
-            return fetch(self.card, root or self.data_root, size=self.size, progress=False)
+            path = fetch(self.card, root or self.data_root, size=self.size, progress=False)
+            if isinstance(self.card, LocalFilesCard):
+                folder = path if path.is_dir() else path.parent
+                read_exclusions(self.card.exclude, self.card.folder, folder, there=False)
+            return path
         raise images_error(self.file)
 
     def open_images(self, path: Path, key: bytes) -> ImageSource | None:

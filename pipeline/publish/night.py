@@ -245,6 +245,22 @@ def _context(
         check_follows(query, ledger)
         _rehearse(source, config, mechanism)
         tonight = redact_images(config.file, _read_tonight, public, ledger, source, None, place)
+    _open(config, query, ledger, status, declared=declared, beside=beside)
+    now = status or _read_status(config, ledger)
+    return NightContext(ledger, now, public, mechanism, source, tonight, declared)
+
+
+def _open(
+    config: ReleaseConfig,
+    query: str,
+    ledger: Ledger,
+    status: StreamStatus | None,
+    *,
+    declared: tuple[str, ...] = (),
+    beside: bool = True,
+) -> None:
+    """Open and pay a stream, or raise where the one of a `status` has other settings."""
+    assert config.stream is not None
     open_stream(
         ledger,
         config.population,
@@ -259,8 +275,6 @@ def _context(
         beside=beside,
         row=None if status is None else status.stream,
     )
-    now = status or _read_status(config, ledger)
-    return NightContext(ledger, now, public, mechanism, source, tonight, declared)
 
 
 def _read_status(config: ReleaseConfig, ledger: Ledger) -> StreamStatus:
@@ -473,14 +487,15 @@ def public_of(
 ) -> PublicFacts:
     """Return what is known of the images, of a night without any from those before it."""
     card = config.card
+    side = config.size or getattr(card, "size", None)
     classes = tuple((label, name, 0) for label, name in enumerate(card.classes))
     before = None if status is None else read_settings(json.loads(status.stream.query)).domain
     if source is not None:
         domain = public_domain(config, source)
-        if before is not None and config.size is None and domain.images != before.images:
+        if before is not None and side is None and domain.images != before.images:
             raise images_error(config.file)  # the size may be that of one image
     elif before is not None:
-        domain = before
+        domain = replace(before, height=side, width=side) if side else before
     else:
         raise MismatchError(
             f"{config.dataset} has no image, and a stream begins on a night with images, which say "
@@ -506,13 +521,16 @@ def check_account(
 ) -> None:
     """Raise as `check_stream` or `Ledger.check_charge` where the account is not to pay a release.
 
-    And where a night is not due, unless it is `planned` for a time to come.
+    And where the stream was opened with other settings, or a night is not due, unless it is
+    `planned` for a time to come.
     """
     if config.stream is None:
         run_key = str(config.run_key)
         ledger.check_charge(config.population, config.charge, run_key, beside=beside)
         return
     status = check_stream(config, ledger, beside=beside)
+    if status is not None and not status.tonight:
+        _open(config, public_of(config, None, status).query(), ledger, status)
     if not planned:
         check_due(config, status)
 

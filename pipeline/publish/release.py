@@ -36,7 +36,7 @@ from pipeline.descriptors import (
     domain_of,
     require_descriptor_for,
 )
-from pipeline.errors import EmptyError
+from pipeline.errors import EmptyError, LedgerError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
 from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
@@ -333,7 +333,13 @@ def release_once(
         content = redact_errors(
             lambda: serialised(make_document(stored, public, reservation)), draw_error()
         )
-        return ledger.commit(reservation, content).result
+        try:
+            return ledger.commit(reservation, content).result
+        except LedgerError as error:
+            raise LedgerError(
+                f"{error}; it is charged: asked for again with --run-key {config.run_key}, and no "
+                "other, it costs nothing"
+            ) from error
 
 
 def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:

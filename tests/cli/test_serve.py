@@ -278,7 +278,7 @@ def test_a_command_that_cannot_be_run_is_refused_at_once(
     assert "--notify takes a command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["folder", "card", "ledger", "account", "cron", "run key"])
+@pytest.mark.parametrize("what", ["folder", "card", "list", "ledger", "account", "cron", "run key"])
 def test_what_is_missing_at_the_start_is_refused_at_once_and_notified(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
@@ -288,6 +288,9 @@ def test_what_is_missing_at_the_start_is_refused_at_once_and_notified(
         options["data-root"] = ward / "away"
     elif what == "card":
         (ward / "ward.toml").unlink()
+    elif what == "list":
+        with (ward / "ward.toml").open("a") as card:
+            card.write('exclude = "ward-excluded.txt"\n')
     elif what == "ledger":
         monkeypatch.setenv("COVDP_LEDGER", str(ward / "another.sqlite"))
     elif what == "account":

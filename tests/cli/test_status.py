@@ -15,6 +15,7 @@ from pipeline.ledger import (
     api,
     commit_night,
     init_ledger,
+    open_ledger,
     open_stream,
     streams,
 )
@@ -103,6 +104,25 @@ def test_the_exit_code_is_3_where_somebody_is_late(
     code, rows = asked(capsys, *tokens)
     assert [name for name, row in rows.items() if row["late"]] == late
     assert code == (3 if late else 0)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_success_that_lies_ahead_hides_no_lateness(
+    hours: dict[str, float], capsys: pytest.CaptureFixture[str], before: bool
+) -> None:
+    """After a clock was a year ahead for one run, the last one that is not ahead counts, if any."""
+    name, book = "plain" if before else "never", open_ledger("ledger.sqlite")
+    for when, late in ((-8760.0, True), (1.0, False)):
+        hours["hours"] = when
+        contents = {"all classes": book.digest([str(when).encode()])}
+        held = book.reserve(name, "query", str(when), contents=contents, cost=GDP(0.1))
+        assert isinstance(held, Reservation)
+        book.commit(held, b"result")
+        code, rows = asked(capsys, name, "--max-age", "20h")
+        assert (code, rows[name]["late"]) == (3 if late else 0, late)
+        assert rows[name]["age"] == pytest.approx(
+            3600 * (1 if not late else 30 if before else when), abs=120
+        )
 
 
 def test_status_for_people(hours: dict[str, float], capsys: pytest.CaptureFixture[str]) -> None:

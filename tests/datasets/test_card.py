@@ -292,6 +292,29 @@ def test_a_person_counts_in_the_first_class(tmp_path: Path) -> None:
     assert source.units() == (3, 2, 2)
 
 
+@pytest.mark.parametrize("odd", ["depth", "cut", "nobody"])
+def test_a_draft_counts_what_it_leaves_in(tmp_path: Path, odd: str) -> None:
+    """Files that its list leaves out are in no count; the card with the list opens as it is."""
+    rows = ["file,class,patient"]
+    for number in range(60):
+        save(tmp_path / f"ward/{number}.png")
+        rows.append(f"{number}.png,{'ab'[number % 2]},P{number}")
+    if odd == "depth":
+        Image.fromarray(np.full((6, 5), 4000, np.uint16)).save(tmp_path / "ward/7.png")
+    elif odd == "cut":
+        (tmp_path / "ward/7.png").write_bytes((tmp_path / "ward/7.png").read_bytes()[:-30])
+    else:
+        rows[8] = "7.png,b,NA"
+    (tmp_path / "ward/list.csv").write_text("\n".join(rows))
+    draft = draft_card(tmp_path / "ward/list.csv")
+    assert [(count.images, count.persons) for count in draft.counts] == [(30, 30), (29, 29)]
+    assert (draft.exclude, draft.exclusions) == ("list-excluded.txt", b"7.png\n")
+    (tmp_path / draft.exclude).write_bytes(draft.exclusions)
+    (tmp_path / "card.toml").write_text(draft.card)
+    source = open_dataset(tmp_path / "card.toml", tmp_path / "ward")
+    assert (source.counts(), source.units()) == ((30, 29), (30, 29))
+
+
 def test_a_table_is_named_itself(tmp_path: Path) -> None:
     """A draft of a table says which columns it takes for what, and which is left to say."""
     listed(tmp_path / "ward")

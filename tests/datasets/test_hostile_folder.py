@@ -283,6 +283,24 @@ def test_a_link_in_place_of_the_dataset_cannot_leave_the_root(root: Path, kind: 
         assert open_dataset(root / "odd.toml", root).counts() == (1, 1)
 
 
+def test_what_root_writes_stays_its_owners(tmp_path: Path) -> None:
+    """A service reads its files after root ran a command for it: new ones, and those replaced."""
+    service = (12345, 12345) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    place, other = tmp_path / "state", tmp_path / "other"
+    place.mkdir()
+    other.mkdir()
+    (other / "theirs").touch()
+    for path in (place, other / "theirs"):
+        os.chown(path, *service)
+    for path in (place / "new", place / "new", other / "theirs"):
+        with atomic_path(path) as temporary:
+            temporary.write_text("x")
+        assert (path.stat().st_uid, path.stat().st_gid) == service
+    with atomic_path(other / "ours") as temporary:
+        temporary.write_text("x")
+    assert (other / "ours").stat().st_uid == os.geteuid()
+
+
 @pytest.mark.parametrize(
     ("umask", "folder", "file"),
     [(0o022, 0o755, 0o644), (0o077, 0o700, 0o600), (0o027, 0o750, 0o640), (0o002, 0o775, 0o664)],

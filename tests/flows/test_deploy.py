@@ -112,3 +112,5 @@ def test_the_unit_serves_and_does_not_repeat_what_cannot_mend(
     assert "release.toml" in capsys.readouterr().err
     assert "130" in unit["SuccessExitStatus"].split()
     assert "MemoryDenyWriteExecute" not in unit  # numba compiles
+    begun = unit.parser["Unit"]["After"].split()  # else a mount that comes later ends it for good
+    assert {"remote-fs.target", "network-online.target"} <= set(begun)

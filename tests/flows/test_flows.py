@@ -603,6 +603,43 @@ def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
 
 
 @pytest.mark.slow
+def test_a_run_by_hand_pays_once_a_day(
+    prefect_server: None, ward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other images it is refused, as by command; what a schedule makes is a release anew."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Scheduled
+
+    from flows import release as flows_release
+
+    book = init_ledger(ward / "ledger.sqlite")
+    book.set_budget("ward-7", GDP(2.0))
+    config = ward / "nightly.toml"
+    config.write_text(config.read_text().replace('"nightly"', '"by-hand"'))
+    told = {"config": str(config), "out": str(ward / "out"), "root": str(ward)}
+    state, names = Scheduled(scheduled_time=datetime(2026, 3, 1, 2, tzinfo=UTC)), []
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(flows_release.release)
+        made = client.create_deployment(flow_id, "by hand", parameters=told)
+        for again in (False, False, True):
+            if again:
+                monkeypatch.setattr(flows_release, "on_schedule", lambda: True)
+            run = client.create_flow_run_from_deployment(made, state=state)
+            run_flow(
+                flows_release.release,
+                flow_run=run,
+                parameters=run.parameters,
+                return_type="state",
+            )
+            done = client.read_flow_run(run.id).state
+            names.append(done and (done.name, book.show()[0].releases))
+            other = np.random.default_rng(len(names)).integers(0, 256, (80, 28, 28), np.uint8)
+            np.savez(ward / "ward.npz", train_images=other, train_labels=np.arange(80) % 2)
+    assert names == [("Completed", 1), ("Failed", 1), ("Completed", 2)]
+
+
+@pytest.mark.slow
 def test_a_schedule_of_nights(
     prefect_server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -333,7 +333,7 @@ def test_no_ledger_is_made_in_a_file_that_holds_anything(file: Path, tmp_path: P
 
 
 def test_an_emptied_file_is_not_opened(file: Path) -> None:
-    """A file cut to nothing is no ledger, until someone makes a new one on purpose."""
+    """A file cut to nothing is no ledger, nor is it told to make one that would be refused."""
     file.write_bytes(b"")
-    with pytest.raises(LedgerError, match="if there was one, restore it"):
+    with pytest.raises(LedgerError, match="; restore the ledger from a backup, or choose another"):
         open_ledger(file)

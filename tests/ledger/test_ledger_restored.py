@@ -223,9 +223,10 @@ def test_no_ledger_is_made_where_one_is_lost(tmp_path: Path) -> None:
     place = tmp_path / "ledger.sqlite"
     init_ledger(place)
     place.unlink()
-    for _ in range(2):
+    for ask in (init_ledger, open_ledger) * 2:
         with pytest.raises(LedgerError, match="is gone, and a new one forgets"):
-            init_ledger(place)
+            ask(place)
+        assert not place.exists()
 
 
 def test_a_marker_that_cannot_be_written_stops_publishing(tmp_path: Path) -> None:

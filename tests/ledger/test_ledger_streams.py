@@ -283,8 +283,9 @@ def test_nights_go_forward(lite: Ledger) -> None:
     assert spend(lite, stream, day(0), some([1])).night == 1
     assert spend(lite, stream, day(9), []).night == 2  # nights without images are nights
     for number in (8, 1):
-        with pytest.raises(LedgerError, match="nights go forward: check the clock"):
+        with pytest.raises(LedgerError, match="nights go forward: check the clock") as refused:
             ask(lite, stream, day(number), some([2]))
+        assert f"a new name with follows = {stream.name!r} goes on" in str(refused.value)
     assert spend(lite, stream, day(10), some([2])).night == 3
     with pytest.raises(BudgetError, match="has had its 3 nights"):
         ask(lite, stream, day(11), some([3]))

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -56,7 +57,8 @@ from pipeline.publish import ReleaseConfig, load_release, read_histories, releas
 from pipeline.publish import sums as sums_module
 from pipeline.publish.arrivals import Arrivals, Unread
 from pipeline.publish.document import night_row, stands_on
-from pipeline.publish.night import mechanism_of
+from pipeline.publish.night import check_account, mechanism_of
+from pipeline.publish.preview import refusals
 from pipeline.publish.sums import read_sums, sums_folder
 from pipeline.schema import as_json
 from pipeline.store import find_place
@@ -733,6 +735,39 @@ def test_another_setting_is_another_stream(ward: Ward) -> None:
     ward.night(4)
     with pytest.raises(LedgerError, match="check the clock"):
         ward.settle(3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("budget = 20.0", "budget = 10.0", "budget = 20.0, found 10.0"),
+        ("opening = 80.0", "opening = 300.0", "opening = 80.0, found 300.0"),
+        ("horizon = 40", "horizon = 41", "horizon = 40, found 41"),
+        ('"public"', '"secret"', "labels = "),
+        ('["well", "ill"]', '["ill", "well"]', "classes = "),
+        ("channels = 1", "channels = 1\nsize = 6", "image_height = 8, found 6"),
+        ("channels = 1", 'channels = 1\ntitle = "Ward 7"', ""),
+        ("channels = 1", "channels = 1\nsize = 8", 'fit = null, found "crop"'),
+    ],
+)
+def test_settings_of_an_open_stream_are_compared_before_images_are_read(
+    ward: Ward, old: str, new: str, named: str
+) -> None:
+    """So `serve` refuses them when it starts, and `check` shows them, not the next night alone."""
+    ward.put(well=5, ill=5)
+    ward.night(1)
+    shutil.rmtree(ward.folder / "ward")
+    for name in ("ward.toml", "night.toml"):
+        path = ward.folder / name
+        path.write_text(path.read_text().replace(old, new))
+    config = load_release(ward.folder / "night.toml", run_key="2026-03-02", opened=True)
+    if not named:
+        check_account(config, ward.ledger)
+        return
+    with pytest.raises(LedgerError, match=re.escape(named)):
+        check_account(config, ward.ledger)
+    (refusal,) = refusals(config, ward.ledger, ward.folder)
+    assert named in refusal
 
 
 def test_a_card_that_makes_other_images_of_files_is_refused(

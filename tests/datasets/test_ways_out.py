@@ -8,7 +8,10 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +26,7 @@ from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.registry import fetch
 from pipeline.errors import DatasetError
 from pipeline.files import write_whole
+from pipeline.parallel import limited_to, side_by_side
 from pipeline.store import exclusion_list, inspect
 from tests.sample_dicom import write_dicom, write_segmentation
 
@@ -414,3 +418,27 @@ def test_a_name_that_is_no_text_is_written_to_a_page(tmp_path: Path) -> None:
     """Names may have bytes that are no letters; a page shows their codes."""
     text = os.fsdecode(b"\xff.png")
     assert write_whole(tmp_path / "page.html", text).read_bytes() == b"\\udcff.png"
+
+
+def test_a_reader_that_is_left_ends_where_it_is_collected() -> None:
+    """A refusal leaves a reader to the collector, which may run where a thread begins.
+
+    There a lock is held that a thread needs to end, so that none may be joined.
+    """
+
+    def read() -> Iterator["Future[None]"]:
+        with side_by_side() as submit:
+            yield submit(time.sleep, 0.05)
+
+    def leave() -> None:
+        with getattr(threading, "_shutdown_locks_lock", threading.Lock()):
+            reader.close()
+
+    reader = read()
+    with limited_to(2):
+        job = next(reader)
+    thread = threading.Thread(target=leave, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert job.done()  # what has begun is waited for all the same

@@ -55,10 +55,10 @@ def picture(pixels: NDArray[Any], kind: str = "PNG", **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def tiff(pixels: NDArray[Any]) -> bytes:
+def tiff(pixels: NDArray[Any], photometric: Any = None) -> bytes:
     """Return a TIFF."""
     stream = io.BytesIO()
-    tifffile.imwrite(stream, pixels)
+    tifffile.imwrite(stream, pixels, photometric=photometric)
     return stream.getvalue()
 
 
@@ -184,6 +184,7 @@ CASES = {
     "not a number": Refused(
         f"{TIFF}window = [0, 1]\n", "a/x.tif", tiff(NOT_A_NUMBER), "finite, found NaN"
     ),
+    "mode": Refused(TIFF, "a/x.tif", tiff(values(6, 5, 3), "cielab"), "found mode LAB; save"),
     "double": Refused(TIFF, "a/x.tif", tiff(values(6, 5) / 2), "of a type that is not read"),
     "two pages": Refused(
         FOLDER, "a/x.png",
@@ -234,6 +235,7 @@ CASES = {
     "DICOM samples": Refused(
         DICOM, "a/x", dicom(SamplesPerPixel=3), "must be 1 with MONOCHROME2, found 3", "", "dicom"
     ),
+    "DICOM frames": Refused(DICOM, "a/x", dicom(NumberOfFrames=0), "found '0'; co", "", "dicom"),
     "DICOM slope": Refused(
         DICOM + 'window = "image"\n', "a/x", dicom(RescaleSlope="1e307", RescaleIntercept="0"),
         r"RescaleSlope \(0028,1053\) must leave values finite", "", "dicom",

@@ -55,6 +55,15 @@ class CurableError(ImageError):
     """A file that is read where its card has another key, which is then for all its files."""
 
 
+LEAVE_OUT = "leave the image out with exclude"
+"""Way out of any file that cannot be used: a list that its card names."""
+
+
+def image_error(text: str) -> ImageError:
+    """Return the error of a file that may be left out; a key in the card, if stated, cures it."""
+    return (CurableError if "in the card" in text else ImageError)(f"{text}, or {LEAVE_OUT}")
+
+
 class MismatchError(DatasetError):
     """A class without images, a split or a shape that does not fit the card."""
 

@@ -24,7 +24,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
-    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFLNK: "a link to no file",
 }
 NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 """Opening a pipe with it does not wait for whoever writes."""
@@ -179,7 +179,9 @@ def write_whole(
 ) -> Path:
     """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8."""
     with atomic_path(path, mode=mode, durable=durable) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        if isinstance(content, str):
+            content = content.encode(errors="backslashreplace")  # a name may be no text
+        temporary.write_bytes(content)
     return path  # where it stands only now
 
 

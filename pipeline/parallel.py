@@ -27,6 +27,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     as_completed,
+    wait,
 )
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -34,6 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from pipeline.errors import ConfigError, CovdpError, OutputError, require_extra
 
@@ -87,16 +89,29 @@ def limited_to(count: int) -> Iterator[None]:
 def side_by_side() -> Iterator[Submit]:
     """Give a function that hands work to `threads`; with one thread it is done at once, here.
 
-    When the block is left, what has not begun is dropped and what has is waited for.
+    When the block is left, what has not begun is dropped and what has is waited for. A generator
+    may be left to the collector, which closes it in any thread, also where one begins or works: so
+    no thread is joined there, and none of the pool waits for itself.
     """
     if threads() == 1:
         yield _now
         return
-    pool = ThreadPoolExecutor(threads())
+    begun, own = WeakSet["Future[Any]"](), set[int]()
+    pool = ThreadPoolExecutor(threads(), initializer=lambda: own.add(threading.get_ident()))
+
+    def submit(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        begun.add(job := pool.submit(work, *arguments))
+        return job
+
+    joined = True
     try:
-        yield pool.submit
+        yield submit
+    except GeneratorExit:
+        joined = False
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=joined, cancel_futures=True)
+        wait([] if threading.get_ident() in own else [x for x in begun if not x.cancelled()])
 
 
 def _now(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":

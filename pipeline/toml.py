@@ -124,7 +124,8 @@ def parse(
     except ValidationError as error:
         errors = error.errors(include_url=False)
     first = min(errors, key=lambda item: item["type"] != "extra_forbidden")  # it may mask another
-    kind, way = first["type"], [str(x) for x in first["loc"] if not str(x).startswith("tuple[")]
+    said = [str(x) for x in first["loc"] if x != "[key]"]
+    kind, way = first["type"], [x for x in said if not x.startswith("tuple[")]
     if kind == "missing" and way[-1].isdecimal():  # a value of a list
         kind, way = "too_short", way[:-1]
     place = ".".join(way)

@@ -16,12 +16,11 @@ from pydantic import model_validator as check
 
 from pipeline.arrays import LabelArray, count_labels
 from pipeline.errors import (
-    CurableError,
     DatasetError,
     EmptyError,
-    ImageError,
     MismatchError,
     closest,
+    image_error,
 )
 from pipeline.toml import Record, parse, read_toml, unknown_key
 
@@ -42,6 +41,8 @@ format for which it would start another program (EPS) must never stand here."""
 
 MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
 """Formats of masks: none that blurs an edge."""
+
+ASK_WINDOW = 'give window = [low, high] or "image" in the card'
 
 NARROWEST_IMAGE, WIDEST_IMAGE = 3, 8192
 """Sides of square images: 3 is the least with a pixel that has all its neighbours; described, the
@@ -295,6 +296,13 @@ def _no_kind(keys: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> str
     return f"{text}; {hint}" if hint else text
 
 
+def _named_window(window: Any) -> Any:
+    """Return what a card says unless it is a word that names no window."""
+    if isinstance(window, str) and window not in ("image", "header"):
+        raise ValueError('must be [low, high], "image" or "header"')
+    return window
+
+
 Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -327,7 +335,10 @@ class LocalFilesCard(Card):
 
     unit: Literal["image", "person"] = "image"
     classes_per_person: Count = 1
-    window: tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None = None
+    window: Annotated[
+        tuple[FiniteFloat, FiniteFloat] | Literal["image", "header"] | None,
+        BeforeValidator(_named_window),
+    ] = None
     fit: Literal["crop", "pad", "stretch"] = "crop"
     exclude: str | None = None
     slices: tuple[Count, Count] | None = None
@@ -354,9 +365,9 @@ class LocalFilesCard(Card):
         """Raise unless a volume has as many slices as the card says; `where` names it."""
         fewest, most = self.slices or (count, count)
         if not fewest <= count <= most:
-            raise CurableError(
+            raise image_error(
                 f"{where}: a volume must have {fewest} to {most} slices, as the card says, found "
-                f"{count}; leave it out with exclude, or widen slices for all, which is public"
+                f"{count}; widen slices in the card for all, which is public"
             )
 
     @check(mode="after")
@@ -387,7 +398,8 @@ class LocalFilesCard(Card):
             raise ValueError(f"slices must be [fewest, most], found {self.slices}")
         if self.exclude is not None and not goes_down(self.exclude):
             raise ValueError(
-                f"exclude must be in the folder of the images and printable, found {self.exclude!r}"
+                "exclude must be a path from the folder of the card or of the images, printable, "
+                f"without '..', found {self.exclude!r}"
             )
         if self.excluded_public and self.exclude is None:
             raise ValueError("excluded_public needs exclude, the list of what is left out")
@@ -447,8 +459,8 @@ def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, 
     if not isinstance(frames, tuple):
         return range(count)
     if max(frames) >= count:
-        raise ImageError(
-            f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, or "
-            'give "middle" or "all"'
+        raise image_error(
+            f"{where} has {count} frame(s), and no frame {max(frames)}; name others in frames, "
+            '"middle" or "all" in the card'
         )
     return frames

@@ -1,6 +1,8 @@
 """Which file is in which class and split, whose it is and of which day: by a card's pattern."""
 
 import itertools
+import os
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from pipeline.datasets.source import (
     check_person,
     check_volume,
 )
-from pipeline.errors import CurableError, DatasetError, ImageError
+from pipeline.errors import DatasetError, ImageError, image_error
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -34,9 +36,6 @@ FOREIGN_ENDS = (
 
 IMAGE_ENDS = (*FOREIGN_ENDS, *(end for ends in FORMATS.values() for end in ends))
 """Ends of names of image files, of any kind: none is skipped without a message."""
-
-OTHER_FILE = "is a folder, or has no suffix, or is of a format that the card does not name"
-"""Why a file that may be an image is none of a card's."""
 
 
 class PatternCard(LocalFilesCard):
@@ -223,15 +222,17 @@ def make_source(
 def require_alike(
     file: Path, what: str, value: object, first: object, name: str, way: str = ""
 ) -> None:
-    """Raise unless a file has the `value` that the `first` one has, which is called `name`.
+    """Raise unless a file has the `value` that the `first` one has, whose path is `name`.
 
     Without another `way` it is to be fitted.
     """
     if value != first:
         way = way or "give size in the card to fit and resize them"
-        raise (CurableError if "in the card" in way else ImageError)(
-            f"{file}: images must have one {what}, found {first} in {name} and {value} in "
-            f"{file.name}; {way}"
+        above = os.path.commonpath([Path(name).parent, file.parent])
+        one, other = (os.path.relpath(each, above) for each in (name, file))
+        raise image_error(
+            f"{file}: images must have one {what}, found {first} in {one} and {value} in {other}; "
+            f"{way}"
         )
 
 
@@ -259,6 +260,8 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
         When a class has no file, a file is in two classes, or one that may be an image would be
         skipped.
     """
+    if not path.is_dir():
+        raise DatasetError(f"{path} must be a folder of images; correct path or kind in the card")
     splits = range(len(SPLITS) if "{split}" in card.pattern else 1)
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
     folder = _Folder(
@@ -269,35 +272,56 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
     files = collect(card, rows, left_out)
     for (_, label), entries in folder.passed.items():
         faults += _passed(card, path, label, entries)
-    card.require_classes(
-        files.label_of,
-        lambda name: (
-            f"{path}: class '{name}' has no {' or '.join(card.ends)} image at "
-            f"'{card.pattern}'; correct classes, pattern, formats or path in the card"
-        ),
-    )
-    apart = f"make '{card.pattern}' tell them apart"
+    keys = "formats, " * ("formats" in type(card).model_fields)
+    none = f"{' or '.join(card.ends)} image at '{card.pattern}'"
+    require_listed(card, path, files, f"{none}; correct classes, {keys}pattern or path")
+    apart = f"make '{card.pattern}' tell them apart, or leave the link out with exclude"
     check_once(files.names, f"is in two classes or splits, or a link repeats it; {apart}", faults)
     if files.masks and not card.shared:
-        check_once(
-            files.masks, f"is the mask of two images; make '{card.beside}' tell them apart", faults
-        )
+        apart = f"make '{card.beside}' tell them apart, or leave one out with exclude"
+        check_once(files.masks, f"is the mask of two images; {apart}", faults, files.names)
     return files
+
+
+def require_listed(card: LocalFilesCard, path: Path, files: ClassedFiles, none: str) -> None:
+    """Raise unless each class has a file; `none` is what it has not, and what to correct."""
+
+    def fault(name: str) -> str:
+        many = int(files.left_out[:, card.classes.index(name)].sum())
+        left = f"image left, as {card.exclude} leaves out {many}; take rows out of it, or classes"
+        return f"{path}: class '{name}' has no {left if many else none} in the card"
+
+    card.require_classes(files.label_of, fault)
 
 
 def _passed(
     card: PatternCard, path: Path, label: int, entries: Sequence[listing.FileEntry]
-) -> list[listing.Fault]:
-    """Return the message on files of a class that are not read, though they may be images."""
-    error = DatasetError(
-        f"{path}: class '{card.classes[label]}' has {len(entries)} image(s) of a format that the "
-        f"card does not name (it names {', '.join(card.ends)}), or files without a suffix, or "
-        "folders; add it to formats, or name another kind, or convert or rename them, or leave "
-        "them out by a narrower pattern or by exclude"
-    )
-    return [
-        listing.Fault(entry.path, ImageError(OTHER_FILE), raised=error) for entry in entries[::-1]
-    ]
+) -> Iterator[listing.Fault]:
+    """Yield the faults of files of a class that are not read, though they may be images."""
+    name = card.classes[label]
+    many = f"{path}: class '{name}' has {len(entries)} image(s) that the card does not read"
+    for entry in entries:
+        error = image_error(_other_file(card, entry))
+        raised = DatasetError(f"{many}: {entry.relative} {error}")
+        # by the path of a link: what it leads to may be a class
+        yield listing.Fault(f"{path}/{entry.relative}", error, raised=raised)
+
+
+def _other_file(card: PatternCard, entry: listing.FileEntry) -> str:
+    """Return why a file that may be an image is none of the card's, and the first way out."""
+    names, name = ", ".join(card.ends), entry.relative.lower()
+    if entry.folder and not entry.path.endswith(f"/{entry.relative}"):
+        return "is a link to a folder, which ** does not follow; name it by pattern in the card"
+    if entry.folder:
+        return f"is a folder, into which '{card.pattern}' does not go; go down by ** in the card"
+    if not any(map(str.isalpha, Path(name).suffix)):
+        return f"has no suffix, and the card names {names}; rename it, narrow the pattern"
+    if not name.endswith(IMAGE_ENDS):
+        return "is packed; unpack it, narrow the pattern"
+    format_ = next((key for key, ends in FORMATS.items() if name.endswith(ends)), None)
+    known = format_ and "formats" in type(card).model_fields
+    way = f"add {format_} to formats in the card" if known else "give it a card of its own"
+    return f"is of a format that the card does not name (it names {names}); {way}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,17 +387,24 @@ def may_be_image(name: str) -> bool:
 
     Without a suffix are DICOM files, often named by a number.
     """
-    return name.lower().endswith(IMAGE_ENDS) or not any(map(str.isalpha, Path(name).suffix))
+    unpacked = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", name.lower())
+    return unpacked.endswith(IMAGE_ENDS) or not any(map(str.isalpha, Path(name).suffix))
 
 
-def check_once(names: listing.Paths, way: str, faults: listing.Faults) -> None:
-    """Raise unless every file is there once; `way` says of one that is not what to do."""
+def check_once(
+    names: listing.Paths, way: str, faults: listing.Faults, of: listing.Paths | None = None
+) -> None:
+    """Note files that are there twice; `way` says of one what to do.
+
+    No list names one of two, as it would leave out both; of masks it names the second image.
+    """
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     marks.sort()  # in place, as there may be many
     if not (marks[1:] == marks[:-1]).any():
         return
     earlier: set[str] = set()
-    for name in names:
+    for index, name in enumerate(names):
         if name in earlier:
-            faults.append(listing.Fault(name, DatasetError(f"{name} {way}")))
+            file, error = of[index] if of else name, DatasetError(f"{name} {way}")
+            faults.append(listing.Fault(file, error, listed=of is not None))
         earlier.add(name)

@@ -98,7 +98,7 @@ def kind_of(name: str, find: Find) -> str | None:
     try:
         with listing.open_regular(find(name)) as stream:
             return "dicom" if stream.read(132)[128:] == b"DICM" else None
-    except (OSError, ImageError):
+    except (OSError, EOFError, ImageError):
         return None
 
 
@@ -545,7 +545,7 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     odd, usual = _add_odd(sketch, path)
     colours = {look.colour for look in usual.values()} - {None}
     if len(colours) > 1:
-        doubts.append("some images are gray and some in colour; choose channels, and what is left")
+        doubts.append("some images are gray and some in colour; choose channels, leave some out")
     keys["channels"] = 3 if True in colours else 1
     keys["axis"] = 2 if sketch.kind == "nifti" else None
     lines = [*_add_size(sketch, usual), *_add_window(sketch, usual)]
@@ -626,7 +626,9 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     listing.require_inside(path, root, str(path))
     if path.is_file():
         if path.suffix.lower() not in TABLE_ENDS:
-            raise DatasetError(f"{path} is no folder, nor a table (.csv or .parquet)")
+            raise DatasetError(
+                f"{path} is no folder, nor a table (.csv, .parquet); name its folder"
+            )
         return _of_table(path, root)
     scanned = scan(path, root)
     tables = [path / name for name in scanned.pop("table")]
@@ -727,7 +729,7 @@ def _of_table(path: Path, root: Path) -> Draft:
     paths = _paths_in(path)
     if not paths:
         raise DatasetError(
-            f"{path} has no column of paths to images, relative to its folder; correct the paths"
+            f"{path} has no column of paths to images, out of {names[:9]}; name them from there"
         )
     doubts = []
     columns = {role: _called(names, calls) for role, calls in USUAL_COLUMNS.items()}

@@ -19,7 +19,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from pipeline.datasets import jpeg
-from pipeline.errors import ImageError
+from pipeline.errors import image_error
 
 _DESCRIPTION, _BITS, _COMPRESSION, _SAMPLES = 270, 258, 259, 339
 _KIND, _STRIP_BYTES, _TILE_BYTES, _SUB_IMAGES, _DEPTH, _PLANES = 254, 279, 325, 330, 32997, 33629
@@ -29,6 +29,20 @@ _SPARE_BYTES = 1 << 16
 """Bytes that a TIFF may have besides its image and its tags."""
 
 
+_MARKS = {
+    b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"II*\0": "TIFF", b"MM\0*": "TIFF",
+    b"II+\0": "TIFF", b"MM\0+": "TIFF", b"BM": "BMP", b"GIF8": "GIF", b"RIFF": "WEBP",
+    b"\0\0\0\x0cjP": "JPEG2000", b"\xff\x4f\xff\x51": "JPEG2000", b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+}  # fmt: skip
+"""Formats by the bytes at the start of a file."""
+
+
+def format_of(content: bytes) -> str:
+    """Return the format that a file has by the bytes at its start, "" where it is not known."""
+    return next((name for mark, name in _MARKS.items() if content.startswith(mark)), "")
+
+
 def stored_bits(image: Any) -> tuple[int, bool]:
     """Return the bits of a value as the file has them, and whether they have a sign."""
     if image.format == "TIFF":
@@ -36,8 +50,8 @@ def stored_bits(image: Any) -> tuple[int, bool]:
     if image.format == "JPEG2000":
         return _stored_in_jpeg2000(_content(image.fp))
     raw = image.tile[0][3] if image.tile else ""
-    if image.format == "PPM":
-        return 8 if isinstance(raw, str) else int(raw[1]).bit_length(), False
+    if image.format == "PPM" and not isinstance(raw, str):
+        return int(raw[1]).bit_length(), False
     return 16 if isinstance(raw, str) and ";16" in raw else 8, False
 
 
@@ -67,7 +81,7 @@ def check_single(image: Any, file: Path) -> None:
     least = count_images(image, file) if pages == 1 and count_images else 1
     if max(pages, least) > 1:
         found = f"at least {least}" if pages == 1 else pages
-        raise ImageError(
+        raise image_error(
             f"{file}: one file must be one image, found {found}; save each in a file of its own"
         )
 
@@ -137,10 +151,10 @@ def _in_jpeg2000(image: Any, file: Path) -> int:
         count += kind == b"jp2c"
         boxes |= dict(_boxes(body)) if kind == b"jp2h" else {}
     if b"pclr" in boxes:
-        raise ImageError(f"{file}: JPEG 2000 with a palette is not read; save it with its colours")
+        raise image_error(f"{file}: JPEG 2000 with a palette is not read; save it with its colours")
     meanings = np.frombuffer(boxes.get(b"cdef", b"\0\0")[2:], ">u2").reshape(-1, 3)
     if any(kind == 0 and of not in (0, channel + 1) for channel, kind, of in meanings.tolist()):
-        raise ImageError(
+        raise image_error(
             f"{file}: channels of JPEG 2000 must be in their order, found another (cdef); "
             "save them as red, green, blue"
         )
@@ -185,9 +199,8 @@ def check_whole(image: Any, stream: BinaryIO, read: int, file: Path) -> None:
         corner = partial(_corner, image)
         whole = jpeg.is_whole(_content(stream), image.size[::-1], corner, _decode_jpeg)
     if not whole:
-        raise ImageError(
-            f"{file} is cut off or damaged: a part of the image is missing; bring it whole, or "
-            "leave it out with exclude"
+        raise image_error(
+            f"{file} is cut off or damaged: a part of the image is missing; bring it whole"
         )
 
 

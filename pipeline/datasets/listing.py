@@ -36,7 +36,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from pipeline import files
 from pipeline.datasets.cards import goes_down
-from pipeline.errors import CovdpError, DatasetError, ImageError
+from pipeline.errors import CovdpError, DatasetError, ImageError, image_error
 
 PATTERN_NAMES = ("class", "split", "person", "date")
 
@@ -50,10 +50,10 @@ _READ = ("{person}", "{date}")
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 
-def above_classes(folder: Path, pattern: str) -> list[Path] | None:
+def above_classes(folder: Path, pattern: str, key: str = "class") -> list[Path] | None:
     """Return the folders in which a pattern has one for each class; None where it has none."""
-    above, has_class, _ = f"/{pattern}".partition("/{class}/")
-    if not has_class:
+    above, has_key, _ = f"/{pattern}".partition(f"/{{{key}}}/")
+    if not has_key:
         return None
     above = re.sub(r"\{[a-z]+\}", "*", above).strip("/")
     return [place for place in folder.glob(above) if place.is_dir()] if above else [folder]
@@ -89,15 +89,13 @@ class Pattern:
         said = self.letters(path) if asked else {}
         if not all(said.get(name, "").strip() for name in asked):
             wanted = " and ".join("{" + name + "}" for name in asked)
-            raise ImageError(
+            raise image_error(
                 f"{where} does not say {wanted} as '{'/'.join(self.parts)}' asks; rename it, "
-                "correct pattern in the card, or leave it out with exclude"
+                "correct pattern in the card"
             )
         day = day_of(said["date"]) if "date" in asked else None
         if "date" in asked and day is None:
-            raise ImageError(
-                f"{where} names a day that no calendar has; rename it, or leave it out with exclude"
-            )
+            raise image_error(f"{where} names a day that no calendar has; rename it")
         return said.get("person", ""), day
 
     def letters(self, path: str) -> dict[str, str]:
@@ -311,38 +309,41 @@ def no_usable_file(errors: Mapping[str, DatasetError], faults: Faults) -> Datase
     return next(iter(errors.values()), ImageError("there is no image"))
 
 
-def require_inside(path: Path, root: Path, name: str) -> Path:
+MOVE = "move the images there, or name the folder they are in with --data-root or COVDP_DATA"
+
+
+def require_inside(
+    path: Path, root: Path, name: str, place: str = "the data root", way: str = MOVE
+) -> Path:
     """Return `path` if it is in `root` after all symbolic links are followed, else raise."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
-        raise DatasetError(
-            f"the path of {name} leads out of the data root {root}; move the images there, or name "
-            "the folder they are in with --data-root or COVDP_DATA"
-        )
+        raise DatasetError(f"the path of {name} leads out of {place} {root}; {way}")
     return path
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading, without following a link, or raise when it is not a regular one.
+    """Open a file for reading, without following a link.
 
     Raises
     ------
-    ImageError
-        For a pipe, a device, a socket or a folder, which are never opened.
+    IrregularFileError
+        For a pipe, a device, a socket or a folder, which are never opened, and for a link that
+        leads to no file.
     OSError
         When the file cannot be opened.
+    EOFError
+        When it is empty.
     """
-    try:
-        return files.open_regular(path, links=False)
-    except files.IrregularFileError as error:
-        raise ImageError(
-            f"{path} is not a file but {error.strerror}; bring the file itself, or take it out of "
-            "the data root"
-        ) from error
+    stream = files.open_regular(path, links=False)
+    if os.fstat(stream.fileno()).st_size:
+        return stream
+    stream.close()
+    raise EOFError("it is empty")
 
 
 @contextmanager
 def wrap_errors(
-    file: Path | str, kind: str, way: str = "", error: type[DatasetError] = ImageError
+    file: Path | str, kind: str, way: str, error: Callable[[str], DatasetError] = image_error
 ) -> Iterator[None]:
     """Have whatever a damaged file makes its readers raise become one error.
 
@@ -353,9 +354,9 @@ def wrap_errors(
     kind : str
         What it is to be: "NIfTI file".
     way : str
-        The way out.
-    error : type
-        What is raised; errors of covdp's own pass as they are.
+        The way out of a damaged one.
+    error : callable
+        From words to what is raised; errors of covdp's own pass as they are.
     """
     try:
         yield
@@ -363,8 +364,13 @@ def wrap_errors(
         raise
     except Exception as caught:  # readers raise whatever they stumble over
         text = " ".join(str(caught).replace(str(file), "file").split())[:200]
-        reason = f"{file} is not a readable {kind} ({text or type(caught).__name__})"
-        raise error(f"{reason}; {way}" if way else reason) from caught
+        if isinstance(caught, OSError) and caught.errno:
+            missing = isinstance(caught, FileNotFoundError)
+            text, way = str(caught.strerror), "bring it" if missing else "make it readable"
+        reason = f"is not a readable {kind} ({text or type(caught).__name__})"
+        if isinstance(caught, files.IrregularFileError):
+            reason, way = f"is not a file but {text}", "bring the file itself"
+        raise error(f"{file} {reason}; {way}") from caught
 
 
 MOST_ROWS = 1_000_000
@@ -388,7 +394,8 @@ def list_of_exclusions(listed: str, beside: Path | None, folder: Path) -> Path:
     """Return the file that `exclude` names: `beside` the card, or else in `folder`."""
     for place in (beside, folder):
         if place is not None and os.path.lexists(place / listed):
-            return require_inside(place / listed, place, f"exclude = {listed!r}")
+            way = "put the list itself there"
+            return require_inside(place / listed, place, f"exclude = {listed!r}", "the folder", way)
     return (beside or folder) / listed
 
 
@@ -417,6 +424,8 @@ def read_exclusions(
             f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
             "there, beside the card, or take the key out"
         ) from error
+    if b"\0" in content:
+        raise DatasetError(f"{file} must be text in UTF-8, found bytes of 0; save it so")
     lines = content.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n")
     rows = filter(str.strip, lines.split("\n"))
     paths = frozenset(composed(str(PurePosixPath(row))) for row in rows)
@@ -576,8 +585,8 @@ def _below(
             within = name in odd and os.path.isdir(path)  # noqa: PTH112
             if within and leads and below.count("/") - below.count("//") >= DEEPEST:
                 raise ImageError(
-                    f"{folder} is under more than {DEEPEST} folders; move the images up, or leave "
-                    "it out by a narrower pattern"
+                    f"{path} is under more than {DEEPEST} folders; move the images up, or leave it "
+                    "out by a narrower pattern"
                 )
         except ImageError as error:
             if linked and fits:
@@ -634,5 +643,5 @@ def _followed(path: str, root: str, through: str | None = None) -> str:
     real = os.path.realpath(through or path)  # Path.resolve raises on a loop
     if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
         how = "is a link that leads" if os.path.islink(path) else "leads"  # noqa: PTH114
-        raise ImageError(f"{path} {how} out of the data root; put the image there itself")
+        raise image_error(f"{path} {how} out of the data root; put the image there")
     return real if through or os.path.exists(real) else path  # noqa: PTH110

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Axis, Frames, LocalFilesCard, chosen_frames
+from pipeline.datasets.cards import ASK_WINDOW, Axis, Frames, LocalFilesCard, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
@@ -33,7 +33,7 @@ from pipeline.datasets.source import (
     changed,
     file_state,
 )
-from pipeline.errors import CurableError, ImageError
+from pipeline.errors import ImageError, image_error
 from pipeline.progress import each_spending
 
 GZIP_RATIO = 1100
@@ -41,6 +41,9 @@ GZIP_RATIO = 1100
 
 _GZIP = b"\x1f\x8b"
 """Bytes at the start of an archive."""
+
+_HEADS = [size.to_bytes(4, order) for size in (348, 540) for order in ("little", "big")]
+"""Bytes at the start of a header, which is that long."""
 
 _LABELS = (1002, 1003)
 """Intents of values that are numbers of labels or of anatomical names."""
@@ -158,7 +161,7 @@ def _inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
     """
     values = stored * np.float64(volume.slope) + volume.intercept
     if not np.isfinite(values).all():
-        raise ImageError(
+        raise image_error(
             f"{volume.file}: a mask must have numbers, found NaN or infinity; draw it anew"
         )
     mask: NDArray[np.bool_] = values != 0
@@ -169,17 +172,18 @@ def _check_mask(file: Path, image: Volume) -> None:
     """Raise unless a mask has the voxels of its image, where these are."""
     mask = read_volume(file)
     if mask.shape != image.shape:
-        raise ImageError(
-            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}"
+        raise image_error(
+            f"{file}: a mask must have its image's size, {image.shape}, found {mask.shape}; "
+            "draw it anew"
         )
     affine = np.reshape(image.affine, (3, 4))
     with np.errstate(invalid="ignore"):
         moved = (np.reshape(mask.affine, (3, 4)) - affine) @ corners_of(image.shape)
     apart, sides = np.linalg.norm(moved, axis=0).max(), np.linalg.norm(affine[:, :3], axis=0)
     if not apart <= VOXEL_TOLERANCE * sides.min():
-        raise ImageError(
+        raise image_error(
             f"{file}: a mask must be where its image is, found another affine (sform, qform), a "
-            f"corner {apart:.4g} mm off; draw it on the image, or leave the image out with exclude"
+            f"corner {apart:.4g} mm off; draw it anew"
         )
 
 
@@ -208,39 +212,35 @@ def _read_header(stream: BinaryIO) -> Any:
 
     start = stream.read(4)
     stream.seek(0)
-    second = 540 in (int.from_bytes(start, "little"), int.from_bytes(start, "big"))
-    kind: Any = Nifti2Header if second else Nifti1Header
-    return kind(stream.read(kind.template_dtype.itemsize), check=False)
+    kind: Any = Nifti2Header if start in _HEADS[2:] else Nifti1Header
+    size = kind.template_dtype.itemsize
+    if len(content := stream.read(size)) < size:
+        raise EOFError(f"a header has {size} bytes, found {len(content)}")
+    return kind(content, check=False)
 
 
 def _volume(stream: BinaryIO, file: Path) -> Volume:
+    from nibabel.nifti1 import data_type_codes
+
     header = _read_header(stream)
     magic = bytes(header["magic"])
     if not magic.startswith(b"n+"):
         other = "a pair of files" if magic.startswith(b"ni") else "Analyze or another format"
-        raise ImageError(
+        raise image_error(
             f"{file} must be NIfTI in one file, found {other}; convert it to .nii or .nii.gz"
         )
-    dtype, shape = header.get_data_dtype(), header.get_data_shape()
+    code, shape = int(header["datatype"]), _shape(header.get_data_shape(), file)
+    dtype = header.get_data_dtype() if code in data_type_codes.label else np.dtype(np.void)
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
-        raise ImageError(
+        name = data_type_codes.label.get(code, "unknown")
+        raise image_error(
             f"{file}: values (datatype) must be whole or floating numbers of up to 64 bits, found "
-            f"{dtype}; convert colour and complex values to one gray value"
+            f"{name} ({code}); convert colour and complex values to one gray value"
         )
-    while len(shape) > 3 and shape[-1] == 1:
-        shape = shape[:-1]
-    if len(shape) != 3:
-        way = "save each volume of a series in a file of its own"
-        if len(shape) < 3:
-            way = "save a flat image with a third axis of length 1, or as TIFF"
-        raise ImageError(f"{file}: a volume must have three axes (dim), found {shape}; {way}")
     offset = _offset(header, file)
     _check_size(stream, file, shape, dtype.itemsize, offset)
     if math.isinf(header["scl_slope"]):
-        raise ImageError(
-            f"{file}: scl_slope must be a number, found infinity; repair the header or leave the "
-            "file out"
-        )
+        raise image_error(f"{file}: scl_slope must be a number, found infinity; repair the header")
     slope, intercept = header.get_slope_inter()
     low, high = float(header["cal_min"]), float(header["cal_max"])
     return Volume(
@@ -256,13 +256,27 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
     )
 
 
+def _shape(shape: tuple[int, ...], file: Path) -> tuple[int, int, int]:
+    """Return the three sides of a volume; further axes of length 1 are dropped."""
+    while len(shape) > 3 and shape[-1] == 1:
+        shape = shape[:-1]
+    axes, way = "three axes", "save each volume of a series in a file of its own"
+    if len(shape) < 3:
+        way = "save a flat image with a third axis of length 1, or as TIFF"
+    elif len(shape) == 3:
+        axes, way = "axes of 1 or more", "write it anew"
+    if len(shape) != 3 or min(shape) < 1:
+        raise image_error(f"{file}: a volume must have {axes} (dim), found {shape}; {way}")
+    return shape
+
+
 def _offset(header: Any, file: Path) -> int:
     """Return where voxels begin: behind the header, and the four bytes that follow it."""
     offset, least = float(header["vox_offset"]), header.template_dtype.itemsize + 4
     if not (offset >= least and offset.is_integer()):
-        raise ImageError(
+        raise image_error(
             f"{file}: voxels must begin at byte {least} or later (vox_offset), found {offset:g}; "
-            "write it anew, as nibabel does, or leave it out"
+            "write it anew, as nibabel does"
         )
     return int(offset)
 
@@ -274,10 +288,10 @@ def _check_size(
     size = file.stat().st_size
     most = size * GZIP_RATIO if isinstance(stream, gzip.GzipFile) else size
     needed = offset + math.prod(shape) * width
-    if min(shape) < 1 or offset < 0 or needed > most:
-        raise ImageError(
+    if needed > most:
+        raise image_error(
             f"{file}: its header claims {shape} voxels, {needed:,} bytes, more than a file of "
-            f"{size:,} bytes can hold; it is damaged, copy it anew"
+            f"{size:,} bytes can hold; bring it whole"
         )
     _check_slice(file, shape, 2, width)
 
@@ -286,7 +300,7 @@ def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> N
     """Raise when a slice across an axis, of values of `width` bytes, is larger than any image."""
     sides = shape[:axis] + shape[axis + 1 :]
     if math.prod(sides) * width > IMAGE_BYTES:
-        raise ImageError(
+        raise image_error(
             f"{file}: a slice must have up to {IMAGE_BYTES:,} bytes, found {sides} voxels of "
             f"{width}; cut the volume to pieces"
         )
@@ -295,14 +309,16 @@ def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> N
 @contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
     """Open a file, unpacked; whatever a damaged one raises becomes one `ImageError`."""
-    way = "bring it whole, or leave it out with exclude"
-    with wrap_errors(file, "NIfTI file", way), open_regular(file) as plain:
-        if not file.name.lower().endswith(".gz"):
-            if plain.read(2) == _GZIP:
-                raise ImageError(
-                    f"{file} must be NIfTI in one file, found an archive of gzip; name it .nii.gz"
-                )
-            plain.seek(0)
+    with wrap_errors(file, "NIfTI file", "bring it whole"), open_regular(file) as plain:
+        start, named = plain.read(4), file.name.lower().endswith(".gz")
+        packed = start.startswith(_GZIP)
+        plain.seek(0)
+        if packed != named and (packed or start in _HEADS):
+            found, end = ("an", ".nii.gz") if packed else ("no", ".nii")
+            raise image_error(
+                f"{file} must be NIfTI in one file, found {found} archive of gzip; name it {end}"
+            )
+        if not named:
             yield plain
             return
         with gzip.GzipFile(fileobj=plain) as stream:
@@ -340,7 +356,7 @@ def _packed_mask(file: Path, stamp: bytes) -> tuple[tuple[int, ...], ImageArray]
     """Return the sides of a mask, and its bits, (k, i, j / 8); another `stamp` is another file."""
     volume = read_volume(file)
     if math.prod(volume.shape) > 8 * LARGEST_VOLUME:
-        raise ImageError(
+        raise image_error(
             f"{file}: a mask must have up to {8 * LARGEST_VOLUME:,} voxels, found {volume.shape}; "
             "cut it to pieces, as its image"
         )
@@ -443,11 +459,7 @@ def _sides(card: NiftiCard, volume: Volume) -> tuple[int, ...]:
 
 def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequence[int]:
     """Return the slices that are read of a volume, which a mask may choose; of a whole one 0."""
-    if volume.labels:
-        raise ImageError(
-            f"{volume.file} is no image but a map of labels (intent_code); say where masks are by "
-            "masks in the card, or leave it out with exclude"
-        )
+    check_intensities(volume)
     if card.axis is None:
         return range(1)
     count = volume.shape[card.axis]
@@ -458,14 +470,23 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
     return slices or (0,)  # of an empty mask, for which it is refused
 
 
+def check_intensities(volume: Volume) -> None:
+    """Raise where a file has labels, not intensities."""
+    if volume.labels:
+        raise image_error(
+            f"{volume.file} is no image but a map of labels (intent_code); name masks by the key "
+            "masks"
+        )
+
+
 def _check_alike(card: NiftiCard, first: Volume, volume: Volume) -> None:
     """Raise unless the images of a file have the size of the first's, where the card gives none."""
     card.check_depth(volume.shape[2], str(volume.file))
     sides, wanted, across = _sides(card, volume), _sides(card, first), 2 if card.slices else None
-    way = "save volumes of one size; slices = [fewest, most] in the card lets the last axis differ"
     if not card.size and sides[:across] != wanted[:across]:
-        more = way if card.volumes else ""
-        require_alike(volume.file, "size", sides, wanted, first.file.name, more)
+        way = "save volumes of one size"
+        way += ", or give slices = [fewest, most] in the card" * (sides[:2] == wanted[:2])
+        require_alike(volume.file, "size", sides, wanted, str(first.file), way * card.volumes)
 
 
 def _decode(card: NiftiCard, first: Volume, file: Path, frames: Rows) -> ImageArray:
@@ -505,9 +526,10 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
     """Return one image as 0..255, made to fit where the card has a size."""
     window: Window = volume.shown if card.window == "header" else card.window
     if card.window == "header" and window is None:
-        raise CurableError(
-            f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; give '
-            'window = [low, high] or "image" in the card'
+        raise image_error(
+            f'{volume.file} has no window (cal_min, cal_max), which window = "header" asks; '
+            f"{ASK_WINDOW}"
         )
     scale = Scaling(window, volume.slope, volume.intercept)
-    return made_to_fit(to_uint8(stored, scale, where=f"{volume.file} (datatype)"), card)
+    where = f"{volume.file} (datatype)"
+    return made_to_fit(to_uint8(stored, scale, where=where, own=True), card)

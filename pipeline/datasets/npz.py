@@ -395,6 +395,6 @@ def _labels(members: Members, split: str, n: int, card: NpzCard, path: Path) -> 
     if flags is None or not np.isin(flags, (0, 1)).all():
         raise DatasetError(
             f"{where}: findings must be 0 or 1 of shape {wanted}, found {header.dtype} of shape "
-            f"{header.shape}"
+            f"{header.shape}{'' if flags is None else f', up to {flags.max()}'}; save them so"
         )
     return check_labels((flags != 0).any(axis=1), n, len(card.classes), where)

@@ -18,12 +18,12 @@ from pydantic import Field
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray, counting
-from pipeline.datasets.cards import FORMATS, MASKS, Format, LocalFilesCard
+from pipeline.datasets.cards import ASK_WINDOW, FORMATS, MASKS, Format, LocalFilesCard
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
-from pipeline.datasets.encoded import check_single, check_whole, stored_bits
+from pipeline.datasets.encoded import check_single, check_whole, format_of, stored_bits
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.source import FilesReader, ImageSource, Rows
-from pipeline.errors import CurableError, ImageError
+from pipeline.errors import ImageError, image_error
 from pipeline.progress import spending
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def is_padding(stored: NDArray[Any], padding: tuple[float, float]) -> NDArray[np
 
 
 def to_uint8(
-    stored: NDArray[Any], scale: Scaling, *, bits: int | None = None, where: str
+    stored: NDArray[Any], scale: Scaling, *, bits: int | None = None, where: str, own: bool = False
 ) -> ImageArray:
     """Return one image, or one volume, as 0..255.
 
@@ -103,6 +103,8 @@ def to_uint8(
         Bits in use of each stored value; all of its type when left out.
     where : str
         The file, and what of it says how many bits there are; for errors.
+    own : bool
+        Whether the file may have a window of its own.
 
     Raises
     ------
@@ -113,12 +115,11 @@ def to_uint8(
         bits = 8 * stored.dtype.itemsize if bits is None else bits
         rescaled = (scale.slope, scale.intercept) != (1.0, 0.0)
         if stored.dtype.kind != "u" or bits != 8 or rescaled:
+            way = ASK_WINDOW.replace(" or ", ', "header" or ') if own else ASK_WINDOW
             kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
             scaled = " that the file rescales" if rescaled else ""
-            raise CurableError(
-                f"{where}: {kind}values of {bits} bits{scaled} need a window, found "
-                'none; give window = [low, high], "image", or for DICOM and NIfTI '
-                '"header", in the card'
+            raise image_error(
+                f"{where}: {kind}values of {bits} bits{scaled} need a window, found none; {way}"
             )
         plain = stored.astype(np.uint8, copy=False)
         plain = ~plain if scale.inverted else plain
@@ -196,10 +197,7 @@ def _table(kind: str, scale: Scaling) -> ImageArray:
 
 def _check_finite(values: Values, where: str) -> None:
     if not np.isfinite(values).all():
-        raise ImageError(
-            f"{where}: values must be finite, found NaN or infinity; repair the file or leave it "
-            "out"
-        )
+        raise image_error(f"{where}: values must be finite, found NaN or infinity; repair the file")
 
 
 def _check_window(window: Window, where: str) -> None:
@@ -211,9 +209,8 @@ def _check_window(window: Window, where: str) -> None:
             window[0] <= window[1] and math.isfinite(window[1] - window[0])
         )
     if not fine:
-        raise ImageError(
-            f"{where}: a window must have finite ends, low to high, found {window}; correct it, or "
-            "give window = [low, high] in the card"
+        raise image_error(
+            f"{where}: a window must have finite ends, low to high, found {window}; {ASK_WINDOW}"
         )
 
 
@@ -258,7 +255,9 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
     """
     with opened(file, MASKS) as image:
         if (sides := (image.height, image.width)) != wanted:
-            raise ImageError(f"{file}: a mask must have its image's size, {wanted}, found {sides}")
+            raise image_error(
+                f"{file}: a mask must have its image's size, {wanted}, found {sides}; draw it anew"
+            )
         pixels = np.asarray(image if image.mode in DEEP | {"1", "L"} else image.convert("RGB"))
     inside = pixels.any(axis=-1) if pixels.ndim == 3 else pixels != 0
     return np.asarray(inside, np.uint8)
@@ -296,12 +295,14 @@ def masks_made_to_fit(
 
     None may be empty; `way` is one way out, beside leaving the image out.
     """
-    fitted = [made_to_fit(mask, card, smooth=False) for mask in masks]
+    drawn = list(masks)
+    fitted = [made_to_fit(mask, card, smooth=False) for mask in drawn]
     if not all(mask.any() for mask in fitted):
-        raise ImageError(
+        if all(mask.any() for mask in drawn):
+            way = 'give fit = "pad" in the card, or a larger size'
+        raise image_error(
             f"{file}: a mask must have a {'voxel' if card.volumes else 'pixel'} inside in every "
-            f"image that is read, one that is not 0, found none of {fitted[0].size}; {way}, or "
-            "leave the image out with exclude"
+            f"image that is read, one that is not 0, found none of {fitted[0].size}; {way}"
         )
     return np.stack(fitted)
 
@@ -310,7 +311,7 @@ def _check_one(image: "Image.Image", file: Path) -> None:
     """Raise unless a file is one image in a mode whose values are known, before any is decoded."""
     check_single(image, file)
     if image.mode not in EIGHT_BIT and image.mode not in DEEP:
-        raise ImageError(
+        raise image_error(
             f"{file}: images must be gray or colour, found mode {image.mode}; save it as PNG"
         )
     if image.format != "PNG" or "exif" in image.info:  # PNG may say it last
@@ -319,12 +320,12 @@ def _check_one(image: "Image.Image", file: Path) -> None:
         return
     bits, signed = stored_bits(image)
     if bits > 8:  # Pillow would cut them to 8
-        raise ImageError(
+        raise image_error(
             f"{file}: images in colour must have 8 bits a channel, found {bits}; rescale to "
-            "0..255, or make it gray, and save again"
+            "0..255, or make it gray"
         )
     if signed:
-        raise ImageError(f"{file}: values of 8 bits must not have a sign; save it with 16 bits")
+        raise image_error(f"{file}: values of 8 bits must not have a sign; save it with 16")
 
 
 def _check_upright(image: "Image.Image", file: Path) -> None:
@@ -338,23 +339,20 @@ def _check_upright(image: "Image.Image", file: Path) -> None:
     with suppress(Exception):
         turned = Image.Image.getexif(image).get(_ORIENTATION)  # PNG's own would decode it
     if turned not in (None, 0, 1):
-        raise ImageError(
+        raise image_error(
             f"{file}: images must be upright, found one that is to be turned (Orientation "
-            f"{turned}); turn its pixels and save it anew, and its mask if that was drawn on them"
+            f"{turned}); turn its pixels, and its mask if that was drawn on them"
         )
 
 
 def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
     """Return a gray image of more than 8 bits as 0..255; values are those that the file holds."""
-    bits, signed, highest, white_is_low = 16, False, 65535, False
+    (bits, signed), highest, white_is_low = stored_bits(image), 65535, False
     if image.format == "TIFF":
-        bits, signed = stored_bits(image)
         white_is_low = image.tag_v2.get(_PHOTOMETRIC) == 0
         _take_as_turned(image)
-    elif image.format == "JPEG2000":
-        bits, signed = stored_bits(image)
-        if signed:
-            raise ImageError(f"{file}: values in JPEG 2000 must not have a sign; save it as TIFF")
+    elif image.format == "JPEG2000" and signed:
+        raise image_error(f"{file}: values in JPEG 2000 must not have a sign; save it as TIFF")
     elif image.format == "PPM" and image.tile[0][0] != "raw":
         highest = image.tile[0][3][1]
     values: NDArray[Any] = np.asarray(image)
@@ -365,7 +363,7 @@ def _windowed(image: Any, window: Window, file: Path) -> ImageArray:
     if image.mode == "I" and bits == 32 and not signed:  # and reads these as if signed
         values = values.view(np.uint32)
     where = f"{file} ({image.format})"
-    return to_uint8(values, Scaling(window, inverted=white_is_low), where=where)
+    return to_uint8(values, Scaling(window, inverted=white_is_low), bits=bits, where=where)
 
 
 def _take_as_turned(image: Any) -> None:
@@ -390,14 +388,15 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
     """
     from PIL import Image, UnidentifiedImageError
 
-    way = "bring it whole, or leave it out with exclude"
-    with wrap_errors(file, "image", way), open_regular(file) as stream:
+    with wrap_errors(file, "image", "bring it whole"), open_regular(file) as stream:
         try:
             image = Image.open(stream, formats=formats)
         except UnidentifiedImageError as error:
-            raise ImageError(
-                f"{file} is not a readable image ({' or '.join(formats)} is asked); save it anew, "
-                "or leave it out with exclude"
+            stream.seek(0)
+            raise _not_readable(file, format_of(stream.read(16)), formats) from error
+        except Image.DecompressionBombError as error:
+            raise image_error(
+                f"{file} has more pixels than are read; cut it to tiles, make it smaller"
             ) from error
         read = stream.tell()
         with image:
@@ -406,6 +405,19 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
             _check_upright(image, file)
             if not image.tile:  # it was decoded
                 check_whole(image, stream, read, file)
+
+
+def _not_readable(file: Path, found: str, formats: tuple[Format, ...]) -> ImageError:
+    """Return the error of a file that no decoder takes, of the format `found` by its start."""
+    asked = " or ".join(formats)
+    reason, way = f"{asked} is asked", "save it anew"
+    if found in formats:
+        reason = f"it begins as {found}, but is damaged or has values of a type that is not read"
+    elif found in FORMATS and formats is not MASKS:
+        reason, way = f"it is {found}, not {asked}", f"add {found} to formats in the card"
+    elif found:
+        reason, way = f"it is {found}, not {asked}", f"save it as {formats[0]}"
+    return image_error(f"{file} is not a readable image ({reason}); {way}")
 
 
 def open_pictures(
@@ -443,7 +455,7 @@ def _first(card: PictureCard, names: Sequence[str], faults: Faults) -> tuple[tup
     errors: dict[str, ImageError] = {}
     for index in range(len(names)):
         try:
-            return read_extent(Path(names[index]), card), Path(names[index]).name
+            return read_extent(Path(names[index]), card), names[index]
         except ImageError as error:
             errors[names[index]] = error
     raise no_usable_file(errors, faults)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
-from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError
+from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
 from pipeline.parallel import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
@@ -600,7 +600,8 @@ class ImageSource:
         where = f"{self.card.name}, split {'+'.join(SPLITS[code] for code in _codes(split))}"
         if not counts.any():
             others = ", ".join(SPLITS[code] for code in np.unique(self.split_of))
-            raise EmptyError(f"{where}, has no image; choose another split ({others})")
+            way = f"choose another split ({others})" if others else "bring some"
+            raise EmptyError(f"{where}, has no image; {way}")
         if self.card.sparse:
             return
         for wanted in range(len(self.classes)) if label is None else (label,):
@@ -700,9 +701,8 @@ def check_person(person: str, where: str) -> None:
     Images of several persons would be taken for one person's, and those of one person for two's.
     """
     if person.strip().lower() in NO_PERSON.split():
-        raise ImageError(
-            f"{where} names a person that is not known, found {person!r}; name the person, or "
-            "leave the image out"
+        raise image_error(
+            f"{where} names a person that is not known, found {person!r}; name the person"
         )
 
 
@@ -717,9 +717,9 @@ within 64 bits up to 2,164,359,682 voxels (`pipeline.descriptors.describe`)."""
 def check_extent(shape: tuple[int, ...], where: str) -> None:
     """Raise unless one image of `shape` has a size that an image may have."""
     if not 1 <= (pixels := math.prod(shape)) <= IMAGE_BYTES:
+        way = "cut it to tiles, or make it smaller" if pixels else "save images with pixels"
         raise MismatchError(
-            f"{where}: an image must have 1 to {IMAGE_BYTES:,} bytes, found {pixels:,}; cut it to "
-            "tiles, or name a smaller size"
+            f"{where}: an image must have 1 to {IMAGE_BYTES:,} bytes, found {pixels:,}; {way}"
         )
 
 
@@ -769,7 +769,7 @@ def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, wher
     if dtype.kind not in "biu" or shape not in ((n,), (n, 1)):
         raise DatasetError(
             f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
-            f"({n}, 1), found {dtype} of shape {shape}"
+            f"({n}, 1), found {dtype} of shape {shape}; save them so"
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.encoded import stored_bits
-from pipeline.datasets.nifti import each_plane, read_volume
+from pipeline.datasets.nifti import check_intensities, each_plane, read_volume
 from pipeline.datasets.pictures import DEEP, opened
 from pipeline.errors import ImageError
 
@@ -159,8 +159,7 @@ def _range(values: NDArray[np.generic]) -> tuple[float, float] | None:
 
 def _nifti(file: Path, pixels: bool) -> FileSummary:
     volume = read_volume(file)
-    if volume.labels:
-        raise ImageError(f"{file} is no image but a map of labels (intent_code)")
+    check_intensities(volume)
     dtype, values = volume.dtype, None
     plain = dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
     if pixels:
@@ -185,7 +184,7 @@ def _dicom(file: Path, pixels: bool) -> FileSummary:
 
     with readable(file) as stream:
         header = read_header(stream, file)
-        check_image(header)
+        check_image(file, header.elements)
         check_frames(header, header.samples)
         deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
         values, middle = None, header.frames // 2

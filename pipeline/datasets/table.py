@@ -19,13 +19,13 @@ from pydantic import model_validator as check
 
 from pipeline.datasets import listing
 from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard
-from pipeline.datasets.classed import FileRow, check_once, collect
+from pipeline.datasets.classed import FileRow, check_once, collect, require_listed
 from pipeline.datasets.dicom.card import DicomCard
 from pipeline.datasets.dicom.files import open_dicom
 from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
 from pipeline.datasets.pictures import PictureCard, open_pictures
 from pipeline.datasets.source import SPLITS, ImageSource, check_person
-from pipeline.errors import DatasetError, ImageError
+from pipeline.errors import DatasetError, ImageError, image_error
 
 ROWS_AT_ONCE = 1 << 14
 """Rows that are unpacked at a time."""
@@ -65,9 +65,10 @@ def read_columns(
             where = f"{path}, {number}"
             try:
                 if len(row) != len(names):
+                    way = "add what is missing" if len(row) < len(names) else "quote commas"
                     raise ImageError(
-                        f"{where}: a row must have {len(names)} values, found {len(row)}; put "
-                        "values with commas in double quotes"
+                        f"{where}: a row must have {len(names)} values, found {len(row)}; {way}, "
+                        "or take the row out"
                     )
                 values = {name: _text(row[at]) for name, at in zip(columns, places, strict=True)}
                 if any(values.values()):
@@ -88,7 +89,7 @@ def _opened(
 
     Whatever a damaged one raises becomes one `DatasetError`.
     """
-    damaged = listing.wrap_errors(path, "table", error=DatasetError)
+    damaged = listing.wrap_errors(path, "table", "save it anew", DatasetError)
     with damaged, listing.open_regular(path) as stream:
         try:
             if path.suffix.lower() == ".parquet":
@@ -249,11 +250,8 @@ def open_table(card: TableCard, path: Path, faults: listing.Faults) -> ImageSour
     """
     left_out = np.zeros((len(SPLITS), len(card.classes)), np.int64)
     files = collect(card, _read(card, path, left_out, faults), left_out)
-    card.require_classes(
-        files.label_of,
-        lambda name: f"{path}: class '{name}' has no row; correct classes or columns in the card",
-    )
-    check_once(files.names, "is in two rows, or a link repeats it; take one out", faults)
+    require_listed(card, path, files, "row; correct classes or columns")
+    check_once(files.names, "is in two rows, or a link repeats it; take one row out", faults)
     if card.other is None:
         return open_pictures(card, files, path, faults)
     kind, open_files = LISTED_KINDS[card.other]
@@ -296,9 +294,9 @@ def _read(
                 left_out[split, labels[named_class]] += 1
             continue
         try:
-            label = _code(named_class, labels, f"{where}: the class")
+            label = _code(named_class, labels, f"{where}: the class", " or classes in the card")
             check_person(row.get("person", ""), f"{where}: column '{card.columns.get('person')}'")
-            split = _code(row.get("split", SPLITS[0]), splits, f"{where}: the split")
+            split = _code(row.get("split", SPLITS[0]), splits, f"{where}: the split", "")
             day = _day(row["date"], where) if "date" in row else None
             mask = follow(_joined(path, row["mask"], where)) if "mask" in row else ""
         except ImageError as error:
@@ -310,13 +308,11 @@ def _read(
         listing.check_exclusions(file, path.parent, skip - named)
 
 
-def _code(name: str, codes: Mapping[str, int], what: str) -> int:
+def _code(name: str, codes: Mapping[str, int], what: str, more: str) -> int:
     """Return the number of a name, or raise when it has none."""
     if name not in codes:
-        raise ImageError(
-            f"{what} must be one of {', '.join(codes)}, found {name!r}; correct it, or classes in "
-            "the card"
-        )
+        known = ", ".join(codes)
+        raise image_error(f"{what} must be one of {known}, found {name!r}; correct it{more}")
     return codes[name]
 
 
@@ -325,7 +321,7 @@ def _day(text: str, where: str) -> date:
     try:
         return datetime.fromisoformat(text).date()
     except ValueError as error:
-        raise ImageError(
+        raise image_error(
             f"{where}: a date must be YYYY-MM-DD or YYYYMMDD, found {text!r}; correct it"
         ) from error
 
@@ -334,7 +330,8 @@ def _joined(path: Path, relative: str, where: str) -> str:
     """Return where a path of the table leads to, from its folder."""
     if Path(relative).is_absolute() or "\0" in relative:
         raise ImageError(
-            f"{where}: a path must be relative to the folder of the table, found {relative!r}"
+            f"{where}: a path must be relative to the folder of the table, found {relative!r}; "
+            "correct it, or take the row out"
         )
     joined = os.path.join(path.parent.absolute(), relative)  # noqa: PTH118 (of each row)
     return listing.as_written(os.path.normpath(joined))

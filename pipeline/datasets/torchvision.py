@@ -187,11 +187,12 @@ def _unpacked(card: VisionCard, path: Path, stack: ExitStack) -> Path:
 
 def _check_own(dataset: str, root: Path, name: str) -> None:
     """Refuse a file of one's own that is outside the root, irregular, or implausibly large."""
-    require_inside(root / name, root, dataset)
-    with open_regular(Path(os.path.realpath(root / name))) as stream:
+    file = require_inside(root / name, root, dataset)
+    damaged = wrap_errors(file, "file of torchvision", "write it again", DatasetError)
+    with damaged, open_regular(Path(os.path.realpath(file))) as stream:
         if stream.seek(0, io.SEEK_END) > LARGEST_FILE:
             raise DatasetError(
-                f"{root / name} has more than {LARGEST_FILE:,} bytes, which no file of this layout "
+                f"{file} has more than {LARGEST_FILE:,} bytes, which no file of this layout "
                 "has; save large sets as .npz"
             )
 

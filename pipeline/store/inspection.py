@@ -192,7 +192,7 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     faults = listing_faults(opened.faults, folder)
     if opened.source is None:
         faults = _weighed(faults, {}, card)
-        layout = tuple(layout_faults(card, path, (0,) * len(card.classes)))
+        layout = tuple(layout_faults(card, path, None))
         none = _no_pixels(0)
         return Inspection(folder, None, opened.error, tuple(faults), (), (), (), none, (), layout)
     source = opened.source
@@ -200,7 +200,8 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     found, pixels = _read_all(source, folder)
     faults += [fault for fault in found if fault.file not in before]
     summaries = _summaries(source, folder)
-    faults = _weighed(faults, summaries, card)
+    volumes = len(source.label_of) if isinstance(source.read, StacksReader) else 0
+    faults = _weighed(faults, summaries, card, volumes)
     bad = {fault.file for fault in faults}
     odd = [x for x in odd_files(summaries) if x.file not in bad]
     warnings = list[str]()
@@ -227,7 +228,7 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     )
 
 
-def layout_faults(card: Card, path: Path, counts: Sequence[int]) -> Iterator[str]:
+def layout_faults(card: Card, path: Path, counts: Sequence[int] | None) -> Iterator[str]:
     """Yield what is wrong with the layout: classes without images, and folders of no class.
 
     Parameters
@@ -236,11 +237,11 @@ def layout_faults(card: Card, path: Path, counts: Sequence[int]) -> Iterator[str
     path : Path
         Where the dataset is.
     counts : sequence of int
-        Images of each class.
+        Images of each class; None where they are not known, as no file can be used.
     """
     pattern = card.pattern if isinstance(card, PatternCard) else ""
     above = above_classes(path, pattern) if pattern else None
-    for name, count in zip(card.classes, counts, strict=True):
+    for name, count in zip(card.classes, counts or [1] * len(card.classes), strict=True):
         folders = [Path(as_written(f"{folder}/{name}")) for folder in above or ()]
         if above is not None and not any(map(Path.is_dir, folders)):
             yield f"class {name!r} has no folder at '{pattern}'; make one, or correct the card"
@@ -248,13 +249,18 @@ def layout_faults(card: Card, path: Path, counts: Sequence[int]) -> Iterator[str
             where = f" at '{pattern}'" if pattern else ""
             yield f"class {name!r} has no image{where}; correct the card if that is wrong"
     if isinstance(card, PatternCard):
-        yield from _strange_folders(card, path, above or ())
+        splits = above_classes(path, pattern, "split") or ()
+        yield from _strange_folders(card, path, above or (), "class", card.classes)
+        yield from _strange_folders(card, path, splits, "split", SPLITS)
 
 
-def _strange_folders(card: PatternCard, path: Path, above: Iterable[Path]) -> Iterator[str]:
-    """Yield the folders beside those of classes in which images are, and which no class names."""
+def _strange_folders(
+    card: PatternCard, path: Path, above: Iterable[Path], key: str, names: Sequence[str]
+) -> Iterator[str]:
+    """Yield the folders beside those with `names` in which images are."""
     ends = tuple(itertools.chain(*card.ends.values()))
-    named = set(map(composed, (*card.classes, *(card.masks or "").split("/"))))
+    named = set(map(composed, (*names, *(card.masks or "").split("/"))))
+    way = "add it to classes" if key == "class" else f"name it {', '.join(SPLITS)}"
     out = read_exclusions(card.exclude, card.folder, path, there=False)
     for folder in sorted(itertools.chain.from_iterable(map(Path.iterdir, above))):
         name = relative_name(str(folder), path)
@@ -263,7 +269,7 @@ def _strange_folders(card: PatternCard, path: Path, above: Iterable[Path]) -> It
         if is_excluded(out, name, str(folder), path):
             continue
         if any(x.name.lower().endswith(ends) and x.is_file() for x in folder.rglob("*")):
-            yield f"folder {name!r} is of no class; add it to classes, or move it away"
+            yield f"folder {name!r} is of no {key}; {way}, or move it away"
 
 
 def _copies(source: ImageSource, pixels: Pixels, folder: Path) -> Iterator[OddFile]:
@@ -326,9 +332,12 @@ def _summaries(source: ImageSource, folder: Path) -> FileSummaries:
     return summarise_files(kind, paths.__getitem__, [*paths])[0]
 
 
-def _weighed(faults: list[FileFault], summaries: FileSummaries, card: Card) -> list[FileFault]:
+def _weighed(
+    faults: list[FileFault], summaries: FileSummaries, card: Card, volumes: int = 0
+) -> list[FileFault]:
     """Return the faults; a key of the card cures one only where at least half of the files need it.
 
+    Of `volumes`, which may have many files, half of them.
     Where the first file has another size than more than half of all, it is at fault and not they.
     """
     first = next(iter(summaries.values()), None)
@@ -349,7 +358,7 @@ def _weighed(faults: list[FileFault], summaries: FileSummaries, card: Card) -> l
                 if summary.sides == first.sides and name not in known
             ]
     needs = Counter(_way(fault) for fault in faults if fault.curable)
-    most = len({*summaries, *(fault.file for fault in faults)})
+    most = volumes or len({*summaries, *(fault.file for fault in faults)})
     weighed = []
     for fault in faults:
         curable = fault.curable and 2 * needs[_way(fault)] >= most
@@ -400,7 +409,8 @@ def _file_fault(file: str, error: DatasetError, name: str, listed: bool = True) 
     """Return a fault; a list of exclusions, one path in each row, names no file of several."""
     reason = _plain(str(error), name)
     if listed and ("\n" in file or file.endswith("\r")):
-        return FileFault(file, f"{reason}; rename it, as a list has one name a row", False)
+        rule = reason.partition(";")[0]
+        return FileFault(file, f"{rule}; rename it, as a list has one name a row", False)
     return FileFault(file, reason, listed, isinstance(error, CurableError))
 
 
@@ -466,5 +476,5 @@ def relative_name(name: str, folder: Path) -> str:
 
 def _plain(reason: str, name: str) -> str:
     """Return a reason without the name of the file that it is about."""
-    text = reason.replace(name, "").strip(" :,")
+    text = reason.replace(f"{name}/", "").replace(name, "").strip(" :,")
     return text or reason

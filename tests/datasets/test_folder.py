@@ -150,10 +150,10 @@ def test_real_scans(samples: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        ("size", r"images must have one size, found \(6, 5\) in 0.png and \(5, 6\) in 1.png; give"),
+        ("size", r"one size, found \(6, 5\) in cat/0.png and \(5, 6\) in dog/1.png; give"),
         ("sixteen", r"1.png \(PNG\): unsigned values of 16 bits need a window, found none; give"),
-        ("text", r"1.png is not a readable image .*; save it anew, or leave it out"),
-        ("cut", r"1.png is not a readable image .*; bring it whole, or leave it out"),
+        ("text", r"1.png is not a readable image .*; save it anew, or leave the image out"),
+        ("cut", r"1.png is not a readable image .*; bring it whole, or leave the image out"),
         ("class", "class 'dog' has no PNG or JPEG image at '{class}/\\*'"),
         ("two", "0.png is in two classes or splits"),
         ("absent", "ward does not exist.*--data-root"),

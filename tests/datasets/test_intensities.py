@@ -85,7 +85,7 @@ def test_sigmoid_of_the_standard() -> None:
     ("stored", "options", "reason"),
     [
         (np.zeros(2, "u2"), {}, r"unsigned values of 16 bits need a window, found none; give wind"),
-        (np.zeros(2, "u2"), {}, r'"image", or for DICOM and NIfTI "header", in the card$'),
+        (np.zeros(2, "u2"), {}, r'or "image" in the card, or leave'),
         (np.zeros(2, "i1"), {}, "signed values of 8 bits need a window"),
         (np.zeros(2, "u2"), {"bits": 12}, "unsigned values of 12 bits need"),
         (np.zeros(2, "u1"), {"slope": 2.0}, "of 8 bits that the file rescales need"),

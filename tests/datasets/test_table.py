@@ -156,7 +156,7 @@ def test_a_bad_row_is_one_line(root: Path, change: dict[str, Any], reason: str) 
         (b"file,diagnosis\n\xe9.png,ill\n", "", "is not UTF-8"),
         (b'file,diagnosis\n"c.png,ill\n', "", "is not a readable table"),
         (b"file,diagnosis\nc.png,ill\n", "", "class 'well' has no row"),
-        (b"", "", "must have one column 'file', found 0; it has none"),
+        (b"", "", r"is not a readable table \(it is empty\)"),
         (b"file,diagnosis\n", 'unit = "person"', "needs the column of the person"),
         (b"file,diagnosis\n", 'exclude = "none.txt"', "cannot read .*none.txt"),
     ],

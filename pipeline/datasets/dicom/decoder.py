@@ -105,7 +105,7 @@ def _serve() -> None:
                 frame = encapsulate([encoded])
                 reply = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
             except BaseException as error:  # a panic is no Exception
-                reply = str(error) or type(error).__name__
+                reply = str(error).rpartition("plugins:")[2] or type(error).__name__
 
 
 if __name__ == "__main__":

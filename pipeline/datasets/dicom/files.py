@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import chosen_frames
+from pipeline.datasets.cards import ASK_WINDOW, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
 from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
 from pipeline.datasets.dicom.header import (
-    ASK_WINDOW,
+    APART,
     BRING,
     SEGMENTATION,
     Header,
@@ -46,7 +46,7 @@ from pipeline.datasets.source import (
     changed,
     check_person,
 )
-from pipeline.errors import ImageError
+from pipeline.errors import ImageError, image_error
 from pipeline.progress import each_spending
 
 INDEX = "DICOMDIR"
@@ -163,18 +163,16 @@ def _scan_header(rules: Rules, index: int, file: Path) -> HeaderSummary:
 def _summary(rules: Rules, header: Header, index: int) -> HeaderSummary:
     """Return what a header says that the card can use, and which frames of its file are read."""
     card = rules.card
-    check_image(header)
+    check_image(header.file, header.elements)
     for keyword in ("BurnedInAnnotation", "RecognizableVisualFeatures"):
         if text(header.elements, keyword).upper() == "YES" and card.burnt_in != "accept":
-            raise header.fault(
-                keyword, "is YES", 'leave the file out, or give burnt_in = "accept" in the card'
-            )
+            raise header.fault(keyword, "is YES", 'give burnt_in = "accept" in the card')
     check_frames(header, card.channels)
     if rules.named and not header.person:
         raise header.fault(
             "PatientID",
             'is empty, which unit = "person" needs',
-            "name {person} in pattern, or leave the file out",
+            "name {person} in pattern" if rules.others else "name the person in columns",
         )
     if rules.named:
         check_person(header.person, f"{header.file}: PatientID (0010,0020)")
@@ -212,7 +210,7 @@ def _images(
             f"{rules.card.name}: no image that can be read has a pixel inside its mask; draw one, "
             "or correct masks in the card"
         )
-    first = ReferenceHeader(Path(files.names[good.file]).name, good.sides, good.photometric)
+    first = ReferenceHeader(files.names[good.file], good.sides, good.photometric)
     card, size = rules.card, rules.card.size
     sides = (size, size) if size else first.sides
     file = np.repeat([summary.file for summary in summaries], [len(s.frames) for s in summaries])
@@ -239,23 +237,29 @@ def _volumes(
     volumes: list[list[tuple[int, int]]] = []
     errors: dict[str, ImageError] = {}
     first: ReferenceHeader | None = None
+    unusable = [files.names[x.file] for x in summaries if x.frames and not x.usable]
+    faulty = {str(Path(name).parent): name for name in unusable}
     for members in series.values():
         name = files.names[members[0].file]
         try:
             slices = _slices(files, members)
             if members[0].usable:
                 sides, photometric = members[0].sides, members[0].photometric
-                first = first or ReferenceHeader(Path(name).name, sides, photometric, len(slices))
+                first = first or ReferenceHeader(name, sides, photometric, len(slices))
                 _check_number(card, first, Path(name), len(slices))
         except ImageError as error:
             errors[name], slices = error, [(summary.file, FAULTY) for summary in members]
+            if bad := faulty.get(str(Path(name).parent)):
+                errors[name] = image_error(
+                    f"{name}: {Path(bad).name} beside it, perhaps a slice of its series, cannot be "
+                    "used; mend that"
+                )
         volumes.append(slices)
     if first is None:
         raise no_usable_file(errors, faults)
-    reasons = {name: str(error) for name, error in errors.items()}
     file, frame = np.array([slice_ for slices in volumes for slice_ in slices], np.int64).T
     starts = np.cumsum([0, *map(len, volumes)])
-    read = FilesReader(partial(_decode, rules, first, reasons), files.names, file, frame)
+    read = FilesReader(partial(_decode, rules, first, errors), files.names, file, frame)
     shown: Callable[[NDArray[Any]], ImageArray] = np.asarray
     if card.window == "image":
         scale = Scaling("image", inverted=first.photometric == "MONOCHROME1", padding=PADDED)
@@ -269,8 +273,7 @@ def _check_number(card: DicomCard, first: ReferenceHeader, file: Path, count: in
     card.check_depth(count, str(file))
     if not card.slices:
         way = f"{BRING}, or give slices = [fewest, most] in the card"
-        name = f"the series of {first.name}"
-        require_alike(file, "number of slices", count, first.slices, name, way)
+        require_alike(file, "number of slices", count, first.slices, first.name, way)
 
 
 def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple[int, int]]:
@@ -294,13 +297,13 @@ def _slices(files: ClassedFiles, members: Sequence[HeaderSummary]) -> list[tuple
         ("window", [summary.window for summary in members]),
     ):
         if any(value != values[0] for value in values):
-            raise ImageError(f"{where}: a series must have one {what}, found several; {BRING}")
+            raise image_error(f"{where}: a series must have one {what}, found several; {APART}")
     order = slice_order([frame for summary in members for frame in summary.frame_ids], where)
     return [frames[place] for place in order.tolist()]
 
 
 def _decode(
-    rules: Rules, first: ReferenceHeader, reasons: dict[str, str], file: Path, frames: Rows
+    rules: Rules, first: ReferenceHeader, errors: dict[str, ImageError], file: Path, frames: Rows
 ) -> ImageArray:
     """Return some frames of a file as 0..255, (m, *shape); raise what was wrong with its series.
 
@@ -308,8 +311,8 @@ def _decode(
     """
     from pydicom.uid import UID
 
-    if str(file) in reasons:
-        raise ImageError(reasons[str(file)])
+    if error := errors.get(str(file)):
+        raise type(error)(*error.args)  # anew, as threads may raise it at once
     card = rules.card
     with readable(file) as stream:
         header = kept_header(stream, file)
@@ -326,11 +329,11 @@ def _decode(
 def _check_alike(card: DicomCard, first: ReferenceHeader, header: Header) -> None:
     """Raise unless a file has the size and the meaning of the first, where the card asks it."""
     if not card.size:
-        way = "leave the series out with exclude" * card.volumes
+        way = "save volumes of one size" * card.volumes
         sides = header.rows, header.columns
         require_alike(header.file, "size", sides, first.sides, first.name, way)
     if card.mixed != "accept":
-        what, way = PHOTOMETRIC, 'leave some out, or give mixed = "accept" in the card'
+        what, way = PHOTOMETRIC, 'give mixed = "accept" in the card'
         require_alike(header.file, what, header.photometric, first.photometric, first.name, way)
 
 
@@ -339,10 +342,8 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
     scale = scaling(header, frame, card.window)
     if card.volumes and scale.window == "image":  # that of the volume, not of the slice
         values: ImageArray = (stored * np.float64(scale.slope) + scale.intercept).view(np.ndarray)
-        if not np.isfinite(values).all():
-            raise header.fault("RescaleSlope", f"must leave values finite, found {scale.slope}")
         if scale.padding:
             values[is_padding(stored, scale.padding)] = PADDED[0]
         return values
     where = f"{header.file}: BitsStored (0028,0101)"
-    return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where), card)
+    return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where, own=True), card)

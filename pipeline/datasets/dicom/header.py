@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.datasets.cards import ASK_WINDOW
 from pipeline.datasets.listing import day_of, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Sigmoid, Window
-from pipeline.errors import CurableError, ImageError
+from pipeline.errors import ImageError, image_error
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -234,7 +235,7 @@ def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
     return list(elements[tag].value or ()) if tag in elements else []
 
 
-WAY = "correct the file or leave it out"
+WAY = "correct the file"
 
 _META_ENDS, _FLOAT_PIXELS, _PIXELS = 0x00030000, 0x7FE00008, 0x7FE00010
 
@@ -335,8 +336,7 @@ class Header:
 
 def _fault(file: Path, keyword: str, rule: str, way: str = WAY) -> ImageError:
     tag = tag_of(keyword)
-    kind = CurableError if "card" in way else ImageError
-    return kind(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
+    return image_error(f"{file}: {keyword} ({tag >> 16:04X},{tag & 0xFFFF:04X}) {rule}; {way}")
 
 
 _ESCAPE = b"\x1b"
@@ -364,17 +364,12 @@ def _letters(value: bytes, sets: list[str]) -> str:
     return decode_bytes(value, convert_encodings(sets), set())
 
 
-def check_image(header: Header) -> None:
+def check_image(file: Path, elements: "Dataset") -> None:
     """Raise unless an object is an image: what it shows was taken, not drawn or computed."""
-    elements = header.elements
-    what, way = _other_object(text(elements, "SOPClassUID"), text(elements, "Modality")), ""
-    if what == _SEGMENTS:
-        way = "say where they are by masks in the card, or "
+    what = _other_object(text(elements, "SOPClassUID"), text(elements, "Modality"))
+    way = "name masks by the key masks" if what == _SEGMENTS else "keep it apart"
     if what:
-        raise ImageError(
-            f"{header.file} is no image but {what}; {way}leave it out by a narrower pattern or "
-            "with exclude"
-        )
+        raise image_error(f"{file} is no image but {what}; {way}")
 
 
 _SEGMENTS = "a segmentation (DICOM SEG)"
@@ -410,7 +405,7 @@ def _count(file: Path, elements: "Dataset") -> int:
     """Return how many frames there are, 1 where nothing says it."""
     digits = text(elements, "NumberOfFrames") or "1"
     if not (digits.isascii() and digits.isdecimal() and int(digits[:20]) >= 1):
-        raise _fault(file, "NumberOfFrames", "must be a positive whole number")
+        raise _fault(file, "NumberOfFrames", f"must be a positive whole number, found {digits!r}")
     return int(digits[:20])
 
 
@@ -438,8 +433,7 @@ def kept_header(stream: BinaryIO, file: Path) -> Header:
 @contextmanager
 def readable(file: Path) -> Iterator[BinaryIO]:
     """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
-    way = "repair it or leave it out"
-    with wrap_errors(file, "DICOM file", way), open_regular(file) as stream:
+    with wrap_errors(file, "DICOM file", "bring it whole"), open_regular(file) as stream:
         yield stream
 
 
@@ -459,32 +453,31 @@ def read_header(stream: BinaryIO, file: Path) -> Header:
     Exception
         Whatever a damaged file makes pydicom raise.
     """
-    from pydicom.uid import UID
-
     size = stream.seek(0, os.SEEK_END)
     if not is_marked(stream):
-        raise ImageError(
-            f"{file} has no DICM after 128 bytes, so it is no DICOM file, though it may be taken "
-            "for one; leave it out by a narrower pattern, as '{class}/**/*.dcm', or with exclude"
+        raise image_error(
+            f"{file} has no DICM after 128 bytes, so it is no DICOM file, or one without its "
+            "beginning; write it anew"
         )
     meta, _ = read_elements(stream, EXPLICIT, _META_ENDS)
     syntax = plain(stored(meta, "TransferSyntaxUID"))
     if syntax == DEFLATED:
-        raise ImageError(
-            f"{file}: a deflated file may unpack to any size; write it uncompressed first, as with "
+        raise image_error(
+            f"{file}: a deflated file may unpack to any size; write it uncompressed, as with "
             "dcmconv +te"
         )
     elements, pixels = read_elements(stream, syntax, _FLOAT_PIXELS)
     if pixels.tag != _PIXELS:
-        what = UID(text(elements, "SOPClassUID")).name or "no class"
-        raise ImageError(
-            f"{file}: PixelData (7FE0,0010) is missing ({what}); leave the file out, by a narrower "
-            "pattern or with exclude"
+        check_image(file, elements)
+        what = _class_name(text(elements, "SOPClassUID"))
+        raise image_error(
+            f"{file}: PixelData (7FE0,0010) is missing ({what}), or the file is cut off before it; "
+            "bring it whole"
         )
     if pixels.length != UNDEFINED and pixels.start + pixels.length > size:
-        raise ImageError(
+        raise image_error(
             f"{file}: PixelData (7FE0,0010) must have {pixels.length:,} bytes, found "
-            f"{size - pixels.start:,}; the file is cut off: bring it whole or leave it out"
+            f"{size - pixels.start:,}; the file is cut off: bring it whole"
         )
     return _header(file, syntax, elements, pixels, size)
 
@@ -512,9 +505,6 @@ def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: in
     )
 
 
-ASK_WINDOW = 'give window = [low, high] or "image" in the card'
-
-
 def scaling(
     header: Header, frame: int, window: tuple[float, float] | Literal["image", "header"] | None
 ) -> Scaling:
@@ -529,7 +519,7 @@ def scaling(
         raise header.fault(
             "ModalityLUTSequence",
             "maps values by a table, which is not read",
-            "apply it and write the file anew, or leave it out",
+            "apply it and write the file anew",
         )
     slope, intercept = _rescale(header, frame)
     if window == "header":
@@ -564,7 +554,10 @@ def _rescale(header: Header, frame: int) -> tuple[float, float]:
             slope = _real(header, place, "RescaleSlope")
             if slope == 0:
                 raise header.fault("RescaleSlope", "must not be 0, which leaves one value of all")
-            return slope, _real(header, place, "RescaleIntercept")
+            intercept = _real(header, place, "RescaleIntercept")
+            if not math.isfinite(abs(slope) * 2.0**header.stored + abs(intercept)):
+                raise header.fault("RescaleSlope", f"must leave values finite, found {slope:g}")
+            return slope, intercept
     return 1.0, 0.0
 
 
@@ -631,7 +624,9 @@ to which positions are often rounded."""
 DIRECTION_ROUNDING = 1e-3
 """By how much the components of directions may differ, which have length 1."""
 
-BRING = "bring the series whole, or leave it out with exclude"
+BRING, APART = "bring the series whole", "leave out slices that are of another"
+
+READ_SLICES = "read slices, without volumes in the card"
 
 
 class FrameId(NamedTuple):
@@ -692,9 +687,7 @@ def check_slice(header: Header, frame: FrameId) -> None:
         ("ImageOrientationPatient", frame.direction),
     ):
         if not values:
-            raise header.fault(
-                keyword, "must be there for volumes = true", "leave the file out, or read slices"
-            )
+            raise header.fault(keyword, "must be there for volumes = true", READ_SLICES)
     axes = np.reshape(frame.direction, (2, 3))
     if not np.abs(axes @ axes.T - np.eye(2)).max() <= 2 * DIRECTION_ROUNDING:
         raise header.fault(
@@ -713,17 +706,17 @@ def slice_order(frames: Sequence[FrameId], where: str) -> NDArray[np.int64]:
         of one orientation, or of one size of pixels, or are not straight behind one another.
     """
     if len(frames) < 2:
-        raise ImageError(f"{where}: a volume needs 2 slices or more, found 1; {BRING}")
+        raise image_error(f"{where}: a volume needs 2 slices or more, found 1; {BRING}")
     positions = np.array([frame.position for frame in frames])
     directions = np.array([frame.direction for frame in frames])
     if np.ptp(directions, axis=0).max() > DIRECTION_ROUNDING:
-        raise ImageError(
+        raise image_error(
             f"{where}: ImageOrientationPatient (0020,0037) must be one in a series, found several; "
-            f"{BRING}"
+            f"{APART}"
         )
     if len({tuple(np.round(frame.spacing, 4)) for frame in frames}) > 1:
-        raise ImageError(
-            f"{where}: PixelSpacing (0028,0030) must be one in a series, found several; {BRING}"
+        raise image_error(
+            f"{where}: PixelSpacing (0028,0030) must be one in a series, found several; {APART}"
         )
     rows, columns = directions[0].reshape(2, 3)
     normal = np.cross(rows, columns)
@@ -741,15 +734,15 @@ def _check_steps(positions: Vectors, normal: Vectors, steps: Vectors, where: str
     low, high = float(steps.min()), float(steps.max())
     place = f"{where}: slices, by ImagePositionPatient (0020,0032),"
     if low <= slack / 2:
-        raise ImageError(f"{place} must be in different places, found two in one; {BRING}")
+        raise image_error(f"{place} must be in different places, found two in one; {APART}")
     if high - low > slack:
-        raise ImageError(
+        raise image_error(
             f"{place} must be at equal steps, found {low:.4g} to {high:.4g} mm; {BRING}"
         )
     moves = np.diff(positions, axis=0)
     aside = np.linalg.norm(moves - np.outer(moves @ normal, normal), axis=1).max()
     if aside > slack:
-        raise ImageError(
+        raise image_error(
             f"{place} must be straight behind one another, found {aside:.4g} mm aside (a tilted "
-            f"gantry?); {BRING}"
+            f"gantry?); {READ_SLICES}"
         )

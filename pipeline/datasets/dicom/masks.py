@@ -62,7 +62,7 @@ from pipeline.datasets.nifti import (
 )
 from pipeline.datasets.pictures import masks_made_to_fit, read_mask
 from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
-from pipeline.errors import ImageError
+from pipeline.errors import LEAVE_OUT, ImageError, image_error
 
 NO_MASK = -1
 """In place of a mask, of a slice of a volume that no region is in. Below it are images that have no
@@ -78,7 +78,7 @@ Find: TypeAlias = Callable[[HeaderSummary, FrameId | None], MaskAddress | str | 
 """Where the mask of an image is, by what its header says and what it is known by; what is wrong
 with one that does not fit; None where there is none."""
 
-_WAY = "draw it on the image, or leave the image out with exclude"
+_WAY = f"draw it on the image, or {LEAVE_OUT}"
 
 
 class MaskSource(NamedTuple):
@@ -243,10 +243,7 @@ def _decode(
 
 def _not_empty(slices: NDArray[Any]) -> ImageArray:
     if not slices.any():
-        raise ImageError(
-            "the mask of a series must have a voxel inside, found none; leave the series out with "
-            "exclude"
-        )
+        raise image_error("the mask of a series must have a voxel inside, found none; draw one")
     return slices
 
 
@@ -298,9 +295,9 @@ def _read_regions(file: Path, stamp: bytes, segments: Segments | None) -> Region
         header = read_header(stream, file)
         uid = text(header.elements, "SOPClassUID")
         if uid == LABEL_MAP:
-            raise ImageError(
+            raise image_error(
                 f"{file} is a label map, which is not read as a mask; write a binary segmentation "
-                "(DICOM SEG), or leave it out with exclude"
+                "(DICOM SEG)"
             )
         if uid != SEGMENTATION:
             return None
@@ -327,7 +324,7 @@ def _check_segmentation(header: Header) -> None:
             "SegmentationType", f"must be BINARY, of 1 bit a pixel, found {kind!r}", "write it so"
         )
     if header.syntax not in (IMPLICIT, EXPLICIT):
-        raise ImageError(
+        raise image_error(
             f"{header.file}: a segmentation must not be compressed; write it uncompressed, as with "
             "dcmconv +te"
         )
@@ -349,8 +346,8 @@ def _wanted(header: Header, segments: Segments | None) -> frozenset[int]:
     if missing := sorted(set(segments) - there):
         raise header.fault(
             "SegmentSequence",
-            f"has no segment {missing[0]}",
-            "name others in segments, or leave the file out with exclude",
+            f"has no segment {missing[0]}, found {', '.join(map(str, sorted(there)))}",
+            "name others in segments in the card",
         )
     return frozenset(segments)
 
@@ -376,14 +373,14 @@ def _image(header: Header, frame: int) -> tuple[str, int]:
             raise header.fault(
                 "SourceImageSequence",
                 f"names {len(set(named))} images for frame {frame}",
-                "write a frame for each image, or leave the file out",
+                "write a frame for each image",
             )
         if named:
             return named[0]
     raise header.fault(
         "DerivationImageSequence",
         f"does not say which image frame {frame} was drawn on",
-        "write it so, or leave the file out",
+        "write it so",
     )
 
 
@@ -444,7 +441,7 @@ def _misfit(
     if apart <= slack and turned <= DIRECTION_ROUNDING:
         return None
     return (
-        f": a mask must be where its image is, found another place or direction in "
+        ": a mask must be where its image is, found another place or direction in "
         f"{header.file.name}; {_WAY}"
     )
 
@@ -461,7 +458,7 @@ def _index_segmentations(
         listing.read_exclusions(card.exclude, card.folder, path),
         SegmentationIndex([], {}, counts),
     )
-    pattern, root = listing.fill(card.masks, {}), root_of(card, path)
+    pattern, root, before = listing.fill(card.masks, {}), root_of(card, path), len(faults)
     for entry in listing.find_files(path, pattern, root, faults):
         if entry.folder or listing.is_excluded(skip, entry.relative, entry.path, path):
             continue
@@ -478,6 +475,8 @@ def _index_segmentations(
                 there = index.of.setdefault((frame_id.uid, frame_id.frame), [])
                 there.append((address, regions))
             index.names.append(entry.path)
+    if not index.names and len(faults) > before:
+        raise faults[before].error
     if not index.names:
         raise ImageError(
             f"{path}: no segmentation (DICOM SEG) is at '{card.masks}'; correct masks in the card"
@@ -556,7 +555,7 @@ def _pose(file: Path) -> Pose:
     """
     volume, affines = read_volume(file), read_affines(file)
     if not affines:
-        raise ImageError(
+        raise image_error(
             f"{file}: a mask of DICOM must say where it is (sform or qform), found neither; save "
             "it with the affine of its image, or as pictures"
         )
@@ -565,12 +564,12 @@ def _pose(file: Path) -> Pose:
     except np.linalg.LinAlgError:
         inverse = np.full((4, 4), np.nan)
     if not np.isfinite(inverse).all():
-        raise ImageError(f"{file}: its affine (sform, qform) has no inverse; save it anew")
+        raise image_error(f"{file}: its affine (sform, qform) has no inverse; save it anew")
     corners = corners_of(volume.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         apart = max(np.abs((inverse @ affine @ corners - corners)[:3]).max() for affine in affines)
     if not apart <= VOXEL_TOLERANCE:
-        raise ImageError(
+        raise image_error(
             f"{file}: sform and qform must say the same, found voxels {apart:.2f} apart; save it "
             "with the affine of its image"
         )

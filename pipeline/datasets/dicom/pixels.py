@@ -16,7 +16,7 @@ from pipeline.datasets.dicom.decoder import decode_in_subprocess
 from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
 from pipeline.datasets.jpeg import is_whole
 from pipeline.datasets.source import IMAGE_BYTES
-from pipeline.errors import ImageError
+from pipeline.errors import image_error
 
 StoredFrame = NDArray[Any]
 
@@ -65,9 +65,9 @@ def check_frames(header: Header, channels: int) -> None:
     if header.syntax not in NATIVE:
         _check_decoder(header)
     if header.encapsulated == (header.syntax in NATIVE):
-        raise ImageError(
+        raise image_error(
             f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
-            "write the file anew or leave it out"
+            "write the file anew"
         )
 
 
@@ -78,9 +78,10 @@ def check_size(header: Header) -> None:
     """
     frame = math.ceil(header.frame_bits / 8)
     if not 1 <= frame <= IMAGE_BYTES:
-        raise ImageError(
+        way = "cut the image to tiles" if frame else "correct the file"
+        raise image_error(
             f"{header.file}: Rows (0028,0010) x Columns (0028,0011) must be 1 to {IMAGE_BYTES:,} "
-            f"bytes, found {frame:,}; cut the image to tiles or leave it out"
+            f"bytes, found {frame:,}; {way}"
         )
     # a compressed frame is at least an item's head and two bytes
     frame_bits, length = header.frame_bits, header.pixels.length
@@ -92,7 +93,7 @@ def check_size(header: Header) -> None:
         raise header.fault(
             "NumberOfFrames",
             f"is {header.frames:,}, for which the file is too {'long' if long else 'short'}",
-            "write it anew or leave it out" if long else "bring the file whole or leave it out",
+            f"{'write it anew' if long else 'bring it whole'} or correct it, Rows or Columns",
         )
 
 
@@ -103,17 +104,17 @@ def _check_meaning(header: Header, channels: int) -> None:
         raise header.fault(
             "PhotometricInterpretation",
             f"must be one of {', '.join((*GRAY, *COLOUR_MODELS))}, found {header.photometric!r}",
-            "convert it, write the file anew, or leave it out",
+            "convert it, or write the file anew",
         )
     if header.samples != (1 if gray else 3):
-        raise header.fault("SamplesPerPixel", f"cannot be {header.samples} in such a file")
+        one = f"must be {1 if gray else 3} with {header.photometric}, found {header.samples}"
+        raise header.fault("SamplesPerPixel", one)
     if channels != header.samples:
         asked, colour = ("gray", "colour") if channels == 1 else ("colour", "gray")
         raise header.fault(
             "PhotometricInterpretation",
-            f"must be {asked} as channels = {channels} in the card says, found {colour} "
-            f"({header.photometric})",
-            "correct the card or leave the file out",
+            f"must be {asked} as channels = {channels} says, found {colour} ({header.photometric})",
+            "correct channels in the card",
         )
 
 
@@ -128,7 +129,8 @@ def _check_bits(header: Header) -> None:
     shifted = header.samples == 1 and not header.encapsulated
     highest = header.allocated - 1 if shifted else header.stored - 1
     if not header.stored - 1 <= header.high <= highest:
-        raise header.fault("HighBit", f"must be BitsStored - 1, found {header.high}")
+        most = f" to {highest}" * shifted
+        raise header.fault("HighBit", f"must be {header.stored - 1}{most}, found {header.high}")
     if header.samples == 3 and header.signed:
         raise header.fault("PixelRepresentation", "must be 0 in colour, found 1")
     if header.photometric.startswith("YBR") and header.stored != 8:
@@ -177,18 +179,16 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
             plugin, options = _plugin(header), _options(header, 1)
             frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
             if header.syntax in JPEG and not _is_whole(header, encoded, frame):
-                raise ImageError(
+                raise image_error(
                     f"{header.file}: frame {index + 1} is cut off, a part of it is missing; bring "
-                    "the file whole or leave it out"
+                    "the file whole"
                 )
             if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
                 raise header.fault("PhotometricInterpretation", "is not what the frames are")
             yield frame
         if index == last:
             return
-    raise ImageError(
-        f"{header.file}: frame {index + 1} is missing; bring the file whole or leave it out"
-    )
+    raise image_error(f"{header.file}: frame {index + 2} is missing; bring the file whole")
 
 
 def _is_whole(header: Header, encoded: bytes, frame: StoredFrame) -> bool:
@@ -232,7 +232,7 @@ def _check_decoder(header: Header) -> None:
         way = f"install {DECODER_PACKAGES[DECODERS[header.syntax]]}"
     else:
         way = "write it uncompressed first, as with gdcmconv --raw"
-    raise ImageError(
+    raise image_error(
         f"{header.file}: TransferSyntaxUID (0002,0010) is {uid.name or 'missing'} with "
         f"{header.stored} bits, for which there is no decoder here; {way}"
     )
@@ -252,15 +252,15 @@ def _check_encoded(header: Header, encoded: bytes) -> None:
     sides = {"gdcm": _jpeg_sides, "openjpeg": _jpeg2000_sides}.get(DECODERS[header.syntax])
     encoded_sides = sides(encoded) if sides else wanted
     if encoded_sides != wanted:
-        raise ImageError(
+        raise image_error(
             f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
-            f"found {encoded_sides}; write the file anew or leave it out"
+            f"found {encoded_sides or 'another format'}; write the file anew"
         )
     size = header.frame_bits // 8
     if len(encoded) > 2 * size + _SPARE:
-        raise ImageError(
+        raise image_error(
             f"{header.file}: a compressed frame has {len(encoded):,} bytes for "
-            f"{size:,} of pixels; write the file anew or leave it out"
+            f"{size:,} of pixels; write the file anew"
         )
 
 

@@ -159,7 +159,7 @@ def test_segments_are_chosen(root: Path) -> None:
     write_segmentation(root / "ward/masks/well/seg", first, [*_of("well")], segments=[5] * 3)
     with pytest.raises(DatasetError, match=r"seg: SegmentSequence \(0062,0002\) has 2 segments"):
         ward(root)
-    with pytest.raises(DatasetError, match="has no segment 2; name others"):
+    with pytest.raises(DatasetError, match="has no segment 2, found 5; name others"):
         ward(root, "segments = [2]\n")
     np.testing.assert_array_equal(regions(ward(root, "segments = [5]\n"))[3:], second)
     np.testing.assert_array_equal(regions(ward(root, 'segments = "all"\n'))[3:], first | second)

@@ -60,12 +60,12 @@ def test_only_images_are_images(tmp_path: Path) -> None:
     for uid in others:
         write_dicom(file, GRAY, SOPClassUID=uid)
         with readable(file) as stream, pytest.raises(ImageError, match="is no image but "):
-            check_image(read_header(stream, file))
+            check_image(file, read_header(stream, file).elements)
     for uid, entry in UID_dictionary.items():
         if entry[1] == "SOP Class" and "Image Storage" in entry[0]:
             write_dicom(file, GRAY, SOPClassUID=uid)
             with readable(file) as stream:
-                check_image(read_header(stream, file))
+                check_image(file, read_header(stream, file).elements)
     for modality in ("SEG", "RTDOSE", "PR", "KO"):  # drawn, and written as a capture
         write_dicom(file, GRAY, Modality=modality)
         with pytest.raises(DatasetError, match=f"is no image but .*modality {modality}"):

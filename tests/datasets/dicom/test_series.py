@@ -196,7 +196,7 @@ def test_volumes_have_one_size_and_slices_in_number(root: Path) -> None:
     assert listing_faults(found.faults, root / "ward") == []
     faults = {fault.file: fault.reason for fault in check(found.source, root / "ward")}
     assert list(faults) == ["ill/long", f"ill/scout/{file.name}", "ill/wide"]
-    assert "found 5 in the series of IM" in faults["ill/long"]
+    assert "number of slices, found 5 in " in faults["ill/long"]
     assert "2 slices or more, found 1" in faults[f"ill/scout/{file.name}"]
     assert "images must have one size, found (6, 7)" in faults["ill/wide"]
 
@@ -255,8 +255,8 @@ def test_volumes_of_several_depths(several: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("slices", "reason"),
     [
-        ("[4, 8]", "a volume must have 4 to 8 slices, as the card says, found 3; leave"),
-        ("[2, 7]", "a volume must have 2 to 7 slices, as the card says, found 8; leave"),
+        ("[4, 8]", "a volume must have 4 to 8 slices, as the card says, found 3; widen"),
+        ("[2, 7]", "a volume must have 2 to 7 slices, as the card says, found 8; widen"),
     ],
 )
 def test_fewer_or_more_slices_are_one_line(several: Path, slices: str, reason: str) -> None:

@@ -1,0 +1,446 @@
+"""Each refusal of the readers over a file that causes it: the reason is true, the way out works.
+
+A way out is followed to the letter: what `covdp check` lists is left out, or a key that the words
+name is put into the card. Then all other images are read.
+"""
+
+import gzip
+import io
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nibabel as nib
+import numpy as np
+import pytest
+import tifffile
+from numpy.typing import NDArray
+from PIL import Image
+
+from pipeline.datasets import find_card, open_dataset
+from pipeline.datasets.registry import fetch
+from pipeline.errors import DatasetError
+from pipeline.files import write_whole
+from pipeline.parallel import limited_to, side_by_side
+from pipeline.store import exclusion_list, inspect
+from tests.sample_dicom import write_dicom, write_segmentation
+
+HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
+FOLDER, NIFTI = f'kind = "folder"\n{HEAD}', f'kind = "nifti"\n{HEAD}window = [0, 255]\n'
+DICOM = f'kind = "dicom"\n{HEAD}'
+VOLUMES = f"{DICOM}volumes = true\n"
+SLICED, WHOLE = f"{NIFTI}axis = 2\n", f"{NIFTI}volumes = true\n"
+DEEPER = 'pattern = "{class}/**/*"'
+GOOD, COPIED = 4, 2
+"""Images that are there besides, and those of a class."""
+
+Content = bytes | Callable[[Path], object]
+RNG = np.random.default_rng(0)
+
+
+def values(*shape: int) -> NDArray[np.uint8]:
+    """Return pixels."""
+    return RNG.integers(0, 256, shape, np.uint8)
+
+
+def picture(pixels: NDArray[Any], kind: str = "PNG", **options: Any) -> bytes:
+    """Return an image file that Pillow writes."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def tiff(pixels: NDArray[Any], photometric: Any = None) -> bytes:
+    """Return a TIFF."""
+    stream = io.BytesIO()
+    tifffile.imwrite(stream, pixels, photometric=photometric)
+    return stream.getvalue()
+
+
+def nifti(pixels: NDArray[Any], at: int = 0, field: bytes = b"") -> bytes:
+    """Return a NIfTI file, with some bytes of its header changed."""
+    content = bytearray(nib.Nifti1Image(pixels, np.eye(4)).to_bytes())
+    content[at : at + len(field)] = field
+    return bytes(content)
+
+
+def dicom(place: float = 0.0, series: str = "1", **elements: Any) -> Callable[[Path], object]:
+    """Return what writes a DICOM file, a slice at a place."""
+    said = {
+        "ImagePositionPatient": [0, 0, place], "ImageOrientationPatient": [1, 0, 0, 0, 1, 0],
+        "SeriesInstanceUID": f"1.2.{series}", "PixelSpacing": [1, 1], "PatientID": series,
+    }  # fmt: skip
+    pixels = elements.pop("pixels", values(5, 7))
+    return lambda file: write_dicom(file, pixels, **said | elements)
+
+
+def broken(file: Path) -> None:
+    """Write a DICOM file whose pixels end early."""
+    dicom(1)(file)
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def sources(kind: str) -> dict[str, Content]:
+    """Return good files of a kind of card, two a class."""
+    names = [f"ward/{label}/{number}" for label in "ab" for number in range(COPIED)]
+    if kind == "nifti":
+        return {f"{name}.nii": nifti(values(6, 5, 1)) for name in names}
+    if kind == "dicom":
+        return {name: dicom(number % 2, f"3.{number}") for number, name in enumerate(names)}
+    if kind == "series":
+        return {f"{name}/{i}": dicom(i, f"4.{n}") for n, name in enumerate(names) for i in (0, 1)}
+    return {f"{name}.png": picture(values(6, 5)) for name in names}
+
+
+class Refused(NamedTuple):
+    """A file that is refused.
+
+    Attributes
+    ----------
+    card : str
+        The card.
+    file : str
+        Which, in the folder of the images.
+    content : bytes or callable
+        What is in it, or what makes it.
+    words : str
+        What is stated of it, an expression.
+    key : str
+        What is put into the card; "" if the file is left out by the list of a check.
+    kind : str
+        Which good files there are.
+    """
+
+    card: str
+    file: str
+    content: Content
+    words: str
+    key: str = ""
+    kind: str = "folder"
+
+
+def masked(mask: bytes) -> Refused:
+    """Return a picture whose mask is this."""
+
+    def put(file: Path) -> None:
+        for name in ("a/0", "a/1", "b/0", "b/1", "a/x"):
+            place = file.parents[1] / f"m/{name}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(picture(np.ones((6, 5), np.uint8)))
+        file.write_bytes(picture(values(6, 5)))
+        place.write_bytes(mask) if mask else place.unlink()
+
+    return Refused(f'{FOLDER}masks = "m/{{class}}/*.png"\n', "a/x.png", put, "")
+
+
+PNG, SMALL = picture(values(6, 5)), values(6, 5, 1)
+TIFF, DEEP = f'{FOLDER}formats = ["PNG", "TIFF"]\n', values(6, 5).astype("u2") * 99
+NOT_A_NUMBER = np.full((6, 5), np.nan, "f4")
+CASES = {
+    "empty": Refused(FOLDER, "a/x.png", b"", r"\(it is empty\); bring it whole"),
+    "text": Refused(FOLDER, "a/x.png", b"text", r"\(PNG or JPEG is asked\); save"),
+    "packed": Refused(FOLDER, "a/x.png", gzip.compress(PNG), r"\(it is gzip, not PNG or JPEG\)"),
+    "packed by name": Refused(FOLDER, "a/x.png.gz", gzip.compress(PNG), "is packed; unpack it"),
+    "cut": Refused(FOLDER, "a/x.png", PNG[:60], r"\(image file is truncated\); bring"),
+    "other format": Refused(
+        FOLDER, "a/x.png", tiff(values(6, 5)), r"\(it is TIFF, not PNG", 'formats = ["PNG", "TIFF"]'
+    ),
+    "other end": Refused(
+        FOLDER, "a/x.tif", tiff(values(6, 5)), "add TIFF to formats", 'formats = ["PNG", "TIFF"]'
+    ),
+    "DICOM": Refused(FOLDER, "a/x.dcm", dicom(), "is of a format .*; give it a card of its own"),
+    "no end": Refused(FOLDER, "a/x", PNG, "has no suffix, and the card names PNG, JPEG; rename"),
+    "folder": Refused(
+        FOLDER, "a/x/y.png", PNG, r"is a folder, into which .*; go down by", DEEPER
+    ),
+    "folder for a file": Refused(FOLDER, "a/x.png", Path.mkdir, "not a file but a folder"),
+    "pipe": Refused(FOLDER, "a/x.png", os.mkfifo, "not a file but a named pipe"),
+    "link to nothing": Refused(
+        FOLDER, "a/x.png", lambda f: f.symlink_to("y"), "not a file but a link to no file"
+    ),
+    "link to a class": Refused(
+        f"{FOLDER}{DEEPER}\n", "a/x", lambda f: f.symlink_to("."), "is a link to a folder"
+    ),
+    "link out": Refused(FOLDER, "a/x.png", lambda f: f.symlink_to("/etc"), "leads out of the data"),
+    "size": Refused(
+        FOLDER, "b/x.png", picture(values(9, 9)), r"\(6, 5\) in a/0.png and \(9, 9\)", "size = 5"
+    ),
+    "too large": Refused(f"{FOLDER}size = 5\n", "a/x.png", b"", "more pixels than are read; cut"),
+    "colour": Refused(
+        TIFF, "a/x.tif", tiff(values(6, 5, 3).astype("u2")), "8 bits a channel, found 16"
+    ),
+    "deep": Refused(
+        TIFF, "a/x.tif", tiff(DEEP), "unsigned values of 16 bits need a window", "window = [0, 255]"
+    ),
+    "signed": Refused(
+        TIFF, "a/x.tif", tiff(DEEP.astype("i2")), r"signed values of 16 bits .* \"image\" in",
+        'window = "image"',
+    ),
+    "not a number": Refused(
+        f"{TIFF}window = [0, 1]\n", "a/x.tif", tiff(NOT_A_NUMBER), "finite, found NaN"
+    ),
+    "mode": Refused(TIFF, "a/x.tif", tiff(values(6, 5, 3), "cielab"), "found mode LAB; save"),
+    "double": Refused(TIFF, "a/x.tif", tiff(values(6, 5) / 2), "of a type that is not read"),
+    "two pages": Refused(
+        FOLDER, "a/x.png",
+        picture(values(6, 5), save_all=True, append_images=[Image.fromarray(values(6, 5))]),
+        "must be one image, found 2",
+    ),
+    "no mask": masked(b"")._replace(words=r"m/a/x.png .*\(No such file or directory\); bring it"),
+    "empty mask": masked(picture(np.zeros((6, 5), np.uint8)))._replace(words="of 30; draw"),
+    "other mask": masked(picture(np.ones((6, 4), np.uint8)))._replace(words="size, .*; draw it"),
+    "JPEG mask": masked(picture(values(6, 5), "JPEG"))._replace(words="it is JPEG, not PNG"),
+    "NIfTI text": Refused(SLICED, "a/x.nii", b"text", "348 bytes, found 4", "", "nifti"),
+    "NIfTI packed": Refused(
+        SLICED, "a/x.nii", gzip.compress(nifti(SMALL)), "found an archive of gzip; n",
+        "", "nifti",
+    ),
+    "NIfTI unpacked": Refused(
+        SLICED, "a/x.nii.gz", nifti(SMALL), "found no archive of gzip; name it .nii,",
+        "", "nifti",
+    ),
+    "NIfTI axes": Refused(
+        SLICED, "a/x.nii", nifti(values(6, 5, 1, 2)), "three axes .*; save", "", "nifti"
+    ),
+    "NIfTI sides": Refused(
+        SLICED, "a/x.nii", nifti(SMALL, 44, b"\0\0"), "axes of 1 or more", "", "nifti"
+    ),
+    "NIfTI type": Refused(
+        SLICED, "a/x.nii", nifti(SMALL, 70, b"\x4d\0"), r"unknown \(77\)", "", "nifti"
+    ),
+    "NIfTI labels": Refused(
+        SLICED, "a/x.nii", nifti(SMALL, 68, b"\xea\x03"), "map of labels", "", "nifti"
+    ),
+    "NIfTI depth": Refused(
+        WHOLE, "b/x.nii", nifti(values(6, 5, 3)), r"slices = \[fewest, most\]",
+        "slices = [1, 3]", "nifti",
+    ),
+    "NIfTI size": Refused(
+        WHOLE, "b/x.nii", nifti(values(9, 5, 3)), "; save volumes of one size, or",
+        "", "nifti",
+    ),
+    "DICOM text": Refused(DICOM, "a/x.dcm", b"text" * 99, "no DICOM file, or one", "", "dicom"),
+    "DICOM packed": Refused(DICOM, "a/x.dcm.gz", b"\x1f\x8b" * 99, "no DICOM file", "", "dicom"),
+    "DICOM cut": Refused(DICOM, "a/x", broken, "the file is cut off: bring", "", "dicom"),
+    "DICOM colour": Refused(
+        DICOM, "a/x", dicom(pixels=values(5, 7, 3), PhotometricInterpretation="RGB"), "found col",
+        "", "dicom",
+    ),
+    "DICOM sides": Refused(DICOM, "a/x", dicom(Rows=0, Columns=7), "found 0; correct", "", "dicom"),
+    "DICOM samples": Refused(
+        DICOM, "a/x", dicom(SamplesPerPixel=3), "must be 1 with MONOCHROME2, found 3", "", "dicom"
+    ),
+    "DICOM frames": Refused(DICOM, "a/x", dicom(NumberOfFrames=0), "found '0'; co", "", "dicom"),
+    "DICOM slope": Refused(
+        DICOM + 'window = "image"\n', "a/x", dicom(RescaleSlope="1e307", RescaleIntercept="0"),
+        r"RescaleSlope \(0028,1053\) must leave values finite", "", "dicom",
+    ),
+    "DICOM name": Refused(
+        DICOM, "a/x", dicom(BurnedInAnnotation="YES"), "is YES; give b", 'burnt_in = "accept"',
+        "dicom",
+    ),
+    "DICOM report": Refused(
+        DICOM, "a/x", dicom(SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11"), "no image but Basic Text",
+        "", "dicom",
+    ),
+    "slice lost": Refused(
+        VOLUMES, "a/0/2", dicom(3, "4.0"), "at equal steps, found 1 to 2 mm; bring", "", "series"
+    ),
+    "slice cut": Refused(VOLUMES, "a/0/1", broken, "1 beside it, perhaps a slice", "", "series"),
+    "scout": Refused(
+        VOLUMES, "a/0/2", dicom(2, "4.0", ImageOrientationPatient=[0, 1, 0, 0, 0, 1]),
+        "found several; leave out slices", "", "series",
+    ),
+}  # fmt: skip
+
+
+def write(root: Path, card: str, files: dict[str, Content]) -> None:
+    """Write a card and its files."""
+    for name, content in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content) if isinstance(content, bytes) else content(file)
+    (root / "c.toml").write_text(card)
+
+
+def put(root: Path, case: Refused) -> None:
+    """Write a card, good files, and the one of a case."""
+    write(root, case.card, {**sources(case.kind), f"ward/{case.file}": case.content})
+
+
+def count(root: Path) -> int:
+    """Read all images and masks; return how many there are."""
+    source = open_dataset(root / "c.toml", root)
+    return sum(len(images) for images, _ in source.with_masks(source.select().rows, 64))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_way_out_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A file is refused in one line, true words of it; as they say, all other images are read."""
+    case = CASES[name]
+    if name == "too large":
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
+        case = case._replace(content=picture(values(9, 9)))
+    put(tmp_path, case)
+    with pytest.raises(DatasetError, match=case.words) as caught:
+        count(tmp_path)
+    assert re.fullmatch(r"[^\n]+; [^\n]+, or leave the image out with exclude", str(caught.value))
+    card = find_card(tmp_path / "c.toml")
+    found = inspect(card, fetch(card, tmp_path))
+    assert any(re.search(case.words, fault.reason) for fault in found.faults)
+    assert not found.layout
+    if case.key:
+        (tmp_path / "c.toml").write_text(f"{case.card}{case.key}\n")
+        assert count(tmp_path) == GOOD + 1
+    (tmp_path / "out.txt").write_bytes(exclusion_list(found.faults, ()))
+    (tmp_path / "c.toml").write_text(f'{case.card}exclude = "out.txt"\n')
+    assert count(tmp_path) == GOOD - (case.kind == "series")
+
+
+def test_a_key_that_most_files_need_is_no_reason_to_leave_them_out(tmp_path: Path) -> None:
+    """Where most files need a key of the card, none is listed: a list would leave nothing."""
+    for more, key, kind in (
+        ("frames = [9]\naxis = 2\nwindow = [0, 255]\n", "frames", "nifti"),
+        ("volumes = true\nslices = [5, 6]\n", "slices", "series"),
+        ("", "window", "deep"),
+    ):
+        root = tmp_path / key
+        card = (NIFTI if kind == "nifti" else DICOM).replace("window = [0, 255]\n", "") + more
+        deep = {f"ward/{x}/{i}": dicom(pixels=DEEP) for x in "ab" for i in range(2)}
+        for name, content in (deep if kind == "deep" else sources(kind)).items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content) if isinstance(content, bytes) else content(
+                root / name
+            )
+        (root / "c.toml").write_text(card)
+        made = find_card(root / "c.toml")
+        found = inspect(made, fetch(made, root))
+        assert len(found.faults) >= GOOD
+        assert not any(fault.listed for fault in found.faults)
+        assert all(re.search(rf"\b{key}\b", x.reason) and x.curable for x in found.faults)
+        assert not found.layout  # classes have images, though none can be read
+
+
+def test_no_list_leaves_out_both_of_two(tmp_path: Path) -> None:
+    """Of an image that a link repeats, the link is left out; of two of one mask, the second."""
+    link = Refused(FOLDER, "a/x.png", lambda file: file.symlink_to("0.png"), "")
+    put(tmp_path, link)
+    card = find_card(tmp_path / "c.toml")
+    (fault,) = inspect(card, fetch(card, tmp_path)).faults
+    assert "leave the link out with exclude" in fault.reason
+    assert not fault.listed
+    (tmp_path / "out.txt").write_text("a/x.png\n")
+    (tmp_path / "c.toml").write_text(f'{FOLDER}exclude = "out.txt"\n')
+    assert count(tmp_path) == GOOD
+    (tmp_path / "ward/a/x.png").unlink()
+    masks = masked(picture(np.ones((6, 5), np.uint8)))
+    put(tmp_path, masks)
+    (tmp_path / "ward/a/x.jpg").write_bytes(picture(values(6, 5), "JPEG"))
+    card = find_card(tmp_path / "c.toml")
+    (fault,) = inspect(card, fetch(card, tmp_path)).faults
+    assert "is the mask of two images" in fault.reason
+    (tmp_path / "out.txt").write_bytes(exclusion_list([fault], ()))
+    (tmp_path / "c.toml").write_text(f'{masks.card}exclude = "out.txt"\n')
+    assert count(tmp_path) == GOOD + 1
+
+
+@pytest.mark.parametrize(
+    ("more", "rows", "words"),
+    [
+        ("", b"a\n", r"class 'a' has no image left, as out.txt leaves out 2; take rows out"),
+        ("", "a/0.png".encode("utf-16"), r"out.txt must be text in UTF-8, found bytes of 0"),
+        ("", None, r"exclude = 'out.txt' leads out of the folder .*; put the list itself there"),
+        ('window = "auto"\n', b"", r"must be \[low, high\], \"image\" or \"header\", found 'auto'"),
+        ('path = "c.toml"\n', b"", r"c.toml must be a folder of images; correct path or kind"),
+    ],
+)
+def test_a_card_is_told_what_is_wrong_with_it(
+    tmp_path: Path, more: str, rows: bytes | None, words: str
+) -> None:
+    """What a list or a key does is stated, and not what follows of it."""
+    card = FOLDER.replace('path = "ward"\n', "") if "path" in more else FOLDER
+    put(tmp_path, Refused(f'{card}{more}exclude = "out.txt"\n', "a/0.png", PNG, ""))
+    if rows is None:
+        (tmp_path / "out.txt").symlink_to("/etc/hostname")
+    else:
+        (tmp_path / "out.txt").write_bytes(rows)
+    with pytest.raises(DatasetError, match=words):
+        count(tmp_path)
+
+
+def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:
+    """Where the only segmentation is at fault, that is stated, and not that there is none."""
+    put(
+        tmp_path,
+        Refused(f'{DICOM}masks = "m/*"\n', "a/x", dicom(SOPInstanceUID="1.2.9"), "", "", "dicom"),
+    )
+    write_segmentation(
+        tmp_path / "ward/m/s", np.ones((2, 5, 7), np.uint8), [("1.2.9", None)] * 2, segments=[1, 2]
+    )
+    card = find_card(tmp_path / "c.toml")
+    found = inspect(card, fetch(card, tmp_path))
+    assert "has 2 segments" in str(found.error)
+    assert [fault.file for fault in found.faults] == ["m/s"]
+
+
+def test_unreadable_files_and_odd_splits_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that may not be read says so; a folder that is no split is not passed by."""
+    put(tmp_path, Refused(FOLDER, "a/x.png", PNG, ""))
+    opened = os.open
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith("x.png"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        with pytest.raises(DatasetError, match=r"x.png .*\(Permission denied\); make it readable"):
+            count(tmp_path)
+    for split in ("train", "valid"):
+        for name, content in sources("folder").items():
+            place = tmp_path / name.replace("ward", f"sets/{split}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)  # type: ignore[arg-type]
+    head = HEAD.replace("ward", "sets")
+    (tmp_path / "c.toml").write_text(f'kind = "folder"\n{head}pattern = "{{split}}/{{class}}/*"\n')
+    card = find_card(tmp_path / "c.toml")
+    (text,) = inspect(card, fetch(card, tmp_path)).layout
+    assert text == "folder 'valid' is of no split; name it train, val, test, or move it away"
+
+
+def test_a_name_that_is_no_text_is_written_to_a_page(tmp_path: Path) -> None:
+    """Names may have bytes that are no letters; a page shows their codes."""
+    text = os.fsdecode(b"\xff.png")
+    assert write_whole(tmp_path / "page.html", text).read_bytes() == b"\\udcff.png"
+
+
+def test_a_reader_that_is_left_ends_where_it_is_collected() -> None:
+    """A refusal leaves a reader to the collector, which may run where a thread begins.
+
+    There a lock is held that a thread needs to end, so that none may be joined.
+    """
+
+    def read() -> Iterator["Future[None]"]:
+        with side_by_side() as submit:
+            yield submit(time.sleep, 0.05)
+
+    def leave() -> None:
+        with getattr(threading, "_shutdown_locks_lock", threading.Lock()):
+            reader.close()
+
+    reader = read()
+    with limited_to(2):
+        job = next(reader)
+    thread = threading.Thread(target=leave, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert job.done()  # what has begun is waited for all the same

@@ -435,7 +435,8 @@ def check_stream(
     LedgerError
         No account, a stream that has ended, or a run key that is no date.
     MismatchError
-        The card makes other images of files than it did when the stream was opened.
+        The card makes other images of files than it did when the stream was opened, or it is
+        another one than the last night's, by its name, and the release is not to be `beside`.
     ConfigError
         The stream is new, and its opening too small.
     """
@@ -447,6 +448,8 @@ def check_stream(
         config.check_new_stream()
     elif not status.tonight:
         _check_shown(config, json.loads(status.stream.query).get("shown", {}))
+        if status.last is not None and not beside:
+            _check_card(config, json.loads(status.last.result)["settings"]["dataset"])
     return status
 
 
@@ -462,6 +465,16 @@ def check_due(config: ReleaseConfig, status: StreamStatus | None) -> None:
             f"a night is named by the day it was planned for, which has come, found run key "
             f"{config.run_key}, and today is {today} (UTC): no night could be released from now on "
             "until then; leave the run key out, or correct it or the clock"
+        )
+
+
+def _check_card(config: ReleaseConfig, before: str) -> None:
+    """Raise where a config that was copied for another card has the name of the first's stream."""
+    if (now := config.card.name) != before:
+        raise MismatchError(
+            f"the stream {config.name!r} of {config.population!r} has read card {before!r} so far, "
+            f"and {config.file} names card {now!r}; give the config a name of its own, or a "
+            "population, or add --again to go on with the other card"
         )
 
 

@@ -130,3 +130,24 @@ def test_a_renamed_stream_is_not_paid_by_slip(
     second = edited('name = "wardS"', 'name = "second"', "second.toml")
     assert release(second, "--again", run_key="2026-11-21") == 0
     assert charges() == 2
+
+
+@pytest.mark.parametrize("command", ["release", "serve"])
+def test_another_card_does_not_enter_a_stream_by_slip(
+    ward: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """A config that was copied for a second ward, and has the first one's name, is refused."""
+    Path("wardS.toml").write_text(Path("wardS.toml").read_text() + STREAM)
+    assert release("wardS.toml") == 0
+    shutil.copy("ward-card.toml", "east-card.toml")
+    shutil.copy("ward-card.npz", "east-card.npz")
+    config = edited("ward-card.toml", "east-card.toml")
+    capsys.readouterr()
+    more = ["--run-key", "2026-11-21"] if command == "release" else []
+    assert main([command, "--config", config, "--out", "out", *more]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    for words in ("'wardS' has read card 'ward-card'", "names card 'east-card'", "--again"):
+        assert words in line
+    assert release(config, "--again", run_key="2026-11-21") == 0
+    assert release(config, run_key="2026-11-22") == 0
+    assert charges() == 1

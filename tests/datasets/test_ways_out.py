@@ -29,6 +29,7 @@ from pipeline.files import write_whole
 from pipeline.parallel import limited_to, side_by_side
 from pipeline.store import exclusion_list, inspect
 from tests.sample_dicom import write_dicom, write_segmentation
+from tests.tools.patience import PATIENCE
 
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
 FOLDER, NIFTI = f'kind = "folder"\n{HEAD}', f'kind = "nifti"\n{HEAD}window = [0, 255]\n'
@@ -441,6 +442,6 @@ def test_a_reader_that_is_left_ends_where_it_is_collected() -> None:
         job = next(reader)
     thread = threading.Thread(target=leave, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert job.done()  # what has begun is waited for all the same

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ from pipeline.cli import main
 from pipeline.datasets import DATASETS, download, fetch, library, load_card, open_dataset
 from pipeline.datasets.torchvision import torchvision_datasets
 from pipeline.errors import DatasetError, ImageError, MissingError
+from pipeline.experiments import MAIN
 from pipeline.results import read_record, read_rows
 from tests.datasets.test_fetch import BODY, MD5, ROOT, room_for, start, write_card
 from tests.datasets.test_vision import digits
@@ -281,12 +283,15 @@ def test_the_main_job_runs_on_a_downloaded_file(
 ) -> None:
     """A file like OCTMNIST's is fetched, described, verified, released of and reported on.
 
-    Without the extra it comes by pooch. Neither library says a word.
+    Without the extra it comes by pooch, here for one budget. Neither library says a word.
     """
-    if way == "pooch":
-        monkeypatch.setitem(sys.modules, "medmnist", None)
     out, root, path = tmp_path / "out", tmp_path / "root", class_card(server, tmp_path)
     command = ["run", "--dataset", path, "--data-root", root, "--out", out, "--repetitions", "2"]
+    if way == "pooch":
+        monkeypatch.setitem(sys.modules, "medmnist", None)
+        few = re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8"))
+        (tmp_path / "few.toml").write_text(few, encoding="utf-8")
+        command += ["--config", tmp_path / "few.toml"]
     assert main([*map(str, command)]) == 0
     assert len(server.requests) == (2 if way == "medmnist" else 1)  # where it leads, and the file
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"octmnist.npz": BODY}

@@ -22,8 +22,8 @@ from tests.stream.test_recovery import recovering
 from tests.stream.test_secret_streams import FLAT, release, stream, units
 
 LEVEL = 0.01
-TRUTHS, TOTAL, DRAWS = (0, 1, 5, 21, 26, 60, 79), 79, 800
-STREAMS, CLASSES = 160, {"half at first": (150, 0, 0), "nobody": (0, 0, 0), "all": (300, 40, 40)}
+TRUTHS, TOTAL, DRAWS = (0, 1, 5, 21, 26, 60, 79), 79, 500
+STREAMS, CLASSES = 120, {"half at first": (150, 0, 0), "nobody": (0, 0, 0), "all": (300, 40, 40)}
 TOTALS = CLASSES["all"]
 TESTS = 2 * (len(TRUTHS) * len(SPD) + len(TOTALS) * len(CLASSES) * len(FLAT) + len(TOTALS))
 

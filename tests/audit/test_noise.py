@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import FloatArray
-from pipeline.audit import audit, noise, run_audit, trials
+from pipeline.audit import attacks, audit, noise, run_audit, trials
 from pipeline.audit.bounds import NOISE, SQUARED_MU, STATED_COST, Law, Transcript
 from pipeline.audit.cases import CONTROLS, PLANNED, Case, all_cases
 from pipeline.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
@@ -42,11 +42,11 @@ def never(many: int) -> Residuals:
 
 @pytest.mark.parametrize("n", [4, 61, 400])
 def test_sound_noise_is_suspected_as_often_as_is_stated(n: int) -> None:
-    """The corrected p-value is below α in at most a share α of 600 draws, at α = 0.02 to 0.3.
+    """The corrected p-value is below α in at most a share α of 400 draws, at α = 0.02 to 0.3.
 
     Limits are 5 deviations of the binomial: the test fails by chance with 1e-6.
     """
-    runs, least = 600, list[float]()
+    runs, least = 400, list[float]()
     for seed in range(runs):
         found = p_values(Residuals(drawn(n, seed), WIDTHS))
         assert all(np.all((each >= 0.0) & (each <= 1.0)) for each in found.values())
@@ -192,6 +192,12 @@ def test_residuals_of_transcripts_are_noise_over_sigma() -> None:
 
 
 # --- faults planted in the code that draws noise, or scales it ------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try no further data sets, which cost more: what is asked here does not depend on them."""
+    monkeypatch.setattr(attacks, "SEARCH", 0)
 
 
 def shown(case: Case, quantity: str, trials: int) -> Any:

@@ -419,7 +419,7 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
 def test_a_download_that_fails_for_once_is_done_again(prefect_server: None, tmp_path: Path) -> None:
     """The flow runs from download to report on a file of OCTMNIST's shape, asked for twice.
 
-    Each class has every series of the main job, and the farthest of its images.
+    Each class has every series of the main job, here at one budget, and the farthest of its images.
     """
     from prefect.client.orchestration import get_client
 
@@ -435,8 +435,10 @@ def test_a_download_that_fails_for_once_is_done_again(prefect_server: None, tmp_
             f'[[files]]\nsize = 28\nurl = "{server.address}/octmnist.npz"\n'
             f'md5 = "{hashlib.md5(body).hexdigest()}"\n'
         )
-        told = {"dataset": str(card), "repetitions": 2, "data_root": tmp_path / "root", "out": out}
-        state = experiment(**told, return_state=True)
+        job = tmp_path / "main.toml"
+        job.write_text(re.sub(r"budgets = .*", "budgets = [1.0]", MAIN.read_text(encoding="utf-8")))
+        told = {"repetitions": 2, "data_root": tmp_path / "root", "out": out}
+        state = experiment(str(job), str(card), **told, return_state=True)
         assert len(server.requests) == 2
     page = state.result()
     rows = read_rows(out / "results" / "main-octmnist.parquet")

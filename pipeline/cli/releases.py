@@ -341,7 +341,8 @@ def release(
     again
         Release, and pay, once more: where the images, the settings or the name of a run have
         changed since it was paid, beside a stream of the population, or for a stream beside another
-        or beside releases. Without it that is refused, and nothing is charged.
+        or beside releases; and go on with a stream by another card. Without it that is refused, and
+        nothing is charged.
     even_if_useless
         Release, and pay, where the number of images and the budget say that nothing will be usable,
         or that no class of a stream can open. Without it that is refused, and nothing is charged.

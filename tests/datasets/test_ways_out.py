@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 
 import nibabel as nib
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tifffile
 from numpy.typing import NDArray
 from PIL import Image
+from pydicom.uid import JPEGBaseline8Bit
 
 from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.registry import fetch
@@ -84,6 +87,13 @@ def broken(file: Path) -> None:
     """Write a DICOM file whose pixels end early."""
     dicom(1)(file)
     file.write_bytes(file.read_bytes()[:-9])
+
+
+def damaged_jpeg(file: Path) -> None:
+    """Write a DICOM file of a JPEG frame that ends in its head."""
+    pixels = values(5, 7)
+    encoded = picture(pixels, "JPEG")[:200]
+    write_dicom(file, pixels, syntax=JPEGBaseline8Bit, encoded=[encoded], PatientID="1")
 
 
 def sources(kind: str) -> dict[str, Content]:
@@ -208,6 +218,9 @@ CASES = {
     "NIfTI axes": Refused(
         SLICED, "a/x.nii", nifti(values(6, 5, 1, 2)), "three axes .*; save", "", "nifti"
     ),
+    "NIfTI dim[0]": Refused(
+        SLICED, "a/x.nii", nifti(SMALL, 40, b"\x08\0"), "1 to 7, found 2048; write", "", "nifti"
+    ),
     "NIfTI sides": Refused(
         SLICED, "a/x.nii", nifti(SMALL, 44, b"\0\0"), "axes of 1 or more", "", "nifti"
     ),
@@ -228,6 +241,9 @@ CASES = {
     "DICOM text": Refused(DICOM, "a/x.dcm", b"text" * 99, "no DICOM file, or one", "", "dicom"),
     "DICOM packed": Refused(DICOM, "a/x.dcm.gz", b"\x1f\x8b" * 99, "no DICOM file", "", "dicom"),
     "DICOM cut": Refused(DICOM, "a/x", broken, "the file is cut off: bring", "", "dicom"),
+    "DICOM JPEG": Refused(
+        DICOM, "a/x", damaged_jpeg, r"\(gdcm makes no pixels of a frame\); bring", "", "dicom"
+    ),
     "DICOM colour": Refused(
         DICOM, "a/x", dicom(pixels=values(5, 7, 3), PhotometricInterpretation="RGB"), "found col",
         "", "dicom",
@@ -372,6 +388,45 @@ def test_a_card_is_told_what_is_wrong_with_it(
         (tmp_path / "out.txt").write_bytes(rows)
     with pytest.raises(DatasetError, match=words):
         count(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("end", "change", "words"),
+    [
+        (
+            "csv",
+            lambda name: name.replace("/", "\\"),
+            r"with / between folders, found 'a\\\\0.png'",
+        ),
+        (
+            "csv",
+            lambda name: f"C:\\{name}",
+            r"must be relative .*, found 'C:\\\\a/0.png'; correct it",
+        ),
+        ("parquet", lambda name: {"place": name}, "'file' must have text, .* found struct; save"),
+        ("parquet", lambda name: [name], "'file' must have text, .* found list; save it so"),
+        ("parquet", str.encode, "'file' must have text, .* found binary; save it so"),
+    ],
+)
+def test_a_table_is_told_what_is_wrong_with_its_values(
+    tmp_path: Path, end: str, change: Callable[[str], Any], words: str
+) -> None:
+    """Where a column has no paths that can be followed, that is stated; as text they are read."""
+    card = f'kind = "table"\n{HEAD}columns = {{ path = "file", class = "kind" }}\n'
+    write(tmp_path, card.replace('"ward"', f'"ward/t.{end}"'), sources("folder"))
+    for changed in (change, str):
+        names = [file.relative_to(tmp_path / "ward") for file in tmp_path.glob("ward/*/*")]
+        table = {"file": [changed(str(x)) for x in sorted(names)], "kind": ["a", "a", "b", "b"]}
+        if end == "parquet":
+            pq.write_table(pa.table(table), tmp_path / "ward/t.parquet")
+        else:
+            rows = ["file,kind", *map(",".join, zip(*table.values(), strict=True))]
+            (tmp_path / "ward/t.csv").write_text("\n".join(rows))
+        if changed is str:
+            assert count(tmp_path) == GOOD
+        else:
+            with pytest.raises(DatasetError, match=words):
+                count(tmp_path)
 
 
 def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:

@@ -505,6 +505,10 @@ def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:
     found = inspect(card, fetch(card, tmp_path))
     assert "has 2 segments" in str(found.error)
     assert [fault.file for fault in found.faults] == ["m/s"]
+    (tmp_path / "ward/m/s").unlink()
+    (tmp_path / "ward/m/s").symlink_to("nowhere")
+    found = inspect(card, fetch(card, tmp_path))
+    assert "m/s cannot be read (No such file or directory); bring it, or" in str(found.error)
 
 
 def test_unreadable_files_and_odd_splits_are_named(

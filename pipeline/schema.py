@@ -559,9 +559,9 @@ def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:
 def first_fault(error: ValidationError) -> str:
     """Return where a model does not fit first, and why."""
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "it"
-    reason = "it is missing" if first["type"] == "missing" else first["msg"]
-    return f"{place}: {reason.removeprefix('Value error, ')}"
+    own = {"missing": "it is missing", "model_type": "it must be an object, { … } in JSON"}
+    reason = own.get(first["type"], first["msg"]).removeprefix("Value error, ")
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), reason)))
 
 
 def _faults(document: Document) -> Iterator[str]:

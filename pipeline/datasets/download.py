@@ -167,7 +167,7 @@ def digest(path: Path) -> str:
         state = path.stat()
         return _digest(path.resolve(), state.st_size, state.st_mtime_ns)
     except OSError as error:
-        raise DatasetError(f"cannot read {path} ({error.strerror}); move it away") from error
+        raise DatasetError(f"cannot read {path} ({error.strerror}); make it readable") from error
 
 
 @lru_cache(maxsize=64)

@@ -210,7 +210,7 @@ def check_pattern(pattern: str) -> None:
         try:
             re.compile(expression)
         except re.error as error:
-            raise ValueError(f"{part!r} in pattern cannot be read: {error}") from None
+            raise ValueError(f"{part!r} in pattern cannot be read: {error.msg}; mend it") from None
 
 
 def _down(parts: Sequence[str]) -> re.Pattern[str]:

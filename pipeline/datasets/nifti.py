@@ -229,6 +229,8 @@ def _volume(stream: BinaryIO, file: Path) -> Volume:
         raise image_error(
             f"{file} must be NIfTI in one file, found {other}; convert it to .nii or .nii.gz"
         )
+    if not 1 <= (axes := int(header["dim"][0])) <= 7:
+        raise image_error(f"{file}: axes (dim[0]) must be 1 to 7, found {axes}; write it anew")
     code, shape = int(header["datatype"]), _shape(header.get_data_shape(), file)
     dtype = header.get_data_dtype() if code in data_type_codes.label else np.dtype(np.void)
     if dtype.kind not in "iuf" or dtype.itemsize > 8:

@@ -325,7 +325,7 @@ def _check_one(image: "Image.Image", file: Path) -> None:
             "0..255, or make it gray"
         )
     if signed:
-        raise image_error(f"{file}: values of 8 bits must not have a sign; save it with 16")
+        raise image_error(f"{file}: values of 8 bits must not have a sign; save it as TIFF with 16")
 
 
 def _check_upright(image: "Image.Image", file: Path) -> None:

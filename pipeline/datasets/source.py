@@ -293,7 +293,7 @@ def file_state(file: Path | str) -> bytes:
     try:
         status = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
-        raise ImageError(f"{file} cannot be read ({error.strerror})") from error
+        raise image_error(f"{file} cannot be read ({error.strerror}); bring it") from error
     text = f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
     return text.encode(errors="surrogateescape")
 

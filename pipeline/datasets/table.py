@@ -119,7 +119,12 @@ def _parquet(
     names, count, size = file.schema_arrow.names, file.metadata.num_rows, path.stat().st_size
     listing.check_count(count, size, f"{path}: {count:,} rows", "a real table")
     columns = [name for name in names if wanted is None or name in wanted]
-
+    for name in columns if wanted else ():
+        kind = str(file.schema_arrow.field(names.index(name)).type).partition("<")[0]
+        if kind in ("list", "large_list", "map", "struct", "binary", "large_binary"):
+            raise DatasetError(
+                f"{path}: column '{name}' must have text, numbers or days, found {kind}; save it so"
+            )
     batches = (batch.to_pylist() for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns))
     rows = enumerate(chain.from_iterable(batches), 1)
     return names, ((f"row {number}", list(map(row.get, names))) for number, row in rows)
@@ -328,10 +333,11 @@ def _day(text: str, where: str) -> date:
 
 def _joined(path: Path, relative: str, where: str) -> str:
     """Return where a path of the table leads to, from its folder."""
-    if Path(relative).is_absolute() or "\0" in relative:
-        raise ImageError(
-            f"{where}: a path must be relative to the folder of the table, found {relative!r}; "
-            "correct it, or take the row out"
-        )
     joined = os.path.join(path.parent.absolute(), relative)  # noqa: PTH118 (of each row)
+    strange = "\0" in relative or ("\\" in relative and not os.path.exists(joined))  # noqa: PTH110
+    if strange or Path(relative).is_absolute():
+        raise ImageError(
+            f"{where}: a path must be relative to the folder of the table, with / between folders, "
+            f"found {relative!r}; correct it, or take the row out"
+        )
     return listing.as_written(os.path.normpath(joined))

@@ -53,12 +53,12 @@ def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
     if unknown or not card.size:
         raise DatasetError(
             f"card {card.name}: kind 'tiles' needs a size and classes out of "
-            f"{', '.join(TILE_PICTURES)}, found {', '.join(card.classes)}"
+            f"{', '.join(TILE_PICTURES)}, found {card.size or 'none'}, {', '.join(card.classes)}"
         )
     pictures = [opened(path / TILE_PICTURES[name]) for name in card.classes]
     if card.size > (shortest := min(min(picture.shape) for picture in pictures)):
         raise DatasetError(
-            f"card {card.name}: size must be 1 to {shortest}, the shortest side of the pictures, "
+            f"card {card.name}: size must be up to {shortest}, the shortest side of the pictures, "
             f"found {card.size}"
         )
     tiles = [cut(picture, card.size) for picture in pictures]

@@ -260,7 +260,7 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covarian
     steps = 12 if facts.means else 4
     moments = steps * largest if spec.exact else (3 * pixels + 32) * spec.norm_bound
     error = moments * ROUNDOFF + 16 * spec.k * ROUNDOFF * largest
-    way = "the papers use 1e-6"
+    way = "raise it (the papers use 1e-6)"
     if facts.means:
         error *= eta / covariances.floor(facts)
         way = f"raise it, or take {spec.manifold}"

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 
 import nibabel as nib
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tifffile
 from numpy.typing import NDArray
 from PIL import Image
+from pydicom.uid import JPEGBaseline8Bit
 
 from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.registry import fetch
@@ -34,6 +37,7 @@ from tests.tools.patience import PATIENCE
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
 FOLDER, NIFTI = f'kind = "folder"\n{HEAD}', f'kind = "nifti"\n{HEAD}window = [0, 255]\n'
 DICOM = f'kind = "dicom"\n{HEAD}'
+COLOUR = DICOM.replace("channels = 1", "channels = 3") + 'mixed = "accept"\n'
 VOLUMES = f"{DICOM}volumes = true\n"
 SLICED, WHOLE = f"{NIFTI}axis = 2\n", f"{NIFTI}volumes = true\n"
 DEEPER = 'pattern = "{class}/**/*"'
@@ -41,6 +45,7 @@ GOOD, COPIED = 4, 2
 """Images that are there besides, and those of a class."""
 
 Content = bytes | Callable[[Path], object]
+RGB = {"PhotometricInterpretation": "RGB"}
 RNG = np.random.default_rng(0)
 
 
@@ -86,6 +91,20 @@ def broken(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
 
 
+def damaged_jpeg(file: Path) -> None:
+    """Write a DICOM file of a JPEG frame that ends in its head."""
+    pixels = values(5, 7)
+    encoded = picture(pixels, "JPEG")[:200]
+    write_dicom(file, pixels, syntax=JPEGBaseline8Bit, encoded=[encoded], PatientID="1")
+
+
+def of_another_syntax(file: Path) -> None:
+    """Write a DICOM file whose pixels are not compressed as it says."""
+    dicom(1)(file)
+    plain, packed = b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.5\0"
+    file.write_bytes(file.read_bytes().replace(plain, packed))
+
+
 def sources(kind: str) -> dict[str, Content]:
     """Return good files of a kind of card, two a class."""
     names = [f"ward/{label}/{number}" for label in "ab" for number in range(COPIED)]
@@ -93,6 +112,8 @@ def sources(kind: str) -> dict[str, Content]:
         return {f"{name}.nii": nifti(values(6, 5, 1)) for name in names}
     if kind == "dicom":
         return {name: dicom(number % 2, f"3.{number}") for number, name in enumerate(names)}
+    if kind == "colour":
+        return {name: dicom(**RGB, pixels=values(5, 7, 3)) for name in names}
     if kind == "series":
         return {f"{name}/{i}": dicom(i, f"4.{n}") for n, name in enumerate(names) for i in (0, 1)}
     return {f"{name}.png": picture(values(6, 5)) for name in names}
@@ -208,6 +229,9 @@ CASES = {
     "NIfTI axes": Refused(
         SLICED, "a/x.nii", nifti(values(6, 5, 1, 2)), "three axes .*; save", "", "nifti"
     ),
+    "NIfTI dim[0]": Refused(
+        SLICED, "a/x.nii", nifti(SMALL, 40, b"\x08\0"), "1 to 7, found 2048; write", "", "nifti"
+    ),
     "NIfTI sides": Refused(
         SLICED, "a/x.nii", nifti(SMALL, 44, b"\0\0"), "axes of 1 or more", "", "nifti"
     ),
@@ -228,6 +252,9 @@ CASES = {
     "DICOM text": Refused(DICOM, "a/x.dcm", b"text" * 99, "no DICOM file, or one", "", "dicom"),
     "DICOM packed": Refused(DICOM, "a/x.dcm.gz", b"\x1f\x8b" * 99, "no DICOM file", "", "dicom"),
     "DICOM cut": Refused(DICOM, "a/x", broken, "the file is cut off: bring", "", "dicom"),
+    "DICOM JPEG": Refused(
+        DICOM, "a/x", damaged_jpeg, r"\(gdcm makes no pixels of a frame\); bring", "", "dicom"
+    ),
     "DICOM colour": Refused(
         DICOM, "a/x", dicom(pixels=values(5, 7, 3), PhotometricInterpretation="RGB"), "found col",
         "", "dicom",
@@ -248,6 +275,39 @@ CASES = {
     "DICOM report": Refused(
         DICOM, "a/x", dicom(SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11"), "no image but Basic Text",
         "", "dicom",
+    ),
+    "DICOM syntax": Refused(
+        DICOM, "a/x", of_another_syntax, r"says, 1.2.840.10008.1.2.5, found uncompressed; write it",
+        "", "dicom",
+    ),
+    "DICOM frame": Refused(
+        DICOM, "a/x",
+        dicom(
+            pixels=values(2, 5, 7), NumberOfFrames=2, syntax=JPEGBaseline8Bit,
+            encoded=[picture(values(5, 7), "JPEG")],
+        ),
+        "frame 2 is missing; bring", "", "dicom",
+    ),
+    "planes": Refused(
+        COLOUR, "a/x", dicom(**RGB, pixels=values(5, 7, 3), PlanarConfiguration=5),
+        "must be 0 or 1, found 5; correct", "", "colour",
+    ),
+    "signed colour": Refused(
+        COLOUR, "a/x", dicom(**RGB, pixels=values(5, 7, 3).astype("i2"), PixelRepresentation=1),
+        "must be 0 in colour, found 1; correct", "", "colour",
+    ),
+    "deep YBR": Refused(
+        COLOUR, "a/x",
+        dicom(pixels=values(5, 7, 3).astype("u2"), PhotometricInterpretation="YBR_FULL"),
+        "must be 8 with YBR_FULL, found 16; correct", "", "colour",
+    ),
+    "YBR of JPEG 2000": Refused(
+        COLOUR, "a/x", dicom(pixels=values(5, 7, 3), PhotometricInterpretation="YBR_ICT"),
+        "of JPEG 2000 only; correct", "", "colour",
+    ),
+    "YBR in whole": Refused(
+        COLOUR, "a/x", dicom(pixels=values(5, 8, 3), PhotometricInterpretation="YBR_FULL_422"),
+        "422, which needs even Columns and two bytes a pixel; correct it, as", "", "colour",
     ),
     "slice lost": Refused(
         VOLUMES, "a/0/2", dicom(3, "4.0"), "at equal steps, found 1 to 2 mm; bring", "", "series"
@@ -356,6 +416,7 @@ def test_no_list_leaves_out_both_of_two(tmp_path: Path) -> None:
         ("", b"a\n", r"class 'a' has no image left, as out.txt leaves out 2; take rows out"),
         ("", "a/0.png".encode("utf-16"), r"out.txt must be text in UTF-8, found bytes of 0"),
         ("", None, r"exclude = 'out.txt' leads out of the folder .*; put the list itself there"),
+        ('pattern = "{class}/[z-a]"\n', b"", r"cannot be read: bad character range z-a; mend it"),
         ('window = "auto"\n', b"", r"must be \[low, high\], \"image\" or \"header\", found 'auto'"),
         ('path = "c.toml"\n', b"", r"c.toml must be a folder of images; correct path or kind"),
     ],
@@ -374,6 +435,63 @@ def test_a_card_is_told_what_is_wrong_with_it(
         count(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("end", "change", "words"),
+    [
+        (
+            "csv",
+            lambda name: name.replace("/", "\\"),
+            r"with / between folders, found 'a\\\\0.png'",
+        ),
+        (
+            "csv",
+            lambda name: f"C:\\{name}",
+            r"must be relative .*, found 'C:\\\\a/0.png'; correct it",
+        ),
+        ("parquet", lambda name: {"place": name}, "'file' must have text, .* found struct; save"),
+        ("parquet", lambda name: [name], "'file' must have text, .* found list; save it so"),
+        ("parquet", str.encode, "'file' must have text, .* found binary; save it so"),
+    ],
+)
+def test_a_table_is_told_what_is_wrong_with_its_values(
+    tmp_path: Path, end: str, change: Callable[[str], Any], words: str
+) -> None:
+    """Where a column has no paths that can be followed, that is stated; as text they are read."""
+    card = f'kind = "table"\n{HEAD}columns = {{ path = "file", class = "kind" }}\n'
+    write(tmp_path, card.replace('"ward"', f'"ward/t.{end}"'), sources("folder"))
+    for changed in (change, str):
+        names = [file.relative_to(tmp_path / "ward") for file in tmp_path.glob("ward/*/*")]
+        table = {"file": [changed(str(x)) for x in sorted(names)], "kind": ["a", "a", "b", "b"]}
+        if end == "parquet":
+            pq.write_table(pa.table(table), tmp_path / "ward/t.parquet")
+        else:
+            rows = ["file,kind", *map(",".join, zip(*table.values(), strict=True))]
+            (tmp_path / "ward/t.csv").write_text("\n".join(rows))
+        if changed is str:
+            assert count(tmp_path) == GOOD
+        else:
+            with pytest.raises(DatasetError, match=words):
+                count(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("classes", "size", "words"),
+    [
+        ("ihc", 0, "needs a size and classes out of ihc, retina, cell, found none, ihc"),
+        ("liver", 64, "needs a size and classes out of ihc, retina, cell, found 64, liver"),
+        ("ihc", 513, "size must be up to 512, the shortest side of the pictures, found 513"),
+    ],
+)
+def test_embedded_tiles_have_bounds(tmp_path: Path, classes: str, size: int, words: str) -> None:
+    """A card of tiles has a size, which its pictures have, and classes that are there."""
+    card = f'kind = "tiles"\nchannels = 1\nclasses = ["{classes}"]\n'
+    write(tmp_path, card + f"size = {size}\n" * bool(size), {})
+    with pytest.raises(DatasetError, match=words):
+        count(tmp_path)
+    write(tmp_path, card.replace("liver", "ihc") + "size = 512\n", {})
+    assert count(tmp_path) == 1
+
+
 def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:
     """Where the only segmentation is at fault, that is stated, and not that there is none."""
     put(
@@ -387,6 +505,10 @@ def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:
     found = inspect(card, fetch(card, tmp_path))
     assert "has 2 segments" in str(found.error)
     assert [fault.file for fault in found.faults] == ["m/s"]
+    (tmp_path / "ward/m/s").unlink()
+    (tmp_path / "ward/m/s").symlink_to("nowhere")
+    found = inspect(card, fetch(card, tmp_path))
+    assert "m/s cannot be read (No such file or directory); bring it, or" in str(found.error)
 
 
 def test_unreadable_files_and_odd_splits_are_named(

@@ -499,6 +499,9 @@ def test_a_ridge_near_the_rounding_is_refused_before_any_image_is_read(descripto
     with pytest.raises(ConfigError) as told:
         domain(descriptor, height=28, width=28, eta=1e-300)
     (error,) = re.findall(r"4 times the rounding errors of \w+, (\S+) at", str(told.value))
+    with pytest.raises(ConfigError, match=r"found 1e-06; raise it \(the papers use 1e-6\)"):
+        domain("grid9", height=8000, width=8000, eta=1e-6)
+    assert domain("grid9", height=8000, width=8000, eta=2e-6)
     assert float(error) >= 16 * usual.k * 2.0**-53 * usual.largest_eigenvalue * 0.9
     with pytest.raises(ConfigError, match="4 times the rounding errors"):
         domain(descriptor, height=28, width=28, eta=3.9 * float(error) * 0.95)

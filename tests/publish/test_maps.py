@@ -97,6 +97,18 @@ def test_maps_of_another_size_are_refused(
     assert not (tmp_path / "st").exists()
 
 
+@pytest.mark.parametrize(
+    "content", [[], 3, None, "maps", {**maps("spd-log-cholesky"), "sites": [3]}]
+)
+def test_what_is_no_object_is_told_so(content: Any, tmp_path: Path) -> None:
+    """Where JSON has a list or a number in place of an object, that is said in words of JSON."""
+    (tmp_path / "maps.json").write_text(json.dumps(content))
+    said, _ = tried(tmp_path / "maps.json", "x")
+    place = "sites.0: " * isinstance(content, dict)
+    assert f"is no file of maps ({place}it must be an object, " in str(said)
+    assert "; give what `covdp harmonise` wrote, unchanged" in str(said)
+
+
 @settings(max_examples=200)
 @given(st.data())
 def test_any_other_value_is_refused_or_read(

@@ -147,8 +147,8 @@ def test_a_table_is_checked_to_its_end(tmp_path: Path, capsys: pytest.CaptureFix
         "found 'yesterday'",
         "images/8.png": "is not a readable image (No such file or directory)",
         "ward.csv, line 11": "column 'c' must have a value on one line, found ''",
-        "ward.csv, line 12": "a path must be relative to the folder of the table, found "
-        "'/etc/hostname'",
+        "ward.csv, line 12": "a path must be relative to the folder of the table, with / between "
+        "folders, found '/etc/hostname'",
         "ward.csv, line 13": "a row must have 3 values, found 1",
     }
     (tmp_path / "ward.csv").write_text("\n".join([good, *rows[7:10]]))

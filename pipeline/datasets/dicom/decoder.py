@@ -106,6 +106,8 @@ def _serve() -> None:
                 reply = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
             except BaseException as error:  # a panic is no Exception
                 reply = str(error).rpartition("plugins:")[2] or type(error).__name__
+                if "'NoneType'" in reply:  # GDCM does not say why
+                    reply = f"{plugin} makes no pixels of a frame"
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def check_frames(header: Header, channels: int) -> None:
         _check_decoder(header)
     if header.encapsulated == (header.syntax in NATIVE):
         raise image_error(
-            f"{header.file}: PixelData (7FE0,0010) is not as TransferSyntaxUID (0002,0010) says; "
-            "write the file anew"
+            f"{header.file}: PixelData (7FE0,0010) must be as TransferSyntaxUID (0002,0010) says, "
+            f"{header.syntax}, found {'' if header.encapsulated else 'un'}compressed; write it anew"
         )
 
 
@@ -89,6 +89,10 @@ def check_size(header: Header) -> None:
         frame_bits, length = 80, header.size
     excess = 8 * length - header.frames * frame_bits
     long = not header.encapsulated and excess >= max(16, frame_bits)
+    halved = header.photometric == "YBR_FULL_422" and not header.encapsulated
+    if halved and (header.columns % 2 or 2 * excess == header.frames * frame_bits):
+        one = "is YBR_FULL_422, which needs even Columns and two bytes a pixel"
+        raise header.fault("PhotometricInterpretation", one, "correct it, as to YBR_FULL")
     if excess < 0 or long:
         raise header.fault(
             "NumberOfFrames",
@@ -131,6 +135,8 @@ def _check_bits(header: Header) -> None:
     if not header.stored - 1 <= header.high <= highest:
         most = f" to {highest}" * shifted
         raise header.fault("HighBit", f"must be {header.stored - 1}{most}, found {header.high}")
+    if header.samples == 3 and header.planar not in (0, 1):
+        raise header.fault("PlanarConfiguration", f"must be 0 or 1, found {header.planar}")
     if header.samples == 3 and header.signed:
         raise header.fault("PixelRepresentation", "must be 0 in colour, found 1")
     if header.photometric.startswith("YBR") and header.stored != 8:
@@ -161,9 +167,8 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     shifted = header.samples == 1 and unused > 0  # pydicom takes HighBit for BitsStored - 1
     options = _options(header, header.frames) | {"correct_unused_bits": not shifted}
     stream.seek(header.pixels.start)
-    for pixels, _ in get_decoder(UID(header.syntax)).iter_array(
-        stream, indices=list(frames), **options
-    ):
+    for index in frames:  # iter_array takes all but the first of YBR_FULL_422 for YBR_FULL
+        pixels, _ = get_decoder(UID(header.syntax)).as_array(stream, index=index, **options)
         # bits that are not in use are dropped, the sign is carried on
         yield np.right_shift(np.left_shift(pixels, above), unused) if shifted else pixels
 

@@ -201,6 +201,11 @@ def test_colour(tmp_path: Path) -> None:
     found = images(tmp_path, card=card)
     np.testing.assert_array_equal(found[:2], [colour, colour])
     np.testing.assert_allclose(found[2:].astype(int), [colour.astype(int)] * 2, atol=2)
+    more = {"Columns": 10, "Rows": 12, "PhotometricInterpretation": "YBR_FULL_422"}
+    frames = np.stack([halved, halved[::-1], halved])
+    write_dicom(tmp_path / "ward/cat/4", frames, NumberOfFrames=3, **more)
+    turned = images(tmp_path, card=card)[4:].astype(int)
+    np.testing.assert_allclose(turned, [found[3], found[3][::-1], found[3]], atol=0)
 
 
 def by_gdcm(file: Path, syntax: int) -> None:

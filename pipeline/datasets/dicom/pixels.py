@@ -167,8 +167,11 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     shifted = header.samples == 1 and unused > 0  # pydicom takes HighBit for BitsStored - 1
     options = _options(header, header.frames) | {"correct_unused_bits": not shifted}
     stream.seek(header.pixels.start)
-    for index in frames:  # iter_array takes all but the first of YBR_FULL_422 for YBR_FULL
-        pixels, _ = get_decoder(UID(header.syntax)).as_array(stream, index=index, **options)
+    decoder = get_decoder(UID(header.syntax))
+    read = decoder.iter_array(stream, indices=list(frames), **options)
+    if header.photometric == "YBR_FULL_422":  # of which it takes all but the first for YBR_FULL
+        read = (decoder.as_array(stream, index=index, **options) for index in frames)
+    for pixels, _ in read:
         # bits that are not in use are dropped, the sign is carried on
         yield np.right_shift(np.left_shift(pixels, above), unused) if shifted else pixels
 

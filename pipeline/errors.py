@@ -60,8 +60,12 @@ LEAVE_OUT = "leave the image out with exclude"
 
 
 def image_error(text: str) -> ImageError:
-    """Return the error of a file that may be left out; a key in the card, if stated, cures it."""
-    return (CurableError if "in the card" in text else ImageError)(f"{text}, or {LEAVE_OUT}")
+    """Return the error of a file that may be left out.
+
+    Where the way out, behind the last semicolon, names a key in the card, that cures it.
+    """
+    curable = "in the card" in text.rpartition(";")[2]
+    return (CurableError if curable else ImageError)(f"{text}, or {LEAVE_OUT}")
 
 
 class MismatchError(DatasetError):

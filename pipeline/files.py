@@ -117,11 +117,24 @@ def make_folder(path: Path, way: str = "choose another folder with --out") -> Pa
     Otherwise raise `OutputError`, which states a `way` out.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folders(path)
         _write_nothing(path)
     except OSError as error:
         raise OutputError(f"cannot write to {path} ({error.strerror}); {way}") from error
     return path
+
+
+def make_folders(path: Path, mode: int = 0o777) -> None:
+    """Create `path` with its parents where they are missing; `mode` is that of the last.
+
+    What root creates is the parent's owner's, as in `leave_to_owner`.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    for folder in missing[::-1] if is_root() else ():
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        leave_to_owner(handle, folder.parent)
+        os.close(handle)
 
 
 @contextmanager
@@ -158,7 +171,7 @@ def private_folder(path: Path) -> Path:
         When it cannot, or when others may read a folder that is there and holds something.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path, mode=0o700)
         if os.name == "posix" and path.stat().st_mode & 0o077:
             if any(path.iterdir()):
                 raise OutputError(
@@ -203,7 +216,7 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
     try:  # made by the system with the umask: to ask for the umask is to change it for a moment
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
         _UNFINISHED.add(temporary)
-        _keep_owner(handle, path)
+        leave_to_owner(handle, path if path.exists() else path.parent)
         os.close(handle)
     except OSError as error:
         raise OutputError(f"cannot write {path} ({error.strerror})") from error
@@ -223,14 +236,20 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
         _UNFINISHED.discard(temporary)
 
 
-def _keep_owner(handle: int, path: Path) -> None:
-    """Give a new file of root's to the owner of the one that it replaces, or of its folder.
+def is_root() -> bool:
+    """Return whether this process may do everything, where there is such a user."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
-    Else a service could not read its own files once root had run a command for it.
+
+def leave_to_owner(handle: int, like: Path) -> None:
+    """Give an open file or folder that root has just created to the owner of another, `like`.
+
+    Else a service could not open its own files once root had run a command for it. By its handle,
+    as whoever owns the folder may put something else in its place.
     """
-    if getattr(os, "geteuid", lambda: None)() == 0:
+    if is_root():
         with suppress(OSError):  # a file system that knows no owners
-            owner = (path if path.exists() else path.parent).stat()
+            owner = like.stat()
             os.fchown(handle, owner.st_uid, owner.st_gid)
 
 

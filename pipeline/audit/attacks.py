@@ -555,7 +555,7 @@ class StreamTranscripts(AdaptiveTranscripts):
 
     @property
     def opened(self) -> bool:
-        """Whether all transcripts go on from one opening."""
+        """True if all transcripts go on from one opening."""
         return bool(self.place) and not self.secret
 
     def stated(self, transcript: Transcript) -> float:

@@ -58,7 +58,7 @@ LEAST_TRIALS = 1000
 
 
 EXACT_SLACK = 1e-9
-"""By how much, relatively, the rounding of a sum may carry an exact μ² above its claim."""
+"""Largest share by which the rounding of a sum may carry an exact μ² above its claim."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class AuditFinding:
 
     @property
     def exact(self) -> bool:
-        """Whether `lower` is worked out of transcripts, and not a bound from counts."""
+        """True if `lower` is worked out of transcripts, and is no bound from counts."""
         return self.claim.quantity in (SQUARED_MU, STATED_COST)
 
     @property
@@ -111,7 +111,7 @@ class AuditFinding:
 
     @property
     def good(self) -> bool:
-        """Whether a mechanism is within its claim, or a fault was caught."""
+        """True if a mechanism is within its claim, or a fault was caught."""
         return self.verdict not in ("VIOLATED", "MISSED")
 
 
@@ -249,7 +249,7 @@ def _show_transcripts(
 
 
 class AuditRun(NamedTuple):
-    """What an audit leaves.
+    """Result of an audit.
 
     The file that was written; a table of the tightest bound of each case, and one of all bounds;
     the file's rows; whether everything is as it should be.
@@ -273,10 +273,10 @@ def run_audit(
 ) -> AuditRun:
     """Audit all mechanisms, or one, and write ``OUT/audit/audit.parquet``.
 
-    The file's name has what is asked for beside: ``audit-ewg-seed-7.parquet``. Results go to
-    ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on
-    purpose are audited too. ``good`` is False when a claim is violated, or one of those was not
-    caught. Cases are audited side by side, see `pipeline.parallel.workers`.
+    The file's name has what was asked for: ``audit-ewg-seed-7.parquet``. Results go to
+    ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on purpose are
+    audited too. ``good`` is False when a claim is violated, or one of those was not caught. Cases
+    are audited side by side, see `pipeline.parallel.workers`.
 
     Raises
     ------

@@ -29,7 +29,7 @@ MapsFile = Annotated[
     Parameter("--map", help="Maps of `covdp harmonise`: store descriptors on the common scale."),
 ]
 FACTS = ("name", "title", "definitions", "manifolds", "samplers", "pure", "release", "note")
-"""What is known of a mechanism, as programs read it."""
+"""Facts about a mechanism, as programs read them."""
 
 
 def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
@@ -226,8 +226,9 @@ def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:
         print(f"images/s     {rate:,.0f}")
         print(f"peak memory  {report.peak / 2**20:,.0f} MiB, of the largest worker")
         if report.decoding:
-            parts = ", ".join(f"{what} {part:.0%}" for what, part in report.decoding.items())
-            print(f"decoding     {sum(report.decoding.values()):.0%} of the work: {parts}")
+            parts = [f"{what} {100 * part:.0f} %" for what, part in report.decoding.items()]
+            all_of = 100 * sum(report.decoding.values())
+            print(f"decoding     {all_of:.0f} % of the work: {', '.join(parts)}")
     elif not output.quiet:
         print(f"images       {images:,}: nothing to do, all are described")
     print_line(place.shown if output.quiet else f"store        {place.shown}")

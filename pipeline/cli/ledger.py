@@ -27,7 +27,7 @@ ACCOUNT_FIELDS = (
     *("population", "budget", "spent", "left", "delta", "epsilon_budget", "epsilon_spent"),
     *("epsilon_left", "group", "releases", "unfinished", "created"),
 )
-"""What programs read of an account."""
+"""Keys of an account, as programs read them."""
 
 
 def init(*, ledger: LedgerAddress = None, output: Printing = PLAIN) -> None:

@@ -53,7 +53,7 @@ MOST_DIGITS = 30
 LONGEST_SLEEP = 30.0
 """Seconds: clocks are set, and a machine that slept wakes in the middle."""
 NOTIFY_SECONDS = 60.0
-"""How long the command of ``--notify`` may take."""
+"""Seconds that the command of ``--notify`` may take."""
 
 
 def plan(

@@ -36,13 +36,16 @@ FORMATS: dict[Format, tuple[str, ...]] = {
     "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
     "JPEG2000": (".jp2", ".j2k", ".j2c", ".jpx"),
 }
-"""What a card may name, with the ends of file names. Pillow decodes all of it in this process; a
-format for which it would start another program (EPS) must never stand here."""
+"""Formats that a card may name, with the ends of file names. Pillow decodes all of them in this
+process; a format for which it would start another program (EPS) must never stand here."""
 
 MASKS: tuple[Format, ...] = ("PNG", "TIFF", "BMP", "GIF", "PPM")
 """Formats of masks: none that blurs an edge."""
 
 ASK_WINDOW = 'give window = [low, high] or "image" in the card'
+"""Way out of values that have no window."""
+ASK_ANY_WINDOW = 'give window = [low, high], "header" or "image" in the card'
+"""Way out where files may have a window of their own."""
 
 NARROWEST_IMAGE, WIDEST_IMAGE = 3, 8192
 """Sides of square images: 3 is the least with a pixel that has all its neighbours; described, the
@@ -50,7 +53,7 @@ widest takes about 8 bytes of memory a pixel, half a GB."""
 
 
 class Images(Record):
-    """How many images each split has."""
+    """Number of images of each split."""
 
     train: NonNegativeInt = 0
     val: NonNegativeInt = 0
@@ -111,7 +114,7 @@ class Card(Record):
     volumetric: ClassVar[bool] = False
     stored_as: ClassVar[str] = "files of your own"
     official: ClassVar[str] = ""
-    """What is stated of files that are not the user's own; "" of a kind that has no others."""
+    """Words for files that are not the user's own; "" of a kind that has no others."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     title: str = ""
@@ -149,7 +152,7 @@ class Card(Record):
 
     @property
     def sparse(self) -> bool:
-        """Whether a class may have no image: on one night of a stream; see `may_be_empty`."""
+        """True if a class may have no image: on one night of a stream; see `may_be_empty`."""
         return self._sparse
 
     @property

@@ -300,9 +300,11 @@ def _passed(
     """Yield the faults of files of a class that are not read, though they may be images."""
     name = card.classes[label]
     many = f"{path}: class '{name}' has {len(entries)} image(s) that the card does not read"
-    for entry in entries:
-        error = image_error(_other_file(card, entry))
-        raised = DatasetError(f"{many}: {entry.relative} {error}")
+    errors, raised = dict[str, ImageError](), None
+    for entry in entries:  # there may be a million: they share their few errors
+        text = _other_file(card, entry)
+        error = errors[text] = errors.get(text) or image_error(text)
+        raised = raised or DatasetError(f"{many}: {entry.relative} {error}")
         # by the path of a link: what it leads to may be a class
         yield listing.Fault(f"{path}/{entry.relative}", error, raised=raised)
 

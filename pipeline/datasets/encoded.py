@@ -30,17 +30,16 @@ _SPARE_BYTES = 1 << 16
 
 
 _MARKS = {
-    b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"II*\0": "TIFF", b"MM\0*": "TIFF",
-    b"II+\0": "TIFF", b"MM\0+": "TIFF", b"BM": "BMP", b"GIF8": "GIF", b"RIFF": "WEBP",
-    b"\0\0\0\x0cjP": "JPEG2000", b"\xff\x4f\xff\x51": "JPEG2000", b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "zip",
+    rb"\x89PNG": "PNG", rb"\xff\xd8\xff": "JPEG", rb"II[*+]\0|MM\0[*+]": "TIFF",
+    rb"BM.{4}\0{4}": "BMP", rb"GIF8": "GIF", rb"RIFF.{4}WEBP": "WEBP",
+    rb"\0\0\0\x0cjP|\xff\x4f\xff\x51": "JPEG2000", rb"\x1f\x8b": "gzip", rb"PK\x03\x04": "zip",
 }  # fmt: skip
-"""Formats by the bytes at the start of a file."""
+"""Formats by the bytes at the start of a file, as regular expressions."""
 
 
 def format_of(content: bytes) -> str:
     """Return the format that a file has by the bytes at its start, "" where it is not known."""
-    return next((name for mark, name in _MARKS.items() if content.startswith(mark)), "")
+    return next((name for mark, name in _MARKS.items() if re.match(mark, content, re.DOTALL)), "")
 
 
 def stored_bits(image: Any) -> tuple[int, bool]:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from pydantic import model_validator as check
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import ASK_WINDOW, Axis, Frames, LocalFilesCard, chosen_frames
+from pipeline.datasets.cards import (
+    ASK_ANY_WINDOW,
+    ASK_WINDOW,
+    Axis,
+    Frames,
+    LocalFilesCard,
+    chosen_frames,
+)
 from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
 from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from pipeline.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
@@ -534,4 +541,4 @@ def _shown(card: NiftiCard, volume: Volume, stored: ImageArray) -> ImageArray:
         )
     scale = Scaling(window, volume.slope, volume.intercept)
     where = f"{volume.file} (datatype)"
-    return made_to_fit(to_uint8(stored, scale, where=where, own=True), card)
+    return made_to_fit(to_uint8(stored, scale, where=where, ask=ASK_ANY_WINDOW), card)

@@ -83,7 +83,12 @@ def is_padding(stored: NDArray[Any], padding: tuple[float, float]) -> NDArray[np
 
 
 def to_uint8(
-    stored: NDArray[Any], scale: Scaling, *, bits: int | None = None, where: str, own: bool = False
+    stored: NDArray[Any],
+    scale: Scaling,
+    *,
+    bits: int | None = None,
+    where: str,
+    ask: str = ASK_WINDOW,
 ) -> ImageArray:
     """Return one image, or one volume, as 0..255.
 
@@ -103,8 +108,8 @@ def to_uint8(
         Bits in use of each stored value; all of its type when left out.
     where : str
         The file, and what of it says how many bits there are; for errors.
-    own : bool
-        Whether the file may have a window of its own.
+    ask : str
+        Way out where it needs a window and has none.
 
     Raises
     ------
@@ -115,11 +120,10 @@ def to_uint8(
         bits = 8 * stored.dtype.itemsize if bits is None else bits
         rescaled = (scale.slope, scale.intercept) != (1.0, 0.0)
         if stored.dtype.kind != "u" or bits != 8 or rescaled:
-            way = ASK_WINDOW.replace(" or ", ', "header" or ') if own else ASK_WINDOW
             kind = {"u": "unsigned ", "i": "signed ", "f": "floating "}.get(stored.dtype.kind, "")
             scaled = " that the file rescales" if rescaled else ""
             raise image_error(
-                f"{where}: {kind}values of {bits} bits{scaled} need a window, found none; {way}"
+                f"{where}: {kind}values of {bits} bits{scaled} need a window, found none; {ask}"
             )
         plain = stored.astype(np.uint8, copy=False)
         plain = ~plain if scale.inverted else plain
@@ -399,7 +403,7 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
                 f"{file} has more pixels than are read; cut it to tiles, make it smaller"
             ) from error
         read = stream.tell()
-        with image:
+        with image, spending(image.format or ""):
             _check_one(image, file)
             yield image
             _check_upright(image, file)
@@ -471,7 +475,7 @@ def _decode(
     from PIL import Image
 
     window = None if card.window == "header" else card.window
-    with opened(file, card.formats) as image, spending(image.format or ""):
+    with opened(file, card.formats) as image:
         if first:
             require_alike(file, "size", (image.height, image.width), *first)
         if image.mode in DEEP:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pipeline.errors import LedgerError, require_extra
-from pipeline.files import NONBLOCK
+from pipeline.files import NONBLOCK, leave_to_owner, make_folders
 
 TABLES = sa.MetaData()
 
@@ -146,7 +146,11 @@ def create_file(database: Database) -> None:
     """
     if database.file:
         try:
-            database.file.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(database.file.parent)
+            with suppress(FileExistsError):
+                handle = os.open(database.file, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600)
+                leave_to_owner(handle, database.file.parent)
+                os.close(handle)
             os.close(os.open(database.file, os.O_CREAT | os.O_RDONLY | NONBLOCK, 0o600))
         except OSError as error:
             raise LedgerError(

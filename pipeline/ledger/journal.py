@@ -40,7 +40,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Connection, insert, update
 
 from pipeline.errors import LedgerError, OutputError
-from pipeline.files import open_regular, write_whole
+from pipeline.files import make_folders, open_regular, write_whole
 from pipeline.ledger.database import JOURNAL, META, Database
 from pipeline.ledger.records import damaged
 
@@ -219,7 +219,7 @@ def move_marker(path: Path, end: Marker, *, back: bool = False) -> None:
     if now and now.number >= end.number:  # another process went further meanwhile
         return
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent, mode=0o700)
         write_whole(path, f"{end.number} {end.mac}\n", mode=0o600)
     except (OutputError, OSError) as error:
         raise _unusable(path, getattr(error.__cause__ or error, "strerror", None)) from None

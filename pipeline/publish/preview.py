@@ -32,7 +32,7 @@ from pipeline.store import (
     middle_slices,
 )
 
-SHOWS_IMAGES = "This is as private as the images: it shows them, and names files."
+PRIVATE_NOTE = "This is as private as the images."
 """First sentence of the page and of the output."""
 PICTURES = 12
 """Images of a class that are shown."""
@@ -116,7 +116,7 @@ class Preview:
     uses: tuple[str, ...] = ()
     useless: bool = False
     paste: tuple[str, ...] = ()
-    note: str = SHOWS_IMAGES
+    note: str = PRIVATE_NOTE
 
     @property
     def odd(self) -> list[tuple[FileFault | OddFile, str]]:

@@ -148,6 +148,9 @@ def test_odd_files_are_named_with_lines_that_work_where_they_are_printed(
     found = checked(capsys, code=3)
     reasons = {Path(x["file"]).name: (x["reason"], x["kind"]) for x in found["odd"]}
     assert set(reasons) == {*ODD, "zcopy.png"}
+    assert (
+        found["note"] == "This is as private as the images."
+    )  # true of a page that shows none, too
     for name, words in ODD.items():
         assert words in reasons[name][0]
         assert reasons[name][1] == "cannot be used"

@@ -16,7 +16,9 @@ from pipeline.datasets import ImageSource, load_card, open_dataset
 from pipeline.datasets.cards import FORMATS
 from pipeline.datasets.listing import Fault, fill, find_files
 from pipeline.errors import DatasetError
-from pipeline.files import atomic_path, make_folder, owner_only
+from pipeline.files import atomic_path, make_folder, owner_only, private_folder
+from pipeline.ledger import init_ledger
+from pipeline.privacy import GDP
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 ALL = f"formats = {list(FORMATS)}\n"
@@ -306,6 +308,12 @@ def test_what_root_writes_stays_its_owners(tmp_path: Path) -> None:
     with atomic_path(other / "ours") as temporary:
         temporary.write_text("x")
     assert (other / "ours").stat().st_uid == os.geteuid()
+    make_folder(place / "deep" / "released")
+    private_folder(place / "deep" / "nights")
+    init_ledger(place / "lost" / "ledger.sqlite").set_budget("ward", GDP(1.0))
+    made = {path: (path.stat().st_uid, path.stat().st_gid) for path in place.rglob("*")}
+    assert {path.name for path in made} >= {"released", "nights", "lost", "ledger.sqlite"}
+    assert set(made.values()) == {service}, made
 
 
 @pytest.mark.parametrize(

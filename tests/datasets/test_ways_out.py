@@ -27,7 +27,7 @@ from pydicom.uid import JPEGBaseline8Bit
 
 from pipeline.datasets import find_card, open_dataset
 from pipeline.datasets.registry import fetch
-from pipeline.errors import DatasetError
+from pipeline.errors import CurableError, DatasetError, ImageError
 from pipeline.files import write_whole
 from pipeline.parallel import limited_to, side_by_side
 from pipeline.store import exclusion_list, inspect
@@ -166,6 +166,9 @@ NOT_A_NUMBER = np.full((6, 5), np.nan, "f4")
 CASES = {
     "empty": Refused(FOLDER, "a/x.png", b"", r"\(it is empty\); bring it whole"),
     "text": Refused(FOLDER, "a/x.png", b"text", r"\(PNG or JPEG is asked\); save"),
+    "sound": Refused(
+        FOLDER, "a/x.png", b"RIFF\x24\0\0\0WAVEfmt ", r"\(PNG or JPEG is asked\); save"
+    ),
     "packed": Refused(FOLDER, "a/x.png", gzip.compress(PNG), r"\(it is gzip, not PNG or JPEG\)"),
     "packed by name": Refused(FOLDER, "a/x.png.gz", gzip.compress(PNG), "is packed; unpack it"),
     "cut": Refused(FOLDER, "a/x.png", PNG[:60], r"\(image file is truncated\); bring"),
@@ -361,6 +364,15 @@ def test_a_way_out_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name:
     (tmp_path / "out.txt").write_bytes(exclusion_list(found.faults, ()))
     (tmp_path / "c.toml").write_text(f'{case.card}exclude = "out.txt"\n')
     assert count(tmp_path) == GOOD - (case.kind == "series")
+
+
+@pytest.mark.parametrize("folder", ["in the card", "x; give size in the card"])
+def test_no_name_of_a_folder_is_taken_for_a_way_out(tmp_path: Path, folder: str) -> None:
+    """A damaged file is none that a key of the card cures, wherever it is."""
+    put(tmp_path / folder, CASES["cut"])
+    with pytest.raises(ImageError, match=re.escape(folder)) as caught:
+        count(tmp_path / folder)
+    assert not isinstance(caught.value, CurableError)
 
 
 def test_a_key_that_most_files_need_is_no_reason_to_leave_them_out(tmp_path: Path) -> None:

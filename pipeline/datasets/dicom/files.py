@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import ASK_WINDOW, chosen_frames
+from pipeline.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, chosen_frames
 from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
 from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
 from pipeline.datasets.dicom.header import (
@@ -346,4 +346,6 @@ def _shown(card: DicomCard, header: Header, frame: int, stored: NDArray[Any]) ->
             values[is_padding(stored, scale.padding)] = PADDED[0]
         return values
     where = f"{header.file}: BitsStored (0028,0101)"
-    return made_to_fit(to_uint8(stored, scale, bits=header.stored, where=where, own=True), card)
+    return made_to_fit(
+        to_uint8(stored, scale, bits=header.stored, where=where, ask=ASK_ANY_WINDOW), card
+    )

@@ -1,7 +1,7 @@
 """The heart: n records of one class go in, one private mean comes out.
 
     points ─► admit ─► plan ─┬► single: mean, Δ, noise
-                             └► adaptive: survey ─► shells ─► clipped mean, round after round
+                             └► adaptive: mean ─► shells ─► mean ─► shells ─► clipped mean
 
 Every private mean of this project is drawn here: in experiments with NumPy's noise, in a release
 with hardened noise.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
-from pipeline.mean.plan import AdaptivePlan, Plan, SinglePlan, choose_plan
+from pipeline.mean.plan import STEPS, AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
@@ -77,7 +77,7 @@ def prepare(
         For a plan of one draw where labels are secret; for one that is not private.
     """
     if isinstance(plan, AdaptivePlan):
-        _ = records.counts  # their own checks
+        _ = records.seen  # its own checks
         return MeanSetup(records, plan, None)
     if records.labels.secret:
         raise PrivacyError(
@@ -261,7 +261,9 @@ def mean(
     return draw(prepared, budget, noise=noise)[0]
 
 
-def shares_of(plan: Plan, domain: Domain, manifold: Manifold) -> dict[str, float]:
+def shares_of(
+    plan: Plan, domain: Domain, manifold: Manifold, *, few: bool = False
+) -> dict[str, float]:
     """Return what each step of a plan takes of the budget, by name, in order: public.
 
     Shares are of what adds up: share s of μ is √s·μ.
@@ -270,8 +272,8 @@ def shares_of(plan: Plan, domain: Domain, manifold: Manifold) -> dict[str, float
         if not pays_footpoint(plan):
             return {"mean": 1.0}
         return {"footpoint": plan.footpoint_share, "mean": 1.0 - plan.footpoint_share}
-    shares = plan.shares or default_shares(default_prior(domain, manifold))
-    return dict(zip(shares.names, shares.all, strict=True))
+    shares = plan.shares or default_shares(default_prior(domain, manifold), few=few)
+    return dict(zip(STEPS, shares.all, strict=True))
 
 
 def private_mean(

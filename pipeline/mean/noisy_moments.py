@@ -1,18 +1,16 @@
-"""Noisy moments: what a round released of the mean and the spread of the records, before shrinking.
+"""Noisy moments: what the last mean released of the mean and the spread of records, not shrunk.
 
-Those of the last round are all that regions, tests and classifiers read. All of this file is
-post-processing of released values.
+They are all that regions, tests and classifiers read. All of this file is post-processing of
+released values.
 
-**Axes of the next round** are as long as the second moment found the records in each direction. The
-second moment of a round costs nothing (``sums.py``), so the axes that the next one
-clips in may follow it. They are a function of released values.
+**Correcting.** A clipped mean lacks what was cut off. Overshoots say how much of it lay along five
+public directions (``sums.py``): each of them that noise cannot explain (`tuning.SURE`) is added.
 
 **Shrinking** puts a noisy observation together with what was known before it. The observation u = θ
-+ N(0, S) of the offset θ of the mean from the present centre meets the belief θ ~ N(0, τP), with P
-known and τ ≥ 1 found from u itself: the least τ for which u is no larger than expected, u'(τP +
-S)⁻¹u ≤ d. So a belief that was too sure is widened until it agrees with the data, as in the
-empirical Bayes form of the James-Stein estimator: an observation far beyond its noise is retained
-as it is, one that drowns in it hardly moves the centre.
++ N(0, S) of the offset θ of the mean from the present centre meets the belief θ ~ N(0, P). Where u
+is larger than expected, h = u'(P + S)⁻¹u beyond what χ²_d makes likely, P is widened by the cube of
+the excess: an observation far beyond its noise is retained as it is, one that drowns in it hardly
+moves the centre.
 
 **Pooling** puts means of several parts together by precision: a stream its opening and its epochs,
 `pipeline.inference` the releases of several hospitals.
@@ -42,20 +40,19 @@ from pipeline.arrays import (
     Limits,
 )
 from pipeline.errors import ConfigError
-from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, in_shape, scaled, vectors_times
-from pipeline.mean.clip import Clip, Spread, mean_units
-from pipeline.mean.sums import FACTOR, OVERSHOOT, second_moment
+from pipeline.mean.axes import Numbers, column, unit_length, vectors_times
+from pipeline.mean.clip import lengths
+from pipeline.mean.sums import FACTOR, OVERSHOOT
 from pipeline.recall import repeatable
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:
-    """What a round released of the records, nothing shrunk: noised, or a function of what is.
+    """What the last mean released of the records, nothing shrunk: noised, or a function of what is.
 
-    A record is at u = log(base, record) = middle + v @ axes, v its vector; one that is clipped
-    has the vector of where it is clipped to. ‖v‖ ≤ ½ unless the whole region is covered.
+    A record is at u = log(base, record) = (middle + v) @ axes, v its vector; one that is clipped
+    has the vector of where it is clipped to. ‖v‖ ≤ ½.
 
     Attributes
     ----------
@@ -64,13 +61,14 @@ class NoisyMoments:
         by, rounded, and all noise here is that of the sums over it.
     base : array, shape (*space.point_shape)
         The private centre that they are seen from.
-    middle, axes : array, shapes (d,), (d, d)
-        Where the vector 0 is, moved along the contrast axis by what is thought to be clipped above
-        less what is below; and what one unit of each of its coordinates is.
+    axes : array, shape (d, d)
+        What one unit of each coordinate of a vector is.
+    middle : array, shape (d,)
+        Centre of the ball, in the same units; 0 on a flat manifold.
     vector : array, shape (d,)
         Mean of the vectors, noised.
     moment : array, shape (d, d), or None
-        Mean of v·vᵀ, noised; None where the whole region is covered, or it was not asked for.
+        Mean of v·vᵀ, noised; None where it was not asked for.
     sigma : float
         Noise of each coordinate of `vector`. That of `moment` is σ/λ on the diagonal, λ just below
         √2 (``sums.py``), and by another √2 less off it.
@@ -78,59 +76,36 @@ class NoisyMoments:
         Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
-    bias_line, bias_rest : float
-        What clipping, and curvature, are predicted to do to the mean, in distance.
-    variance_line, variance_rest : float
-        Variance of a coordinate of v along the contrast axis and off it, as the histograms say.
-    clipped, cut : float
-        Share of the records that are clipped off the contrast axis, and along it, as the histograms
-        say.
-    clipped_noise, cut_noise : float
-        Standard deviation of the noise of a share off the contrast axis, and along it.
-    interval : array, shape (2·lines,)
-        Where on the contrast axis, from its origin, records are clipped.
-    shift : float
-        By how much the mean is moved up the contrast axis, in distance.
-    added : float
-        What moving the mean adds to the variance of single records along the contrast axis.
-    bend : float
-        What curvature may leave of the way to the mean, in distance.
-    overshoots, reach : array, shape (1 + 2·lines,), or None
-        Mean length, in units of the vectors, by which records are outside of the ball, below and
-        above the interval, noised; and what it was measured by. None with `moment`.
-    survey, shells : array, or None
-        Shares of the records in the bins of the survey, and in the last round's shells, with noise
-        of √2·σ of their step. None, as `belief`, of the nights of an epoch.
+    overshoots, reach : array, shape (1 + 5·lines,)
+        Mean lengths of what is cut off, in units of the vectors, noised, and what they were
+        measured by: what is left; below, above, the same far, towards the blank image.
+    blank : array, shape (d·lines,)
+        The vector of the blank image.
+    clipped, clipped_noise : float
+        Share of the records that are clipped, as a noisy count says, and its standard deviation.
+    shells : array or None
+        Shares of the records in the shells around the base, with noise of √2·σ of their step. None,
+        as `belief`, of the nights of an epoch.
     belief : array, shape (d, d), or None
         Covariance of the error of the mean once it is shrunk, as that is predicted.
     n_sd : float
         Standard deviation of the noise of `n`; 0 where labels are public.
     """
 
-    n: Annotated[int, COUNT]
+    n: Annotated[Numbers, COUNT]
     base: Annotated[NDArray[Any], COORDINATES]
-    middle: Annotated[FloatArray, COORDINATES]
     axes: Annotated[FloatArray, BASIS]
+    middle: Annotated[FloatArray, NUMBERS]
     vector: Annotated[FloatArray, NUMBERS]
     moment: Annotated[FloatArray, TRIANGLE] | None
     sigma: Annotated[Numbers, DIVISOR]
     gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Limits(0, 1, kind="int")]
-    bias_line: Annotated[Numbers, SIZE]
-    bias_rest: Annotated[Numbers, SIZE]
-    variance_line: Annotated[Numbers, SIZE]
-    variance_rest: Annotated[Numbers, SIZE]
+    overshoots: Annotated[FloatArray, NUMBERS]
+    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(1, 6))]
+    blank: Annotated[FloatArray, NUMBERS]
     clipped: Annotated[Numbers, SHARE]
-    cut: Annotated[Numbers, SHARE]
     clipped_noise: Annotated[Numbers, SIZE]
-    cut_noise: Annotated[Numbers, SIZE]
-    interval: Annotated[FloatArray, NUMBERS]
-    shift: Annotated[Numbers, Limits(None, None)]
-    added: Annotated[Numbers, SIZE]
-    bend: Annotated[Numbers, SIZE]
-    overshoots: Annotated[FloatArray, NUMBERS] | None
-    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(3,))] | None
-    survey: Annotated[FloatArray, NUMBERS] | None = None
     shells: Annotated[FloatArray, NUMBERS] | None = None
     belief: Annotated[FloatArray, BASIS] | None = None
     n_sd: Annotated[Numbers, SIZE] = 0.0
@@ -148,84 +123,131 @@ class NoisyMoments:
 
     @cached_property
     def steps(self) -> FloatArray:
-        """Newton's step in each coordinate of v, (d,)."""
-        return np.where(np.arange(len(self.vector)) < self.lines, 1.0, self.gain)
+        """Newton's step in each coordinate of v, (..., d)."""
+        return _steps(self.vector, self.gain, self.lines)
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """Unit vectors of all overshoots but the first, (..., 5·lines, d)."""
+        d = self.vector.shape[-1]
+        if not self.lines:
+            return np.zeros((0, d))
+        out = np.zeros((*self.blank.shape[:-1], 5, d))
+        out[..., [0, 2], 0], out[..., [1, 3], 0] = -1.0, 1.0
+        out[..., 4, :] = self.blank / np.maximum(lengths(self.blank), 1e-300)[..., None]
+        return out
+
+    @cached_property
+    def overshoot_noise(self) -> FloatArray:
+        """Standard deviation of the noise of each overshoot."""
+        return np.asarray(self.reach * column(self.sigma) / OVERSHOOT)
+
+    @cached_property
+    def sure(self) -> FloatArray:
+        """How much of each overshoot but the first is added to the mean: 0 to 1."""
+        found = (self.overshoots / self.overshoot_noise)[..., 1:]
+        limits = np.array(tuning.SURE[: found.shape[-1]])
+        logistic = 1.0 / (1.0 + np.exp(np.clip(limits**2 - found**2, -60.0, 60.0)))
+        return np.where(found > 0.0, logistic, 0.0)
+
+    @cached_property
+    def added(self) -> FloatArray:
+        """What is added to the mean of the vectors, (..., d)."""
+        return vectors_times(self.sure * self.overshoots[..., 1:], self.directions)
 
     @cached_property
     def offset(self) -> FloatArray:
-        """The unshrunk mean, in coordinates at `base`, (d,)."""
-        return np.asarray(self.middle + (self.steps * self.vector) @ self.axes)
+        """The unshrunk mean, in coordinates at `base`, (..., d)."""
+        return vectors_times(self.steps * (self.middle + self.vector + self.added), self.axes)
 
     @cached_property
     def noise(self) -> FloatArray:
-        """The covariance of its noise, (d, d): exactly, where labels are public.
+        """The covariance of the noise of the vectors' mean, (..., d, d), as `observe`."""
+        relative = np.asarray(self.n_sd) / self.n
+        vector = self.middle + self.vector + self.added
+        return observe(vector, self.axes, self.gain, self.lines, self.sigma, relative)[1]
 
-        A released count that is off by a share of itself makes the way from `middle` shorter, or
-        longer, by that share.
+    @cached_property
+    def predicted_bias(self) -> tuple[Numbers, Numbers]:
+        """What clipping is predicted to do, along the contrast axis and off it, in distance.
+
+        Clipping by count makes a bias in proportion to the noise. What is added has noise of its
+        own, and of what is left so much counts as lies beyond its noise. Curvature leaves some of
+        the way to the mean.
         """
-        noise = np.asarray((self.axes.T * (self.sigma * self.steps) ** 2) @ self.axes)
-        if not self.n_sd:
-            return noise
-        way = (self.n_sd / self.n) * (self.offset - self.middle)
-        return noise + np.outer(way, way)
+        squares = ((self.sure * self.overshoot_noise[..., 1:]) ** 2)[..., None] * self.directions**2
+        total = squares.sum(axis=-2) + column((tuning.BIAS * np.asarray(self.sigma)) ** 2)
+        found, noise = self.overshoots[..., 0], self.overshoot_noise[..., 0]
+        left = np.where(found > tuning.LEFT_SD * noise, found**2 - noise**2, 0.0)
+        off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT * left
+        if not self.lines:
+            return 0.0 * off, np.sqrt(off * self.unit_length**2 + self.bend**2)
+        line = self.length * np.sqrt(total[..., 0])
+        return line, np.sqrt(off * self.unit_length**2 + self.bend**2)
+
+    @cached_property
+    def bend(self) -> Numbers:
+        """What curvature may leave of the way to the mean, in distance."""
+        off = (self.middle + self.vector)[..., self.lines :]
+        off = vectors_times(off, self.axes[..., self.lines :, :])
+        return (1.0 - np.asarray(self.gain)) * lengths(off)
 
     @cached_property
     def limits(self) -> FloatArray:
-        """The largest mean overshoots that bounds allow for, (1 + 2·lines,), as `overshoots`.
+        """The largest mean overshoots that bounds allow for, (1 + 5·lines,), as `overshoots`.
 
         No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
-        deviations and no more, wherever they are. Infinite where none were released.
+        deviations and no more, wherever they are.
         """
-        if self.overshoots is None or self.reach is None:
-            return np.full(1 + 2 * self.lines, math.inf)
-        noise = self.reach * self.sigma / OVERSHOOT
-        most = np.maximum(self.overshoots + tuning.OVERSHOOT_SD * noise, 0.0)
-        return np.asarray(most * (1.0 + tuning.OVERSHOOT_SD * self.n_sd / self.n))
+        return self._limits(tuning.OVERSHOOT_SD)
 
-    @cached_property
-    def shortened(self) -> float:
-        """By how much vectors are shortened in the mean at most, to leave room for overshoots.
-
-        A vector of length ½ or less is shortened by the square of its overshoots over their reach
-        at most, so by less than their sum: 1 − t² of it leaves room (``sums.py``).
-        """
-        return 0.0 if self.reach is None else 0.5 * float(np.sum(self.limits / self.reach))
+    def _limits(self, deviations: float) -> FloatArray:
+        most = np.maximum(self.overshoots + deviations * self.overshoot_noise, 0.0)
+        return np.asarray(most * (1.0 + deviations * self.n_sd / self.n))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """How far clipping moves the mean of vectors at most, along the contrast axis and off it.
+        """How far clipping moves the mean at most, along the contrast axis and off it: vectors."""
+        return self.bounds_at(tuning.OVERSHOOT_SD)
 
-        Records cut above move it down, and those cut below up, and by `shift` it was moved already.
-        Off the contrast axis all overshoots count as if they pointed one way, and so does by how
-        much vectors are shortened. 0 where nothing is clipped.
+    def bounds_at(self, deviations: float) -> tuple[float, float]:
+        """Return the same where noise covers so many of its deviations.
+
+        What is cut off along a direction is between limits, and some was added already. What is
+        left counts as if it pointed one way. So does by how much vectors are shortened to leave
+        room for overshoots: one of length ½ or less by the square of its overshoots over their
+        reach, so by less than their sum, 1 − t² of it leaves room (``sums.py``); that of a record
+        towards the blank image is 0 from the first.
         """
-        if self.moment is None:
-            return 0.0, 0.0
-        radial, along = float(self.limits[0]), 0.0
+        most = self._limits(deviations)
+        shortened = 0.5 * float(np.sum((most / self.reach)[:5]))
+        along, off = 0.0, float(most[0]) + shortened + float(self.bend / self.unit_length)
         if self.lines:
-            below, above = self.limits[1:].tolist()
-            moved = self.shift / self.length
-            along = max(above - moved, below + moved) + self.shortened
-        return along, radial + self.shortened + self.bend / self.unit_length
+            added = self.sure * self.overshoots[1:]
+            least = np.maximum(self.overshoots - deviations * self.overshoot_noise, 0.0)[1:]
+            up, down = most[1:] - added, added - least
+            blank, direction = float(np.maximum(up, down)[4]), self.directions[4]
+            rises, falls = up[1] + up[3] + down[0] + down[2], up[0] + up[2] + down[1] + down[3]
+            along = max(float(rises), float(falls)) + shortened + blank * abs(float(direction[0]))
+            off += blank * float(np.linalg.norm(direction[1:]))
+        return along, off
 
     @cached_property
-    def length(self) -> float:
+    def length(self) -> Numbers:
         """The distance of one unit along the contrast axis; 1 without one."""
-        return float(np.linalg.norm(self.axes[0])) if self.lines else 1.0
+        return lengths(self.axes[..., 0, :]) if self.lines else 1.0
 
     @cached_property
-    def unit_length(self) -> float:
+    def unit_length(self) -> Numbers:
         """The distance of one unit off the contrast axis, as `Frame.unit_length`."""
-        others = self.axes[self.lines :]
-        scales = np.linalg.eigvalsh(others @ others.T)
-        return math.sqrt(float(np.sum(scales**2) / np.sum(scales)))
+        return unit_length(self.axes[..., self.lines :, :])
 
     @property
     def rough(self) -> FloatArray:
-        """The variance of each coordinate of a vector, (d,), as the histograms say."""
-        rough = np.full(len(self.vector), self.variance_rest)
-        rough[: self.lines] = self.variance_line
-        return rough
+        """The variance of each coordinate of a vector, (d,), as its trace says: one of all."""
+        d, most = len(self.vector), 0.25
+        trace = most if self.moment is None else float(np.trace(noisy_covariance(self)))
+        return np.full(d, max(tuning.SCATTER_FLOOR * most, min(trace, most)) / d)
 
     @cached_property
     def line(self) -> FloatArray:
@@ -236,14 +258,51 @@ class NoisyMoments:
     @property
     def predicted(self) -> FloatArray:
         """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
-        bias = self.as_covariance(self.bias_line / self.length, self.bias_rest / self.unit_length)
-        return np.asarray(self.noise + bias)
+        along, off = self.predicted_bias
+        return np.asarray(
+            self.noise + self.as_covariance(along / self.length, off / self.unit_length)
+        )
 
     def as_covariance(self, along: float, off: float) -> FloatArray:
         """Return the covariance, (d, d), of errors as large as this, in units of the vectors."""
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
+
+
+def _steps(vector: FloatArray, gain: Numbers, lines: int) -> FloatArray:
+    return np.where(np.arange(vector.shape[-1]) < lines, 1.0, column(np.asarray(gain)))
+
+
+@repeatable
+def observe(
+    vector: FloatArray,
+    axes: FloatArray,
+    gain: Numbers,
+    lines: int,
+    sigma: Numbers,
+    relative: Numbers,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean that a noised mean of vectors says, (..., d), and its covariance.
+
+    A released count that is off by a share of itself makes the way from the base shorter, or
+    longer, by that share.
+
+    Parameters
+    ----------
+    vector, axes, gain, lines, sigma
+        As in `NoisyMoments`.
+    relative : float, or array of one a repetition
+        Standard deviation of a released count that divides the vector, over that count.
+    """
+    steps = _steps(vector, gain, lines)
+    mean = vectors_times(steps * vector, axes)
+    squares = ((column(np.asarray(sigma)) * steps) ** 2)[..., None]
+    covariance = axes.swapaxes(-1, -2) @ (squares * axes)
+    if np.any(relative):
+        way = column(np.asarray(relative)) * mean
+        covariance = covariance + way[..., :, None] * way[..., None, :]
+    return mean, np.asarray(covariance)
 
 
 WeighedParts: TypeAlias = Sequence[tuple[float, NoisyMoments]]
@@ -257,7 +316,7 @@ def clipping_bound(parts: WeighedParts) -> float:
 
 def pooled_clipping(parts: WeighedParts) -> FloatArray:
     """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
-    first = next((part for _, part in parts if part.moment is not None), parts[0][1])
+    first = parts[0][1]
     along, off = pooled_bounds(parts)
     return first.as_covariance(along / first.length, off / first.unit_length)
 
@@ -265,122 +324,17 @@ def pooled_clipping(parts: WeighedParts) -> FloatArray:
 def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
     """Return how far clipping moves a mean of means at most, in distance.
 
-    That is along the contrast axis and off it. Rare images may be similar in all parts, so lengths
-    add up, and their noise as variances do. A part that covers the whole region clips nothing.
+    That is along the contrast axis and off it. Rare images may be similar in all parts, so what was
+    released adds up, and what bounds add for its noise as variances do.
     """
-    clipped = [(share, part) for share, part in parts if part.moment is not None]
-    if not clipped:
-        return 0.0, 0.0
-    first = clipped[0][1]
-    lengths, noises = np.zeros((2, 1 + 2 * first.lines))
-    moved = bent = short_line = short_off = 0.0
-    for share, part in clipped:
-        assert part.overshoots is not None
-        assert part.reach is not None
-        units = share * np.array([part.unit_length, part.length, part.length])[: len(lengths)]
-        lengths += units * part.overshoots
-        noises += (units * part.reach * part.sigma / OVERSHOOT) ** 2
-        shortened = 0.5 * share * float(np.sum(part.limits / part.reach))
-        short_line += part.length * shortened
-        short_off += part.unit_length * shortened
-        moved, bent = moved + share * part.shift, bent + share * part.bend
-    limits = np.maximum(lengths + tuning.OVERSHOOT_SD * np.sqrt(noises), 0.0)
-    along, off = 0.0, float(limits[0]) + bent + short_off
-    if first.lines:
-        along = max(float(limits[2]) - moved, float(limits[1]) + moved) + short_line
-    return along, off
-
-
-def region_moments(
-    n: int, base: Point, vector: FloatArray, units: FloatArray, sigma: Numbers
-) -> NoisyMoments:
-    """Return what a noised mean of the whole region says; `units` is what one unit of each is."""
-    d = len(vector)
-    biases = ("bias_line", "bias_rest", "bend", "shift", "added")
-    widths = ("variance_line", "variance_rest", "clipped", "cut", "clipped_noise", "cut_noise")
-    nothing: dict[str, Any] = dict.fromkeys((*biases, *widths), 0.0)
-    return NoisyMoments(
-        n=n,
-        base=base,
-        middle=np.zeros(d),
-        axes=np.diag(units),
-        vector=vector,
-        moment=None,
-        sigma=sigma,
-        gain=1.0,
-        lines=0,
-        interval=np.empty(0),
-        **nothing,
-        overshoots=None,
-        reach=None,
-    )
-
-
-@repeatable
-def clip_moments(
-    n: Numbers,
-    base: Point,
-    noised: FloatArray,
-    clip: Clip,
-    frame: Frame,
-    *,
-    line_coordinate: Numbers,
-    spread: Spread,
-    sigma: Numbers,
-    noises: tuple[Numbers, Numbers],
-    reach: FloatArray,
-    n_sd: Numbers = 0.0,
-) -> NoisyMoments:
-    """Return what a noised mean of vectors, or of triples, says.
-
-    Parameters
-    ----------
-    line_coordinate : float
-        Where the base is on the contrast axis.
-    noises : (float, float)
-        Standard deviation of a share off the contrast axis, and along it.
-    reach : array, shape (3,)
-        As in `clip.reaches`.
-    n_sd : float
-        As in `NoisyMoments`.
-    """
-    d, lines = frame.to_axes.shape[-1], frame.lines
-    units, paired, many = mean_units(clip, frame), noised.shape[-1] > d, 1 + 2 * lines
-    lengths = (reach / np.stack([units[..., -1], units[..., 0], units[..., 0]], axis=-1))[
-        ..., :many
-    ]
-    middle = (clip.low + clip.high) / 2.0 + spread.shift - line_coordinate
-    vector = noised[..., :d]
-    steps = (np.asarray(clip.gain)[..., None] * units * vector)[..., lines:]
-    off = vectors_times(steps, frame.from_axes[..., lines:, :])
-    bent = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
-    axis = in_shape(frame.from_axes[..., :lines, :].sum(axis=-2), off.shape)
-    return NoisyMoments(
-        n=n,
-        base=base,
-        middle=np.asarray(middle)[..., None] * axis,
-        axes=units[..., None] * frame.from_axes,
-        vector=vector,
-        moment=second_moment(noised[..., d + many :]) if paired else None,
-        sigma=sigma,
-        gain=clip.gain,
-        lines=lines,
-        bias_line=clip.bias_line,
-        bias_rest=np.hypot(clip.bias_rest, bent),
-        variance_line=spread.line / units[..., 0] ** 2,
-        variance_rest=spread.rest / units[..., -1] ** 2,
-        clipped=spread.clipped,
-        cut=spread.cut,
-        clipped_noise=noises[0],
-        cut_noise=noises[1],
-        interval=np.stack([np.asarray(clip.low), np.asarray(clip.high)], axis=-1)[..., : 2 * lines],
-        shift=spread.shift,
-        added=spread.added,
-        bend=bent,
-        overshoots=lengths * noised[..., d : d + many] / OVERSHOOT if paired else None,
-        reach=lengths if paired else None,
-        n_sd=n_sd,
-    )
+    levels, noises = np.zeros(2), np.zeros(2)
+    for share, part in parts:
+        units = share * np.array([part.length, part.unit_length])
+        level = np.array(part.bounds_at(0.0))
+        levels += units * level
+        noises += (units * (np.array(part.bounds) - level)) ** 2
+    along, off = levels + np.sqrt(noises)
+    return float(along), float(off)
 
 
 def noisy_covariance(observed: NoisyMoments) -> FloatArray:
@@ -395,8 +349,7 @@ def noisy_covariance(observed: NoisyMoments) -> FloatArray:
     """
     if observed.moment is None:
         raise ConfigError(
-            "this class was released without a second moment: n·μ being small, its noise covered "
-            "the whole region; release with a larger budget, or more records"
+            'this class was released without a second moment; release with plan="auto"'
         )
     v = observed.vector
     outer = v[..., :, None] * v[..., None, :]
@@ -414,46 +367,6 @@ def noise_edge(observed: NoisyMoments) -> Numbers:
 
 
 @repeatable
-def reshape_axes(frame: Frame, observed: NoisyMoments) -> Frame:
-    """Return the axes for the records of each repetition that were observed in `frame`.
-
-    In the axes' own coordinates, where the noise of the covariance is the same in all directions,
-    records as the axes expect them have the covariance T ∝ scale², of the trace that was observed.
-    Of what was observed beyond it, A − T with eigenpairs (w, u), Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ is
-    retained, 2τ the edge of the noise. So the less is observed, the less the axes change.
-    """
-    if observed.moment is None:
-        return frame
-    lines, edge = frame.lines, column(noise_edge(observed))
-    noisy = noisy_covariance(observed)[..., lines:, lines:]
-    trace, rest = np.trace(noisy, axis1=-2, axis2=-1), frame.from_axes[..., lines:, :]
-    squares = (rest**2).reshape(*rest.shape[:-2], -1).sum(axis=-1)
-    usual = rest @ rest.swapaxes(-1, -2) * (trace / squares)[:, None, None]
-    values, vectors = np.linalg.eigh(noisy - usual)
-    rows = np.flatnonzero((trace > 0.0) & (np.abs(values) > edge).any(axis=-1))
-    signal = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    target = usual + (vectors * signal[..., None, :]) @ vectors.swapaxes(-1, -2)
-    rest = in_shape(rest, (len(noisy), *rest.shape[-2:]))
-    if not len(rows):
-        return frame
-    root = np.linalg.cholesky(usual[rows])
-    inverse = np.linalg.inv(root)
-    ratios, axes = np.linalg.eigh(inverse @ target[rows] @ inverse.swapaxes(-1, -2))
-    ratios = np.clip(ratios, 1.0 / tuning.VARIANCE_RATIO, tuning.VARIANCE_RATIO)
-    turned = rest[rows].swapaxes(-1, -2) @ root @ axes
-    squares, directions = np.linalg.eigh((turned * ratios[:, None]) @ turned.swapaxes(-1, -2))
-    lengths = np.maximum(squares[:, lines:], 0.0) ** 0.25
-    shapes = scaled(frame.basis, lines, lengths, directions[..., lines:])
-    return frame.put(rows, shapes, len(noisy))
-
-
-EXCESS = 1e-12
-"""By how much, relatively, u may remain larger than expected."""
-MOST_STEPS = 100
-"""Most steps of Newton's to τ; a few suffice."""
-
-
-@repeatable
 def posterior_update(
     observed: FloatArray, noise: FloatArray, prior_cov: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -466,37 +379,16 @@ def posterior_update(
     noise, prior_cov : array, shape (..., d, d)
         S, positive definite, and P.
     """
-    believed = _widening(observed, noise, prior_cov)[..., None, None] * prior_cov
+    d = observed.shape[-1]
+    solved = np.linalg.solve(noise + prior_cov, observed[..., None])[..., 0]
+    excess = (observed * solved).sum(axis=-1) / (d + tuning.SURPRISE * math.sqrt(2.0 * d))
+    wider = np.minimum(np.maximum(excess, 1.0) ** 3, math.exp(tuning.LARGEST_LOG_SCALE))
+    believed = wider[..., None, None] * prior_cov
     both = np.concatenate([observed[..., None], believed], axis=-1)
     solved = np.linalg.solve(noise + believed, both)
     covariance = noise @ solved[..., 1:]
     mean = (believed @ solved[..., :1])[..., 0]
     return np.asarray(mean), np.asarray((covariance + covariance.swapaxes(-1, -2)) / 2.0)
-
-
-def _widening(observed: FloatArray, noise: FloatArray, prior_cov: FloatArray) -> FloatArray:
-    """Return the τ ≥ 1 with which u is as large as expected, (...,); `LARGEST_LOG_SCALE` ends it.
-
-    With h(τ) = u'(τP + S)⁻¹u it is where 1/h = 1/d. 1/h rises and is concave, being a harmonic sum
-    of linear functions: from τ = 1 Newton's steps rise to it and never beyond.
-    """
-    d, most = observed.shape[-1], math.exp(tuning.LARGEST_LOG_SCALE)
-    scale = np.ones(observed.shape[:-1])
-    rows = np.ones(observed.shape[:-1], dtype=bool)
-    for _ in range(MOST_STEPS):
-        u, wide, prior = observed[rows], scale[rows], in_shape(prior_cov, noise.shape)[rows]
-        both = noise[rows] + wide[:, None, None] * prior
-        solved = np.asarray(np.linalg.solve(both, u[..., None])[..., 0], float)
-        excess = np.sum(u * solved, axis=-1) / d - 1.0
-        slope = np.sum(solved * vectors_times(solved, prior), axis=-1) / d
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = excess * (1.0 + excess) / slope
-        rises = (excess > EXCESS) & (wide < most)
-        scale[rows] = np.where(rises, np.fmin(wide + step, most), wide)
-        rows[rows] = rises
-        if not rises.any():
-            break
-    return scale
 
 
 class Part(NamedTuple):

@@ -100,44 +100,36 @@ class AdaptivePlan:
     moment : bool
         Whether the second moment rides along in the last round. It costs no privacy and the mean
         stays as it is, but it takes time, which repetitions of one experiment may spare.
-    reshape : bool
-        Whether the second moments of earlier rounds shape the axes of later ones.
     """
 
     shares: "Shares | None" = None
     moment: bool = True
-    reshape: bool = True
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of an adaptive budget: one survey, then in each round the shells and the mean.
+    """Shares of an adaptive budget, in the order of spending.
 
     Parameters
     ----------
-    survey : float
-        For the histogram along the contrast axis, with the outliers.
-    shells : tuple of float
-        For the histogram of distances off the contrast axis, one a round.
-    means : tuple of float
-        For the clipped mean, one a round.
+    first, middle, last : float
+        For three means, each of records clipped to a ball.
+    shells, last_shells : float
+        For counts of records by their distance from the centre, before the latter two.
 
     Raises
     ------
     ConfigError
-        Unless all are positive, sum to 1 within 1e-9, and each round has both.
+        Unless all are positive and sum to 1 within 1e-9.
     """
 
-    survey: float
-    shells: tuple[float, ...]
-    means: tuple[float, ...]
+    first: float
+    shells: float
+    middle: float
+    last_shells: float
+    last: float
 
     def __post_init__(self) -> None:
-        if len(self.shells) != len(self.means) or not self.means:
-            raise ConfigError(
-                f"shells and means must have one share a round, found {len(self.shells)} and "
-                f"{len(self.means)}"
-            )
         if not all(share > 0.0 for share in self.all):
             raise ConfigError(f"shares must be positive, found {self.all}")
         if not abs(math.fsum(self.all) - 1.0) <= 1e-9:
@@ -146,37 +138,34 @@ class Shares:
     @property
     def all(self) -> tuple[float, ...]:
         """All shares in the order of spending."""
-        rounds = zip(self.shells, self.means, strict=True)
-        return (self.survey, *(share for pair in rounds for share in pair))
+        return self.first, self.shells, self.middle, self.last_shells, self.last
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each share is spent on."""
-        rounds = range(1, len(self.means) + 1)
-        return ("survey", *(f"{what} {i}" for i in rounds for what in ("shells", "mean")))
+
+STEPS = ("mean 1", "shells 1", "mean 2", "shells 2", "mean 3")
+"""What each share is spent on."""
 
 
 Plan: TypeAlias = SinglePlan | AdaptivePlan
 
 
 def read_shares(values: tuple[float, ...] | None) -> Shares | None:
-    """Return shares that are written in the order of spending: survey, then shells, mean, ….
+    """Return shares that are written in the order of spending.
 
     None where they are left out.
 
     Raises
     ------
     ConfigError
-        As in `Shares`, and when there is not one survey and two shares for each round.
+        As in `Shares`, and when there are not five.
     """
     if values is None:
         return None
-    if len(values) < 3 or len(values) % 2 == 0:
+    if len(values) != len(STEPS):
         raise ConfigError(
-            "shares must be one for the survey, then two for each round (shells, mean), found "
-            f"{len(values)}; leave them out for the usual ones"
+            f"shares must be {len(STEPS)}, for {', '.join(STEPS)}, found {len(values)}; leave them "
+            "out for the usual ones"
         )
-    return Shares(values[0], values[1::2], values[2::2])
+    return Shares(*values)
 
 
 RELEASE_PLANS = ("auto",)

@@ -22,7 +22,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.covariances import Covariances, covariances_of
 from pipeline.mean import tuning
+from pipeline.mean.axes import Frame, build_frame
 
 
 class Domain(Protocol):
@@ -112,19 +113,11 @@ class FeasibleSet:
         D: the largest distance between two of its points.
     condition : float
         Largest condition number of its points, where rounding grows with it; else 1.
-    shape : array, shape (d,), or 1
-        As `DescriptorSet.shape`, in coordinates of a chart: ‖(x − x')/shape‖ ≤ D.
     """
 
     inside: Callable[[Point], Point]
     diameter: float
     condition: float = 1.0
-    shape: FloatArray | float = 1.0
-
-    @cached_property
-    def cover(self) -> float:
-        """Root mean square of D·shape: noise that masks the whole set, over that of diameter 1."""
-        return self.diameter * math.sqrt(float(np.mean(np.square(self.shape))))
 
 
 def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
@@ -159,7 +152,7 @@ def _of_covariances(
     diameter = (domain.diameter if region.diameter is None else region.diameter) + region.slack
     condition = region.condition * (1.0 + domain.rounding)
     if hasattr(manifold, "coordinates"):  # a chart: its points are these logarithms
-        return FeasibleSet(region.inside, diameter, condition, region.shape)
+        return FeasibleSet(region.inside, diameter, condition)
 
     def inside(points: Point) -> Point:
         before = manifold.log(manifold.origin, points)
@@ -209,34 +202,46 @@ class Prior:
         Where the mean is expected: log(origin, centre).
     line : array, shape (d,), or None
         Unit vector e of the *contrast axis*, along which records spread widely and unevenly: of
-        images, where a change of contrast moves them. Their coordinate along it is clipped to an
-        interval of its own. None: no such axis, all directions are treated the same.
-    span : (float, float)
-        Least and largest ⟨e, log(origin, X)⟩ of a record; any two numbers without a contrast axis.
-    step : float
-        Width of the bins along the contrast axis.
+        images, where a change of contrast moves them. None: all directions are treated the same.
+    blank : array, shape (d,), or None
+        Coordinates of an image without features, where there is a contrast axis.
     shape : array, shape (d, d)
-        Symmetric, positive definite: scales. Best is the fourth root of the covariance of the
-        records, so the square root of the standard deviation in each principal direction.
-    least : float
-        Smallest distance from the centre, off the contrast axis, that is worth telling apart.
-    doubt : float
-        Standard deviation of the mean off the contrast axis, in a direction of average scale; it
-        goes with the square of the scale. Along the contrast axis it is `tuning.PRIOR_SD_LINE`
-        steps.
+        Symmetric, positive definite: scales off the contrast axis. Best is the fourth root of the
+        covariance of the records, so the square root of the standard deviation in each principal
+        direction.
+    unit : float
+        How long the vectors of records are expected to be, in the axes of those scales
+        (`prior_frame`), if the centre is right.
+    first, doubt : float
+        Radius of the first ball; and how far off the contrast axis the mean may be, in the root
+        mean square of all directions together.
+    shells : (float, float, int)
+        Least and largest radius that records may be clipped to, and how many are told apart.
     farthest : float
-        Distance from the centre, off the contrast axis, beyond which no record is expected:
-        overshoots of farther ones count as if they were there.
+        Length beyond which no record is expected: what is cut off a farther one counts as if it
+        were there.
     """
 
     centre: FloatArray
     line: FloatArray | None
-    span: tuple[float, float]
-    step: float
+    blank: FloatArray | None
     shape: FloatArray
-    least: float
+    unit: float
+    first: float
     doubt: float
+    shells: tuple[float, float, int]
     farthest: float
+
+    @cached_property
+    def edges(self) -> FloatArray:
+        """The radii that are told apart."""
+        return np.geomspace(*self.shells)
+
+
+@lru_cache(maxsize=32)
+def prior_frame(prior: Prior) -> Frame:
+    """Return the axes that the prior expects."""
+    return build_frame(prior.line, prior.shape, math.sqrt(tuning.LINE_SD))
 
 
 def default_prior(domain: Domain, manifold: Manifold) -> Prior:
@@ -254,11 +259,12 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     return Prior(
         centre=np.zeros(manifold.dim),
         line=None,
-        span=(0.0, 0.0),
-        step=1.0,
+        blank=None,
         shape=np.eye(manifold.dim),
-        least=domain.radius / tuning.BALL_LEAST,
+        unit=domain.radius / tuning.BALL_LEAST,
+        first=domain.radius,
         doubt=domain.radius / tuning.BALL_PRIOR_SD,
+        shells=(domain.radius / tuning.BALL_LEAST, domain.radius, tuning.BALL_SHELLS),
         farthest=2.0 * domain.radius,
     )
 
@@ -267,34 +273,36 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
     """Return the prior of descriptors: features of typical variances and correlations, axis Id/√k.
 
     ⟨log(p, X), Id⟩ = ln det X − ln det p in the log-Euclidean and the affine-invariant metric, and
-    half of it for the diagonal of log-Cholesky: contrast, whose place does not depend on p. It is
-    in Σ ln η .. Σ ln(v_j + η), since det X is at most the product of the diagonal (Hadamard). Of
-    Gaussian embeddings the contrast axis is that of all features but the constant: e_jᵀ(log X)e_j
-    is in ln λ_min(X) .. ln X_jj (Jensen), and ln L_jj in ½ ln η .. ½ ln X_jj.
+    half of it for the diagonal of log-Cholesky: contrast. Of Gaussian embeddings the contrast axis
+    is that of all features but the constant.
     """
-    d, k, share = manifold.dim, len(domain.variances), covariances.log_share
+    d, k = manifold.dim, len(domain.variances)
     typical = np.array(domain.typical or (tuning.TYPICAL_LOG_VARIANCE,) * k)
-    logs = np.log(np.array(domain.variances)) + typical
+    largest = np.array(domain.variances)
+    logs = np.log(largest) + typical
     constant, line = bool(domain.facts.means), np.zeros(d)
     line[constant:k] = 1.0 / math.sqrt(k - constant)
-    least, most = covariances.floor(domain.facts), np.array(domain.variances) + domain.eta
-    ends = np.full(k, math.log(least)), np.log(most)
-    low, high = (float(line[:k] @ end) * share for end in ends)
     shape = _shape(domain.descriptor, manifold.metric)
     if shape is None:
         shape = covariances.scales(tuning.SCALE_LOG_VARIANCE * np.eye(k), tuning.SCALE_OTHERS, logs)
     whole = getattr(manifold, "manifold", manifold)  # that of a chart, whose points are coordinates
     squares = shape @ shape  # the root of the expected covariance
-    wide = float(np.trace(squares) - line @ squares @ line) / (d - 1)
+    along = float(line @ squares @ line)
+    unit = math.sqrt(float(np.trace(squares)) - along + tuning.LINE_SD)
+    # features whose variance is always the largest, as those of a grid, have it here as well
+    floor = np.where(np.arange(k) < constant, 0.0, domain.eta)
+    blank = np.diag(np.where(typical == 0.0, largest, 0.0) + floor)
+    least, most, many = tuning.SHELLS
     return Prior(
         centre=whole.log(whole.origin, _typical(domain, logs)),
         line=line,
-        span=(low, high),
-        step=tuning.LINE_STEP * share,
+        blank=whole.log(whole.origin, blank),
         shape=shape,
-        least=tuning.LEAST_DISTANCE * math.sqrt(d - 1) * wide,
-        doubt=tuning.PRIOR_SD_RADIAL * wide,
-        farthest=tuning.FARTHEST_RATIO * tuning.LEAST_DISTANCE * math.sqrt(d - 1) * wide,
+        unit=unit,
+        first=tuning.FIRST_RADIUS * unit,
+        doubt=tuning.PRIOR_SD * unit,
+        shells=(least * unit, most * unit, many),
+        farthest=tuning.FARTHEST * unit,
     )
 
 

@@ -23,13 +23,12 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
   the region is of spectra between η and T + kη, convex along geodesics, so a person's mean is a
   matrix such as those of images.
 - *Region.* A projection in closed form, or on spectra by a fixed number of bisections.
-- *Steps.* Centres and axes follow from released values. Coordinates that are no numbers count as 0
-  (``sums.py``); counts have a bin for each. A barycentre ends after a public number of steps.
+- *Steps.* Centres and radii follow from released values. Coordinates that are no numbers count as 0
+  (``sums.py``); counts have a shell for each. A barycentre ends after a public number of steps.
 
 What is left to fail follows from settings, n and released values, the same for neighbours.
 
-**Adaptive rounds** see the records in the axes of the prior, and count them in public bins
-(`Records.seen`).
+**Adaptive means** see the records in the axes of the prior (`Records.seen`).
 
 **A person** has one record: the mean of the images that the person has in a class
 (`person_records`). It is a function of that person's images alone, rounding included, so that
@@ -72,7 +71,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,23 +89,7 @@ from pipeline.geometry import (
     from_chart,
     to_chart,
 )
-from pipeline.mean.axes import (
-    Frame,
-    in_frame,
-    line_coordinate,
-    moved_in_order,
-    to_frame,
-    vectors_times,
-)
-from pipeline.mean.clip import prior_frame
-from pipeline.mean.histogram import (
-    LineBins,
-    ShellBins,
-    line_bins,
-    shell_bins,
-    survey_bins,
-    survey_counts,
-)
+from pipeline.mean.axes import Frame, matmul_in_order, to_frame, vectors_times
 from pipeline.mean.public_model import (
     Domain,
     FeasibleSet,
@@ -115,6 +98,7 @@ from pipeline.mean.public_model import (
     check_domain,
     default_prior,
     feasible_set,
+    prior_frame,
 )
 from pipeline.mean.release import PUBLIC_LABELS, Labels
 from pipeline.mean.sums import (
@@ -236,9 +220,9 @@ def gradient(
         logs = own(at, part)
         hessians = np.sqrt(1.0 + bent * np.sum(logs**2, axis=-1, keepdims=True))
         vectors = np.concatenate([logs / reach, hessians / largest], axis=-1)
-        return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1]), 0))
+        return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1])))
 
-    no_clip = Clipping(np.zeros(manifold.dim + 1), np.ones(manifold.dim + 1), 0, 0.0, 0.0, 0.0, 2.0)
+    no_clip = Clipping(np.zeros(manifold.dim + 1), radius=2.0, unit=1.0)
     *pull, hessian = clipped_mean((scaled(part) for part in parts), n, no_clip)
     vector = np.array(pull) * reach
     size = float(np.linalg.norm(vector))
@@ -251,25 +235,12 @@ MEAN_TOLERANCE = 1e-9
 """Certificate τ of the Fréchet mean: the least gradient norm asked of `frechet_mean`."""
 
 
-Bins: TypeAlias = tuple[LineBins | None, ShellBins]
-"""Of the histogram along the contrast axis, if there is one, and of that off it."""
-
-
 @lru_cache(maxsize=64)  # of public numbers only: experiments ask for them with every sample
 def _expected(domain: Domain, space: Manifold) -> tuple[FeasibleSet, Prior, Point]:
     region, prior = feasible_set(domain, space), default_prior(domain, space)
     centre = region.inside(space.exp(space.origin, prior.centre))
     centre.setflags(write=False)
     return region, prior, centre
-
-
-@lru_cache(maxsize=64)
-def _axes(domain: Domain, space: Manifold) -> tuple[Frame, Bins]:
-    region, prior, centre = _expected(domain, space)
-    frame = prior_frame(prior)
-    start = float(line_coordinate(space, frame, centre))
-    line = line_bins(prior, start) if frame.lines else None
-    return frame, (line, shell_bins(prior, frame, region.diameter))
 
 
 class PublicModel:
@@ -309,18 +280,19 @@ class PublicModel:
     @cached_property
     def frame(self) -> Frame:
         """The axes that the prior expects."""
-        return _axes(self.domain, self.space)[0]
+        return prior_frame(self.prior)
 
     @cached_property
-    def bins(self) -> Bins:
-        """The bins of both histograms."""
-        return _axes(self.domain, self.space)[1]
+    def blank(self) -> Point:
+        """An image without features, in `space`; the centre where nothing is known of one."""
+        if self.prior.blank is None:
+            return self.centre
+        return self.space.exp(self.space.origin, self.prior.blank)
 
-    def steady(self, points: Point) -> NDArray[np.bool_]:
-        """Tell which outer shells of the survey, around the prior's centre, hold around points."""
-        moved = self.space.log(self.centre, points)
-        off = vectors_times(moved, self.frame.to_axes)[..., self.frame.lines :]
-        return self.bins[1].steady(np.sqrt(vectors_times(off, off[..., None])[..., 0]))
+    def in_axes(self, bases: Point, points: Point) -> FloatArray:
+        """Return points in the axes: at the bases, (..., d); on a flat manifold at the centre."""
+        bases = self.centre if self.space.flat else bases
+        return vectors_times(self.space.log(bases, points), self.frame.to_axes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -411,8 +383,8 @@ class Records(PublicModel):
         by uD.
         """
         wide = self.feasible_set.diameter
-        to = Clipping(self.centre, np.full(self.space.dim, wide), 0, 0.0, 0.0, 0.0, wide)
-        sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre, 0)))
+        to = Clipping(self.centre, radius=wide, unit=wide)
+        sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = ROUNDOFF * (4.0 * wide + float(np.linalg.norm(self.centre)))
         return Barycentre(point, rounding)
@@ -459,7 +431,7 @@ class Records(PublicModel):
 
     @cached_property
     def seen(self) -> Parts[FloatArray]:
-        """They in the axes, from the prior's centre; along the contrast axis from the origin.
+        """They in the axes, from the prior's centre.
 
         Those of a sample have the coordinates that they have among all.
 
@@ -470,108 +442,66 @@ class Records(PublicModel):
         """
         if self.sample_of is not None:
             records, rows = self.sample_of
-            return InMemory(len(rows), np.take(records._binned[0], rows, axis=1).T)
+            return InMemory(len(rows), np.take(records._in_axes, rows, axis=1).T)
         if not self.space.hadamard:
             raise PrivacyError(
                 f"the adaptive mean is private on Hadamard manifolds, found {self.space.name}, "
                 "which has positive curvature; use a mechanism made for it"
             )
-        if not self.labels.secret:  # the whole region may be covered
-            self.check_rounding()
         return self.parts.map(partial(to_frame, self.space, self.frame, self.centre))
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """The survey, before noise."""
-        if self.sample_of is not None:
-            records, rows = self.sample_of
-            return np.bincount(records._binned[1][rows], minlength=len(records.counts))
-        none = survey_counts(np.empty((0, self.space.dim)), *self.bins)
-        return sum((survey_counts(part, *self.bins) for part in self.seen), none)
-
-    @cached_property
-    def _binned(self) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Those in memory in the axes, (d, n), and the bin of each."""
-        coordinates = np.concatenate(list(self.seen))
-        return np.ascontiguousarray(coordinates.T), survey_bins(coordinates, *self.bins)
+    def _in_axes(self) -> FloatArray:
+        """Those in memory in the axes, (d, n)."""
+        return np.ascontiguousarray(np.concatenate(list(self.seen)).T)
 
     def around(
-        self, points: Point, frame: Frame, each: "Sequence[Records]" = ()
-    ) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records as several repetitions see them, and where their centres are in that.
+        self, points: Point, centres: FloatArray, each: "Sequence[Records]" = ()
+    ) -> Parts[Sized]:
+        """Return the records in the axes, of each of several repetitions, with ‖y − c‖.
 
         Parameters
         ----------
         points : array, shape (r, *space.point_shape)
-            Centres.
-        frame : Frame
-            Axes, of each repetition or of all.
+            Bases of the coordinates; on a flat manifold all have the prior's centre.
+        centres : array, shape (r, d)
+            c.
         each : sequence of Records
             The records of each repetition, in memory, where they are not these.
-
-        Returns
-        -------
-        Parts
-            The records in the axes of each of the repetitions, with ‖z − c‖.
-        array, shape (r, d)
-            c.
         """
-        space, many = self.space, len(points)
-        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
-        same = np.all(axes == self.frame.to_axes, axis=(1, 2)) & space.flat
-        usual, centres = np.broadcast_to(same, many), np.zeros((many, space.dim))
-        if usual.any():
-            moved = points[usual] - self.centre
-            centres[usual] = vectors_times(moved, self.frame.to_axes)
+        space, axes, many = self.space, self.frame.to_axes, len(points)
 
         def sized(coordinates: FloatArray) -> Sized:
-            return coordinates, sizes_around(coordinates, centres, frame.lines)
+            return coordinates, sizes_around(coordinates, centres)
 
-        def see(sets: Sequence[Any], views: Sequence[Any]) -> Sized:
-            ends = [len(part) for part in sets]
-            out = np.empty((many, space.dim, max(ends)))
-            for r in np.flatnonzero(usual).tolist():
-                out[r, :, : ends[r % len(ends)]] = views[r % len(views)].T
-            self._write_seen(points, frame, np.flatnonzero(~usual), sets, out)
-            coordinates, size = sized(out)
-            for r, end in enumerate(ends if len(ends) == many else ()):
-                size[r, end:] = np.nan
-            return coordinates, size
+        def seen_from(points: Point, part: Any) -> FloatArray:
+            logs = self.logarithms[0](points[:, None], part)
+            out = np.empty((len(points), space.dim, logs.shape[1]))
+            for own, place in zip(logs, out, strict=True):
+                matmul_in_order(np.ascontiguousarray(own.T), axes, place)
+            return out
 
-        def see_part(part: Point) -> Sized:
-            shared = to_frame(space, self.frame, self.centre, part) if usual.any() else part
-            return see([part], [shared])
-
-        if each:
-            sets = [own.logarithms[1].whole for own in each]
-            return InMemory(self.n, see(sets, [own.seen.whole for own in each])), centres
-        if usual.all():
-            return self.seen.map(lambda part: sized(np.ascontiguousarray(part.T)[None])), centres
-        return self.logarithms[1].map(see_part), centres
-
-    def _write_seen(
-        self,
-        points: Point,
-        frame: Frame,
-        rows: NDArray[np.int64],
-        sets: Sequence[Any],
-        out: FloatArray,
-    ) -> None:
-        """Write records as some of the repetitions see them: these rows of `out`, (r, d, n)."""
-        space, log = self.space, self.logarithms[0]
-        axes = frame.to_axes.reshape(-1, space.dim, space.dim)
-        places, lines = line_coordinate(space, frame, points), frame.lines
-        if len(sets) > 1:
-            for r in rows.tolist():
-                logs = log(points[r], sets[r])
-                in_frame(logs, axes[r % len(axes)], places[r], lines, out[r, :, : len(logs)])
-            return
-        step = max(1, len(rows) if space.flat else LOGARITHMS_AT_ONCE // max(1, len(sets[0])))
-        bases = points if space.flat else np.zeros((1, space.dim))
-        for few in np.split(rows, range(step, len(rows), step)):
-            logs = sets[0][None] if space.flat else log(points[few, None], sets[0])
-            moved_in_order(np.ascontiguousarray(np.moveaxis(logs, -1, 0)), few, bases, axes, out)
-        out[rows, :lines] += places[rows, None, None]
+        if not each:
+            if space.flat:
+                shared = self.seen.map(lambda part: np.ascontiguousarray(part.T)[None])
+                return shared.map(sized)
+            step = max(1, LOGARITHMS_AT_ONCE // max(1, self.n))
+            blocks = [points[start : start + step] for start in range(0, many, step)]
+            return self.logarithms[1].map(
+                lambda part: sized(np.concatenate([seen_from(few, part) for few in blocks]))
+            )
+        if space.flat:
+            sets = [np.asarray(own.seen.whole).T for own in each]
+        else:
+            parts = (own.logarithms[1].whole for own in each)
+            sets = [seen_from(points[[r]], part)[0] for r, part in enumerate(parts)]
+        coordinates = np.zeros((many, space.dim, max(part.shape[1] for part in sets)))
+        for own, part in zip(coordinates, sets, strict=True):
+            own[:, : part.shape[1]] = part
+        result, size = sized(coordinates)
+        for r, part in enumerate(sets):
+            size[r, part.shape[1] :] = np.nan
+        return InMemory(self.n, (result, size))
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

@@ -52,15 +52,12 @@ records, and so is Δ). Together Δ = `vector_diameter` + 2uN
 (`sensitivity.step_sensitivity`).
 
 **Counts are free.** The last coordinate of a mean's sum, over a, is the number of records with
-noise of σ/a; and so is the sum of the survey's b bins, with σ·√(2b). Put together by precision they
-have a standard deviation of about 3.2/μ records with the usual shares. Their weights are functions
-of public σ, so this count is unbiased, of any sign, and spread as stated: it is published as it is.
-Earlier rounds divide by one whose survey has lost what noise made of empty bins (``histogram.py``),
-which has less noise and a bias. The last divides by the published one: post-processing. A divisor
-never is below its own standard deviation, or 1, nor
-above N, which is public. Vectors are centred in the middle of their clip, so that a count that is
-off by a share of itself moves a mean by that share of its way from there: intervals are chosen with
-that in mind (`clip.choose_interval`).
+noise of σ/a. Those of all means, put together by precision, have a standard deviation of about
+2.9/μ records with the usual shares. Their weights are functions of public σ, so this count is
+unbiased, of any sign, and spread as stated: it is published as it is. Means divide by what it is so
+far: post-processing. A divisor never is below its own standard deviation, or 1, nor above N, which
+is public. Vectors are centred in the middle of their ball, so that a count that is off by a share
+of itself moves a mean by that share of its way from there.
 """
 
 import math
@@ -178,15 +175,17 @@ class ReleasedCount(NamedTuple):
         """Count as it is published, (r,): a whole number, below 0 or above N as noise has it."""
         return np.rint(self.value).astype(np.int64)
 
-    def joined(self, value: FloatArray, sigma: float) -> "ReleasedCount":
-        """Return it put together, by precision, with the last coordinate of a mean's sum over a.
+    def joined(self, other: "ReleasedCount") -> "ReleasedCount":
+        """Return both put together, by precision: their variances are public."""
+        share = self.variance / (self.variance + other.variance)
+        mean = self.value + share * (other.value - self.value)
+        return ReleasedCount(mean, share * other.variance, self.total)
 
-        The noise of that sum is σ.
-        """
-        variance = (sigma / COUNT_UNIT) ** 2
-        share = self.variance / (self.variance + variance)
-        mean = self.value + share * (value - self.value)
-        return ReleasedCount(mean, share * variance, self.total)
+    @classmethod
+    def of(cls, value: FloatArray, sigma: float, total: int) -> "ReleasedCount":
+        """Return what the last coordinate of a mean's sum says, (r,), whose noise is σ."""
+        variance = np.full(len(value), (sigma / COUNT_UNIT) ** 2)
+        return cls(value / COUNT_UNIT, variance, total)
 
     def at(self, repetition: int) -> "ReleasedCount":
         """Return that of one repetition."""

@@ -1,33 +1,37 @@
-"""The adaptive private mean: survey, then rounds of shells and clipped mean, each nearer and finer.
+"""The adaptive private mean: two means find where records are, counts how wide, the third is it.
 
-    survey ─► interval ─► shells ─► radius ─┬► mean + noise ─► move back, shrink, project ─► centre
-                                            └► second moment + noise ──────────────────────► axes
-                                                                                of the next round
+    mean 1 ─► centre ─► shells 1 ─► radius ─► mean 2 ─► centre ─► shells 2 ─► radius
+                                                                                │
+    mean + second moment + overshoots ◄─ mean 3 ◄───────────────────────────────┘
+
+*Mean 1* clips records to a ball around where the prior expects them, as wide as that may be wrong.
+*Shells* count records by their distance from the centre; the radius leaves as many outside as the
+noise makes worth it (``clip.py``). *Mean 2* moves the centre where that may be far off, or where
+n·μ is so small that only noise matters. *Mean 3* has most of the budget. What it cuts off is
+released with it, and added again where it exceeds its noise; so a few black images, or stripes,
+move the result by what they move the mean. Each observation is put together with what was known
+before it (`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
-diameter 1 (``clip.py``) with Gaussian noise for Δ (``sensitivity.py``) and its share of the budget
-(`gaussian_steps`); the sets depend on earlier releases only. With secret labels it releases their
-sum, which is divided by a released count; n is used nowhere, and neighbours may differ in the class
-of a record as well (``release.py``). The shares add up to the budget, and
-adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem 3.2), zCDP and Rényi DP too. All
-the rest, estimating from noisy histograms, choosing axes and clip, shrinking, projecting, is
-post-processing of released vectors. The number of steps and their noise are functions of n (with
-secret labels of N), domain and budget alone, and no convergence of an iteration is relied on, on no
-manifold. The vector of a record may be the pair of its clipped coordinates and their products,
-which form a set of diameter 1 as well (``sums.py``); in whatever axes, as it is there that they are
-clipped.
+diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,
+over 2R, the last with products and overshoots (``sums.py``). It has Gaussian noise for Δ
+(``sensitivity.py``) and its share of the budget (`gaussian_steps`); the sets depend on earlier
+releases only. With secret labels it releases their sum, which is divided by a released count; n is
+used nowhere, and neighbours may differ in the class of a record as well (``release.py``). The
+shares add up to the budget, and adaptive composition holds for μ-GDP (Dong, Roth and Su, Theorem
+3.2), zCDP and Rényi DP too. All the rest is post-processing of released vectors. The steps and
+their noise are functions of n (with secret labels of N), domain and budget alone.
 
-**Utility.** The scale of the noise is set by how widely the records of one class spread, not by how
-wide any two images could. A few records at the ends of the contrast axis are clipped, for holding
-them would cost more noise than it saves bias; but the histogram tells about how many they are and
-how far they are, and by as much as that is expected to move the mean it is moved back. Related:
-CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal mean estimation (Huang, Liang and
-Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
+On a curved manifold coordinates are those of log(p, ·), and nothing more is needed, as each record
+is clipped by itself.
+
+Related: CoinPress (Biswas, Dong, Kamath and Ullman 2020), instance-optimal mean estimation (Huang,
+Liang and Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
 """
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
@@ -39,61 +43,43 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConvergenceError, DomainError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, in_shape, line_coordinate, vectors_times
+from pipeline.mean.axes import Numbers, column, in_shape, vectors_times
 from pipeline.mean.clip import (
-    Clip,
-    Spread,
-    choose_clip,
-    choose_interval,
-    clipping,
-    mean_units,
-    sizes_within,
-    spread,
-)
-from pipeline.mean.histogram import (
     SQRT2,
-    LineBins,
-    ShellBins,
-    SurveyPosterior,
-    merge,
-    read_survey,
+    ball,
+    choose_radius,
+    clipping,
+    lengths,
+    newton_step,
+    records_outside,
     shell_counts,
 )
-from pipeline.mean.noisy_moments import (
-    NoisyMoments,
-    clip_moments,
-    posterior_update,
-    region_moments,
-    reshape_axes,
-)
-from pipeline.mean.plan import AdaptivePlan, Shares
+from pipeline.mean.noisy_moments import NoisyMoments, observe, posterior_update
+from pipeline.mean.plan import STEPS, AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior
-from pipeline.mean.records import Records
+from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import (
-    COUNT_UNIT,
     PUBLIC_LABELS,
     Labels,
     Release,
     ReleasedCount,
     Step,
 )
-from pipeline.mean.sensitivity import region_units, step_sensitivity
-from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
+from pipeline.mean.sensitivity import step_sensitivity
+from pipeline.mean.sums import OVERSHOOT, Clipping, Parts, Sized, clipped_means, second_moment
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
-from pipeline.recall import repeatable
 
 COORDINATES_AT_ONCE = 2**21
 """Coordinates of records, as repetitions see them, that are held at a time."""
 
 
 @dataclass(eq=False)
-class _Rounds:
+class _Draws:
     """Repetitions on their way: what every step draws from, and where they stand after it.
 
-    They draw from records of all, or of each its own. Where they stand, centres and axes, how sure
-    they are, how wide they clip, costs, has them as the first axis of all arrays; it is 1 long
-    where all are equal.
+    They draw from records of all, or of each its own. Where they stand, how sure they are and how
+    wide they clip has them as the first axis of all arrays; it is 1 long where all are equal.
     """
 
     classes: Sequence[Records]
@@ -101,104 +87,147 @@ class _Rounds:
     plan: AdaptivePlan
     noise: Sequence[Noise]
     size: int
-    rhos: tuple[FloatArray, ...] = ()
-    whole: dict[int, NoisyMoments] = field(default_factory=dict)
-    clipped: tuple[list[int], NoisyMoments] | None = None
+    few: bool
+    rhos: list[FloatArray] = field(default_factory=list)
     class_size: ReleasedCount | None = None
-    counted: ReleasedCount | None = None
 
     def __post_init__(self) -> None:
         """Begin where the prior expects the records, and as sure as it is."""
-        records, self.frame = self.records, self.records.frame
-        self.points, prior = records.centre[None], records.prior
-        line = (tuning.PRIOR_SD_LINE * prior.step) ** 2
-        self.error_cov = self.frame.prior_cov(line, prior.doubt**2)[None]
-        self.radius = np.full(self.size, tuning.FIRST_RADIUS * prior.least)
-        self.survey = self.shells = self.predicted = np.empty((self.size, 0))
+        self.points, self.belief = self.model.centre[None], first_belief(self.model)[None]
+        self.middle = self.points
 
     @property
-    def released_size(self) -> Numbers:
-        """What released vectors are divided by: the released count of secret labels, else 1."""
-        return 1.0 if self.class_size is None else self.class_size.divisor
-
-    @property
-    def slack(self) -> Numbers:
-        """Variance of the sum of all shares, which are of that count."""
-        return 0.0 if self.class_size is None else self.class_size.relative**2
+    def model(self) -> Records:
+        """The records of the first, whose axes, shells and public numbers are those of all."""
+        return self.classes[0]
 
     @property
     def labels(self) -> Labels:
         """What is public of the classes."""
-        return self.records.labels
+        return self.model.labels
 
-    @property
-    def divisor(self) -> int:
-        """What sums are divided by before noise: n, or nothing where that is secret."""
-        return self.labels.divisor(self.records.n)
+    def counted(self) -> Numbers:
+        """Return how many records sums are of: n where it is public, else the released count."""
+        return self.model.n if self.class_size is None else self.class_size.divisor
 
-    @property
-    def records(self) -> Records:
-        """The records of the first, whose axes, bins and public numbers are those of all."""
-        return self.classes[0]
+    def sigma(self, step: int) -> Numbers:
+        """Return the noise of a mean: of a sum of secret size over the released count."""
+        return self.steps[step].sigma / (1.0 if self.class_size is None else self.counted())
 
-    def of(self, repetition: int) -> Records:
-        """Return the records of a repetition."""
-        return self.classes[repetition % len(self.classes)]
+    def sum_noise(self) -> float:
+        """Return the noise that the whole budget would leave in a sum of vectors."""
+        records = 1.0 if self.labels.secret else float(self.model.n)
+        return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in self.steps))
 
-    @property
-    def each_point(self) -> Point:
-        """The centre of each repetition, where all have the same one too."""
-        return in_shape(self.points, (self.size, *self.points.shape[1:]))
-
-    def around(self) -> tuple[Parts[Sized], FloatArray]:
-        """Return the records as each repetition sees them, as `Records.around`."""
-        if len(self.classes) == 1:
-            return self.records.around(self.points, self.frame)
-        return self.records.around(self.each_point, self.frame, self.classes)
-
-    @property
-    def moments(self) -> Iterator[NoisyMoments]:
-        """Yield what the last round released of each repetition, with what came before."""
-
-        def filled(moments: NoisyMoments, rows: list[int] | int) -> NoisyMoments:
-            survey, shells, belief = self.survey[rows], self.shells[rows], self.error_cov[rows]
-            return replace(moments, survey=survey, shells=shells, belief=belief)
-
-        found = {r: filled(moments, r) for r, moments in self.whole.items()}
-        if self.clipped is not None:
-            rows, several = self.clipped
-            found |= zip(rows, filled(several, rows).each(), strict=True)
-        return map(found.__getitem__, range(self.size))
-
-    def divided(self, sums: Sequence[FloatArray], sigma: float, *, last: bool) -> list[FloatArray]:
-        """Return released sums over the count, without the coordinate that counts.
-
-        That coordinate makes the count better. The last one is put together of coordinates and
-        rough sums alone, by variances that nothing released decides: so it is unbiased.
-        """
-        assert self.class_size is not None
-        assert self.counted is not None
-        values = np.array([vector[-1] for vector in sums]) / COUNT_UNIT
-        self.counted = self.counted.joined(values, sigma)
-        self.class_size = self.counted if last else self.class_size.joined(values, sigma)
-        pairs = zip(sums, self.class_size.divisor, strict=True)
-        return [vector[:-1] / n for vector, n in pairs]
-
-    def release(
-        self, step: int, vectors: Iterable[FloatArray]
-    ) -> tuple[list[FloatArray], FloatArray]:
-        """Return means of vectors from a set of diameter 1 with the step's noise, and their ρ.
+    def release(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return means of vectors from a set of diameter 1 with the step's noise.
 
         With secret labels they are sums.
         """
-        rows, taken = list(vectors), self.steps[step]
-        source, alike = self.noise[0], len(self.noise) == 1 and len({*map(len, rows)}) == 1
-        if alike and type(source) is FloatNoise:  # others may take one vector at a time
+        taken, source = self.steps[step], self.noise[0]
+        rows = [vectors[r % len(vectors)] for r in range(self.size)]
+        if len(self.noise) == 1 and type(source) is FloatNoise:  # others may take one vector a time
             output = source(np.stack(rows), taken.sigma, taken.sensitivity)
-            return list(output.vector), np.full(len(rows), output.rho)
+            self.rhos.append(np.full(len(rows), output.rho))
+            return list(output.vector)
         both = zip(rows, cycle(self.noise), strict=False)
         drawn = [noise(vector, taken.sigma, taken.sensitivity) for vector, noise in both]
-        return [output.vector for output in drawn], np.array([output.rho for output in drawn])
+        self.rhos.append(np.array([output.rho for output in drawn]))
+        return [output.vector for output in drawn]
+
+    def centres(self) -> FloatArray:
+        """Return where balls are centred, in the axes, of as many repetitions as differ."""
+        many = max(len(self.points), len(self.middle), len(self.classes))
+        points, middle = (in_shape(x, (many, *x.shape[1:])) for x in (self.points, self.middle))
+        return self.model.in_axes(points, middle)
+
+    def around(self, centres: FloatArray) -> Parts[Sized]:
+        """Return the records as each repetition sees them, with their way from the centres."""
+        points = in_shape(self.points, (len(centres), *self.points.shape[1:]))
+        return self.model.around(points, centres, self.classes if len(self.classes) > 1 else ())
+
+    def shells(self, step: int) -> FloatArray:
+        """Return noised counts of records by their distance from the centres, (size, b)."""
+        edges, divisor = self.model.prior.edges, self.labels.divisor(self.model.n)
+        parts, none = self.around(self.centres()), np.zeros((1, len(edges) + 1), np.int64)
+        counts = sum((shell_counts(size, edges) for _, size in parts), none)
+        released = self.release(step, list(counts / (divisor * SQRT2)))
+        return np.array(released) * (SQRT2 * divisor)
+
+    def radius(self, shells: FloatArray) -> FloatArray:
+        """Return the radius that such counts say, of each repetition."""
+        outside = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
+        return choose_radius(shells, self.model.prior.edges, in_shape(outside, (self.size,)))
+
+    def mean(self, step: int, to: Clipping, *, paired: bool = False) -> FloatArray:
+        """Return noised means of the vectors of records, (size, …), with what rides along."""
+        parts, divisor = self.around(to.centre), self.labels.divisor(self.model.n)
+        means = clipped_means(parts, divisor, to, paired=paired)
+        sizes = [own.n for own in self.classes]
+        means = [self.labels.counted(m, sizes[r % len(sizes)]) for r, m in enumerate(means)]
+        released = np.array(self.release(step, means))
+        if not self.labels.secret:
+            return released
+        found = ReleasedCount.of(released[:, -1], self.steps[step].sigma, self.labels.size(0))
+        self.class_size = found if self.class_size is None else self.class_size.joined(found)
+        return np.asarray(released[:, :-1] / column(self.class_size.divisor))
+
+    def centred(self, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return radii and centres in the axes, of as many repetitions as either has."""
+        centres = self.centres()
+        many = max(len(radius), len(centres))
+        return in_shape(radius, (many,)), in_shape(centres, (many, centres.shape[1]))
+
+    def move(self, step: int, radius: FloatArray) -> None:
+        """Move the centres to the noised mean of records clipped to balls around them."""
+        to = ball(*self.centred(radius))
+        vectors = self.mean(step, to)
+        axes, gain = ball_axes(self.model, to.unit), self.gain(to.radius)
+        self.put(*observe(vectors, axes, gain, self.model.frame.lines, self.sigma(step), self.off))
+        self.middle = self.points
+
+    @property
+    def off(self) -> Numbers:
+        """By what share of itself the count is off that means are divided by."""
+        return 0.0 if self.class_size is None else self.class_size.relative
+
+    def gain(self, radius: FloatArray) -> Numbers:
+        """Return Newton's step of means of records clipped to balls."""
+        return newton_step(radius, self.model.frame.unit_length, -self.model.space.curvature[0])
+
+    def put(self, observed: FloatArray, noise: FloatArray) -> None:
+        """Put what was observed together with what was known: where centres are, and how sure."""
+        moved, self.belief = posterior_update(observed, noise, self.belief)
+        self.points = end_of(self.model, self.points, moved)
+
+
+def first_belief(model: PublicModel) -> FloatArray:
+    """Return the covariance, (d, d), of where the mean is before anything is seen."""
+    d, prior, frame = model.space.dim, model.prior, model.frame
+    line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
+    return frame.covariance(line, prior.doubt**2 / d)
+
+
+def ball_axes(model: PublicModel, unit: FloatArray) -> FloatArray:
+    """Return what one unit of each coordinate of a vector is, (r, d, d), of a length `unit`."""
+    return np.asarray(unit[:, None, None] * model.frame.from_axes)
+
+
+def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
+    """Return where steps from points end, in the region, none longer than the region is wide.
+
+    Noise much wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
+    they are not taken. Released values alone decide.
+    """
+    longest = model.feasible_set.diameter / np.maximum(lengths(moved), 1e-300)
+    moved = moved * np.minimum(1.0, longest)[:, None]
+    try:
+        return model.feasible_set.inside(model.space.exp(points, moved))
+    except (DomainError, ConvergenceError):
+        if len(moved) == 1:
+            return points
+    rows = in_shape(points, (len(moved), *points.shape[1:]))
+    return np.concatenate([end_of(model, rows[[r]], moved[[r]]) for r in range(len(moved))])
 
 
 def draw_rounds(
@@ -228,291 +257,107 @@ def draw_rounds(
         As in `step_costs`.
     """
     started, records = time.perf_counter(), classes[0]
-    shares = plan.shares or default_shares(records.prior)
     labels, dim = records.labels, records.space.dim
+    few = is_few(budget, labels.size(records.n), records.prior)
+    shares = plan.shares or default_shares(records.prior, few=few)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
-    draws = list[_Rounds]()
+    done = list[tuple[_Draws, FloatArray, NoisyMoments]]()
     for start in range(0, size, block):
-        few = slice(start, start + block)
-        own = classes[few] or classes, steps, plan, noise[few] or noise  # one is that of all
-        draws.append(_draw(_Rounds(*own, min(block, size - start))))
-    class_sizes = [own.class_size for own in draws if own.class_size is not None]
+        some = slice(start, start + block)
+        own = classes[some] or classes, steps, plan, noise[some] or noise  # one is that of all
+        done.append(_draw(_Draws(*own, min(block, size - start), few)))
+    sizes = [own.class_size for own, _, _ in done if own.class_size is not None]
     return Release(
-        outputs=np.concatenate([own.points for own in draws]),
+        outputs=np.concatenate([own.points for own, _, _ in done]),
         manifold=records.manifold,
         space=records.space,
         steps=steps,
-        rhos=np.concatenate([np.stack(own.rhos, axis=-1) for own in draws]),
+        rhos=np.concatenate([np.stack(own.rhos, axis=-1) for own, _, _ in done]),
         expected_error=None,
-        predicted_error=np.concatenate([own.predicted for own in draws]),
+        predicted_error=np.concatenate([predicted for _, predicted, _ in done]),
         seconds=(time.perf_counter() - started) / size,
-        moments=tuple(moments for own in draws for moments in own.moments),
-        class_size=ReleasedCount.joint(class_sizes) if class_sizes else None,
+        moments=tuple(moments for _, _, several in done for moments in several.each()),
+        class_size=ReleasedCount.joint(sizes) if sizes else None,
     )
 
 
-@repeatable
-def count_survey(
-    counts: FloatArray, spread: float, bins: tuple[LineBins | None, ShellBins], total: int
-) -> tuple[ReleasedCount, ReleasedCount]:
-    """Return the number of records of the survey's bins, with noise `spread` each, in two ways.
-
-    Returns
-    -------
-    rough : ReleasedCount
-        Sum of all bins. It is unbiased, and has the noise of empty bins as well.
-    likely : ReleasedCount
-        Sum of what the prior of a histogram leaves of them. It has less noise and a bias: rounds
-        divide by it until the means have counted, and it is never published.
-    """
-    variance = np.full(len(counts), counts.shape[-1] * spread**2)
-    rough = ReleasedCount(counts.sum(axis=-1), variance, total)
-    unit = rough.divisor
-    survey = read_survey(counts / column(unit), spread / unit, bins, math.inf)
-    if survey.shares is None or survey.covariance is None:
-        return rough, rough
-    shares = survey.shares.sum(axis=-1) + survey.beyond.sum(axis=-1)
-    variance = tuning.COUNT_DOUBT * survey.covariance.sum(axis=(-1, -2)) * unit**2
-    return rough, ReleasedCount(shares * unit, variance, total)
+def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
+    """Return the repetitions after all steps, their predicted errors, and what they released."""
+    prior = source.model.prior
+    source.move(0, np.array([prior.first]))
+    shells, stays = source.shells(1), (source.points, source.belief)
+    radius = source.radius(shells)
+    source.move(2, np.full(source.size, tuning.FEW_RADIUS * prior.unit) if source.few else radius)
+    goes = source.few | (radius > tuning.FAR_OFF * prior.unit)
+    source.middle = _chosen(goes, source.points, stays[0])
+    if source.model.space.flat:
+        source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
+    first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
+    weight = np.where(goes, 0.0, first / (first + second))[:, None]  # one centre: counted twice
+    shells = weight * shells + (1.0 - weight) * source.shells(3)
+    return _last(source, source.radius(shells), shells)
 
 
-def _draw(source: _Rounds) -> _Rounds:
-    """Return the repetitions after all rounds."""
-    bins = source.records.bins
-    surveyed = (source.of(r).counts / (source.divisor * SQRT2) for r in range(source.size))
-    released, rhos = source.release(0, surveyed)
-    shares, spread = np.array(released) * SQRT2, source.steps[0].sigma * SQRT2
-    if (total := source.labels.total) is not None:
-        source.counted, source.class_size = count_survey(shares, spread, bins, total)
-    source.rhos = (rhos,)
-    for step in range(1, len(source.steps), 2):
-        if step == 1 or total is not None:  # read again the better the count is known
-            slack = math.inf if step == 1 and total is not None else source.slack
-            size = source.released_size
-            posterior = read_survey(shares / column(size), spread / size, bins, slack)
-        _round(source, step, posterior)
-    divisor = column(source.released_size)
-    source.survey, source.shells = shares / divisor, source.shells / divisor
-    return source
+def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> FloatArray:
+    """Return rows of the first where that is chosen, else of the second."""
+    return np.where(which.reshape(-1, *[1] * (there.ndim - 1)), there, here)
 
 
-def _round(source: _Rounds, step: int, posterior: SurveyPosterior) -> None:
-    """Do one round: shells, then the mean."""
-    records, frame, last = source.records, source.frame, step + 2 == len(source.steps)
-    count = source.counted if last else source.class_size
-    space, bins, divisor = records.space, records.bins, source.released_size
-    parts, centres = source.around()
-    first, own, sigma = (source.steps[i].sigma / divisor for i in (0, step, step + 1))
-    error: Numbers = 0.0  # by what share the count is off once the mean has stated it too
-    if count is not None:
-        error = count.joined(count.value, source.steps[step + 1].sigma).relative
-    interval = choose_interval(
-        posterior, bins, frame, sigma=sigma, radius=source.radius, count_error=error
-    )
-    counts = np.zeros((source.size, len(bins[1].edges) + 1), np.int64)
-    for part in parts:
-        counts += shell_counts(sizes_within(part, interval, frame), bins[1].edges)
-    released, shell_rhos = source.release(step, counts / (source.divisor * SQRT2))
-    shells = np.array(released) * SQRT2
-    steady = records.steady(source.points)
-    smoothed = merge(shells / column(divisor), posterior.far, own, first, steady, source.slack)
-    clip = choose_clip(
-        interval,
-        posterior,
-        smoothed,
-        bins,
-        frame,
+def _last(
+    source: _Draws, radius: FloatArray, shells: FloatArray
+) -> tuple[_Draws, FloatArray, NoisyMoments]:
+    """Draw the last mean."""
+    model, base = source.model, in_shape(source.points, (source.size, *source.points.shape[1:]))
+    radius, centres = source.centred(radius)
+    blank = model.in_axes(base, model.blank) - model.in_axes(base, source.middle)
+    to = clipping(radius, centres, blank, model.frame.lines, model.prior)
+    released, count = source.mean(4, to, paired=source.plan.moment), source.class_size
+    d, many = model.space.dim, to.overshoots
+    reach, sigma = to.reach / to.unit[:, None], source.sigma(4)
+    n = source.counted()
+    share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
+    outside = shells.shape[1] - np.searchsorted(model.prior.edges, radius, side="right")
+    moments = NoisyMoments(
+        n=n if count is None else count.divisor.astype(np.int64),
+        base=base,
+        axes=ball_axes(model, to.unit),
+        middle=np.zeros_like(centres) if model.space.flat else centres / to.unit[:, None],
+        vector=released[:, :d],
+        moment=second_moment(released[:, d + many :]) if source.plan.moment else None,
         sigma=sigma,
-        diameter=records.feasible_set.diameter,
-        cover=math.inf if source.labels.secret else records.feasible_set.cover,
-        curvature=-space.curvature[0],
-        doubt=frame.off_line(source.error_cov),
-        count_error=error,
-    )
-    width = spread(posterior, smoothed, bins, clip, frame, first * SQRT2, moved=True)
-    offset, covariance, mean_rhos = _means(source, step + 1, clip, width, parts, centres)
-    moved, source.error_cov = posterior_update(offset, covariance, source.error_cov)
-    lengths = np.sqrt(vectors_times(moved, moved[..., None])[..., 0])
-    most = records.feasible_set.diameter / np.maximum(lengths, 1e-300)
-    source.points = _end(records, source.points, moved * np.minimum(1.0, most)[:, None])
-    source.rhos = (*source.rhos, shell_rhos, mean_rhos)
-    source.radius, source.shells = clip.radius, shells
-    source.predicted = np.minimum(clip.error, records.feasible_set.diameter)
-
-
-def _end(records: Records, points: Point, moved: FloatArray) -> Point:
-    """Return where steps from points end, in the region.
-
-    Noise much wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
-    they are not taken. Released values alone decide.
-    """
-    try:
-        return records.feasible_set.inside(records.space.exp(points, moved))
-    except (DomainError, ConvergenceError):
-        if len(moved) == 1:
-            return points
-    rows = in_shape(points, (len(moved), *points.shape[1:]))
-    return np.concatenate(
-        [_end(records, rows[r : r + 1], moved[r : r + 1]) for r in range(len(moved))]
-    )
-
-
-def _means(
-    source: _Rounds,
-    step: int,
-    clip: Clip,
-    width: Spread,
-    parts: Parts[Sized],
-    centres: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Observe the means of clipped records, or of all where nothing is clipped.
-
-    The second moment goes with them where anything reads it. Return what is observed, in
-    coordinates at the private centres, the covariances of its errors, and ρ; keep the axes of the
-    next round, and with secret labels the count so far. These clip all records: the whole region
-    has vectors of norm 1 (``clip.py``), where a move between classes has room for √(3/8).
-    """
-    records, size, points = source.records, source.size, source.each_point
-    d, last = records.space.dim, step + 1 == len(source.steps)
-    rows, others = np.flatnonzero(~clip.whole), np.flatnonzero(clip.whole).tolist()
-    units = region_units(records) if others else np.empty(0)
-    whole = ((r, source.of(r).barycentre) for r in others)
-    vectors = {r: mean.seen_from(points[r], records.space) / units for r, mean in whole}
-    if len(rows):
-        frame, own = source.frame.at(rows), Clip(*(column[rows] for column in clip))
-        wide = Spread(*(column[rows] for column in width))
-        to = clipping(own, frame, in_shape(centres, (size, d))[rows], records.prior)
-        paired = source.plan.moment if last else source.plan.reshape
-        vectors |= _clipped_vectors(source, to, rows, parts, paired=paired)
-    released, rhos = source.release(step, [vectors[r] for r in range(size)])
-    if source.class_size is not None:
-        released = source.divided(released, source.steps[step].sigma, last=last)
-    count, sigma = source.class_size, source.steps[step].sigma / source.released_size
-    offset, covariance = np.empty((size, d)), np.empty((size, d, d))
-    source.whole, source.clipped = {}, None
-    for r in others:
-        source.whole[r] = region_moments(records.n, points[r], released[r], units, sigma)
-        offset[r], covariance[r] = released[r] * units, np.diag((sigma * units) ** 2)
-    if len(rows):
-        noised = np.stack([released[r] for r in rows])
-        several = _moments(source, step, points[rows], noised, own, frame, wide, to.reach)
-        offset[rows], covariance[rows] = observe(
-            noised[:, :d],
-            own,
-            frame,
-            line_coordinate=line_coordinate(records.space, frame, points[rows]),
-            shift=wide.shift,
-            sigma=sigma,
-            relative=0.0 if count is None else count.relative,
-        )
-        source.clipped = rows.tolist(), several
-        if source.plan.reshape and not last:
-            source.frame = source.frame.put(rows, reshape_axes(frame, several), size)
-    return offset, covariance, rhos
-
-
-def _moments(
-    source: _Rounds,
-    step: int,
-    points: Point,
-    noised: FloatArray,
-    clip: Clip,
-    frame: Frame,
-    width: Spread,
-    reach: FloatArray,
-) -> NoisyMoments:
-    """Return what noised means say of repetitions that clip their records."""
-    records, count, divisor = source.records, source.class_size, source.released_size
-    first, before, sigma = (source.steps[i].sigma / divisor for i in (0, step - 1, step))
-    return clip_moments(
-        records.n if count is None else count.divisor.astype(np.int64),
-        points,
-        noised,
-        clip,
-        frame,
-        line_coordinate=line_coordinate(records.space, frame, points),
-        spread=width,
-        sigma=sigma,
-        noises=(before * SQRT2, first * SQRT2),
+        gain=source.gain(radius),
+        lines=model.frame.lines,
+        overshoots=reach * released[:, d : d + many] / OVERSHOOT,
         reach=reach,
+        blank=to.blank[:, : d * model.frame.lines] / to.unit[:, None],
+        clipped=in_shape(records_outside(source.sum_noise(), d, n) / n, (source.size,)),
+        clipped_noise=share_noise * np.sqrt(outside),
+        shells=shells / column(n),
         n_sd=0.0 if count is None else count.sd,
     )
+    vector = moments.middle + moments.vector
+    source.put(*observe(vector, moments.axes, moments.gain, moments.lines, sigma, source.off))
+    moments = replace(moments, belief=source.belief)
+    added = vectors_times(moments.steps * moments.added, moments.axes)
+    source.points = end_of(model, source.points, added)
+    line, rest = moments.predicted_bias
+    square = np.trace(source.belief, axis1=-2, axis2=-1) + line**2 + rest**2
+    return source, np.minimum(np.sqrt(square), model.feasible_set.diameter), moments
 
 
-def _clipped_vectors(
-    source: _Rounds, to: Clipping, rows: NDArray[np.int64], parts: Parts[Sized], *, paired: bool
-) -> dict[int, FloatArray]:
-    """Return the mean vector of each repetition that clips its records, by its number."""
-
-    def own(each: FloatArray) -> FloatArray:
-        return each if len(each) <= len(rows) else each[rows]
-
-    sized = ((own(records), own(size)) for records, size in parts)
-    means = clipped_means(sized, source.divisor, to, paired=paired)
-    pairs = zip(rows.tolist(), means, strict=True)
-    return {r: source.labels.counted(mean, source.of(r).n) for r, mean in pairs}
+def is_few(budget: Budget, n: int, prior: Prior) -> bool:
+    """Return whether n·μ is so small that noise alone decides: public."""
+    if prior.line is None or isinstance(budget, PureDP):
+        return False
+    return n / gaussian_sigma(budget, 1.0) < tuning.FEW * math.sqrt(len(prior.centre))
 
 
-@repeatable
-def observe(
-    vector: FloatArray,
-    clip: Clip,
-    frame: Frame,
-    *,
-    line_coordinate: Numbers,
-    shift: Numbers,
-    sigma: Numbers,
-    relative: Numbers = 0.0,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean that a noised mean of vectors says, seen from its centre, and its covariance.
-
-    Parameters
-    ----------
-    vector : array, shape (..., d)
-        Mean of clipped records, in the units of the clip.
-    line_coordinate, shift : float
-        Place of the centre on the contrast axis, and by how much the mean is moved up it
-        (`Spread.shift`).
-    sigma : float, or array of one a repetition
-        Noise of `vector`. Some of the predicted bias counts as noise too.
-    relative : float, or array of one a repetition
-        Standard deviation of a released count that divides the vector, over that count.
-    """
-    units, lines = mean_units(clip, frame), frame.lines
-    mean = vector * units
-    error = vectors_times(column(relative) * mean, frame.from_axes)
-    place = (clip.low + clip.high) / 2.0 + shift - line_coordinate
-    gain, back = np.asarray(clip.gain)[..., None], frame.from_axes
-    mean[..., :lines] += np.asarray(place)[..., None]
-    mean[..., lines:] *= gain
-    units[..., lines:] *= gain
-    squares = ((column(sigma) * units) ** 2)[..., None, :]
-    covariance = (back.swapaxes(-1, -2) * squares) @ back
-    off = vectors_times(mean[..., lines:], back[..., lines:, :])
-    bend = clip.bend * np.sqrt(vectors_times(off, off[..., None])[..., 0])
-    rest = tuning.BIAS_AS_VARIANCE * clip.bias_rest**2 + bend**2
-    line = tuning.BIAS_AS_VARIANCE * clip.bias_line**2
-    covariance += frame.isotropic(line, rest / frame.others)
-    if np.any(relative):
-        covariance += error[..., :, None] * error[..., None, :]
-    return vectors_times(mean, back), covariance
-
-
-def default_shares(prior: Prior) -> Shares:
-    """Return the shares of the budget, a function of the prior: public.
-
-    They are the same for all n and μ: to 1/(n·μ) scales the noise, and by it the histograms decide
-    how much clipping is worth. At small n·μ they say nothing, the prior decides, and the answer
-    stays near it. Where clipping is predicted to cost more, the whole region is covered: where that
-    is so in all rounds the means together have the noise of a single release of the share 0.76, or
-    0.95 without a contrast axis, and 1 or 2 % more, as they are weighed by noisy values. The
-    histograms have the rest, more than the papers' footpoint, 0.1: it is never worse than theirs as
-    long as `FeasibleSet.cover` is well below √(0.76/0.9) = 0.918 of 2r. It is 0.88 or less for
-    every descriptor in all metrics; a region as wide as a ball of radius r in all directions,
-    surveyed along a contrast axis, would have up to √(0.9/0.76) = 1.09 of the papers' error.
-    """
-    return tuning.SHARES_WITHOUT_LINE if prior.line is None else tuning.SHARES_WITH_LINE
+def default_shares(prior: Prior, *, few: bool) -> Shares:
+    """Return the shares of the budget, a function of the prior and of n·μ: public."""
+    if prior.line is None:
+        return tuning.SHARES_WITHOUT_LINE
+    return tuning.SHARES_OF_FEW if few else tuning.SHARES
 
 
 def step_costs(
@@ -521,10 +366,10 @@ def step_costs(
     """Return what each step costs; together they compose to at most `budget`.
 
     As `gaussian_steps` for the mean of n vectors; with secret labels for their sum, whatever n is.
-    `dim` is the dimension of the mean; that of a histogram, whose vectors are not rounded, does not
+    `dim` is the dimension of the mean; that of counts, whose vectors are not rounded, does not
     matter.
     """
-    return gaussian_steps(budget, shares.names, shares.all, step_sensitivity(labels, n, dim))
+    return gaussian_steps(budget, STEPS, shares.all, step_sensitivity(labels, n, dim))
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,7 @@ the mean costs its share of the budget, and the shares compose to the whole.
 
 *Numerics.* Let u = 2⁻⁵³. Before it is added a vector goes through fewer than 1000 + d roundings,
 each of which moves it by at most u times its norm, which is at most 1: the computed vectors form a
-set of diameter at most 1 + 2e-12 + 2du, with intervals that rounding carries beyond their ball, by
-at most 4e-13 of it (`clip.clipping`), and with products and overshoots, which move by at most
+set of diameter at most 1 + 2e-12 + 2du, and with products and overshoots, which move by at most
 √3 times as much (``sums.py``). Rounding to the lattice 2⁻⁴⁰·Z (``sums.py``) moves two of
 them apart by at most √d·2⁻³⁹ + 2⁻³⁷, as it says there. Counts
 are whole numbers as they are. Sums are exact, so neighbours' sums differ by the one vector that was
@@ -29,9 +28,6 @@ they are; with NumPy's it is idealised.
 
 import math
 
-import numpy as np
-
-from pipeline.arrays import FloatArray
 from pipeline.descriptors import DescriptorDomain
 from pipeline.descriptors.bounds import ROUNDOFF, UPWARDS
 from pipeline.errors import PrivacyError
@@ -74,23 +70,6 @@ def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
     if labels.total is None:
         return mean_sensitivity(n, dim)
     return vector_diameter(dim) + 2.0 * labels.total * ROUNDOFF
-
-
-def region_units(records: Records) -> FloatArray:
-    """Return u, (d,): log(p, x̄)/u, x̄ the barycentre, moves like a mean of a set of diameter 1.
-
-    One replaced record moves the exact mean by v/n with ‖v/shape‖ ≤ D (`FeasibleSet`): on a flat
-    manifold v = x − x', elsewhere shape is 1, and ‖v‖ ≤ D on a Hadamard manifold (`Records.span`).
-    The computed one moves by at most what rounding adds on both data sets, `Records.span` − D over
-    n, and on the lattice by D·(`vector_diameter` − 1)/n as well, of which `mean_sensitivity` holds
-    as much as shape 1 needs. Over shape both are at most 1/min(shape) times as long.
-    """
-    region, span = records.feasible_set, records.span
-    rounding = span - region.diameter
-    lattice = region.diameter * (vector_diameter(records.space.dim) - 1.0)
-    longer = max(1.0, 1.0 / float(np.min(region.shape)))
-    wide = span + (longer - 1.0) * (rounding + lattice)
-    return np.asarray(wide * region.shape * np.ones(records.space.dim))
 
 
 def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:

@@ -33,10 +33,17 @@ grows with either of them, and is 1 at a = b = 1. It is reached by w = −v, whe
 moves. A larger factor λ would make a diameter of (λ/2 + 1/λ)/√2. Related: Kalinin, Upadhyay and
 Lampert, "Continual release moment estimation with differential privacy" (2025).
 
-**Overshoots ride along, too.** Clipping moves a mean by at most the mean length that it cuts off,
-so that length is worth knowing, and rare records that are very unlike the others make most of it.
-With its pair a record has overshoots h ≥ 0, √(3/8) times the length by which it is outside of the
-ball, below and above the interval, each over its reach (`reaches`); of v as much is left as makes
+**Overshoots ride along, too.** Clipping moves a mean by what it cuts off, and rare records that are
+very unlike the others make most of it. Whatever a record is, it is the sum of four parts, of which
+the first is its vector and the others are told by overshoots h ≥ 0, √(3/8) times a length over its
+reach:
+
+    where the ball ends, or 0 of a record that is cut off towards the blank image (`ALIKE`, `HALF`)
+    the way along the contrast axis: below or above, near or far, as two reaches hold
+    the way towards the blank image, of records that are cut off towards it
+    the length of what is left
+
+Of the vector v as much is left as makes
 
     β + 2β² + ‖h‖² ≤ 3/8,  β = ‖v‖²:
 
@@ -46,12 +53,11 @@ are at most (√a + √b)²/4 + (a − b)²/8 = (a + b)/4 + p/2 + (a² + b²)/8 
 no overshoot is negative, ‖h − h'‖² ≤ ‖h‖² + ‖h'‖² ≤ 3/4 − (a + b)/4 − (a² + b²)/8. The sum of both
 is at most 3/4 + p/2 − p²/4 ≤ 1. With overshoots of √(3/8)·t together 1 − t² of v is left at least,
 as y = 1 − t² has y²/4 + y⁴/8 ≤ 3y/8. One whose overshoots are longer than √(3/8) together is
-counted with less: one at its reach off the contrast axis and at the end of the contrast axis as
-well would count for 1/√2 of both.
+counted with less.
 
 **Numerics.** The numbers that are added are on a lattice. Rounding to it, to the nearest for v and
 down for h, moves v by at most δ = √d·2⁻⁴¹, its pair by √3·δ, as the products change by at most
-√2·2‖v‖·δ ≤ √2·δ, and h by less than √3·2⁻⁴⁰: two triples by less than √d·2⁻³⁹ + 2⁻³⁷, which is
+√2·2‖v‖·δ ≤ √2·δ, and h by less than √6·2⁻⁴⁰: two triples by less than √d·2⁻³⁹ + 2⁻³⁷, which is
 the margin of `vector_diameter`. Roundings of doubles move a pair √3 times as far as its vector, and
 that of β, of absolute size, moves ‖h‖² + β by a few u: `vector_diameter` has room. Products
 of lattice vectors are exact, and weighed with λ = √2·(1 − 2⁻³⁰) at most, which only shortens. The
@@ -72,6 +78,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import DomainError
 from pipeline.geometry import Point
 from pipeline.geometry.linalg import unvecd
+from pipeline.mean.axes import Numbers
 from pipeline.parallel import compiled
 
 T = TypeVar("T")
@@ -176,7 +183,7 @@ PER_UNIT = 2**40
 """Points of the lattice in 1."""
 BLOCK = 2**20
 """Most records that are summed in 64 bits."""
-HALF = 20
+HALF_DIGITS = 20
 """Binary digits of the lower half of a coordinate."""
 PRODUCTS = 2**12
 """Most records whose products are summed in doubles."""
@@ -194,21 +201,21 @@ def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
     return np.ascontiguousarray(records.T)[None], size[None]
 
 
-def sizes(records: FloatArray, centre: FloatArray, lines: int) -> FloatArray:
-    """Return ‖z − centre‖ of each record, (n,); infinite where it is not a number."""
+def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return ‖y − centre‖ of each record, (n,); infinite where it is not a number."""
     coordinates = np.ascontiguousarray(records.T)[None]
-    norms: FloatArray = sizes_around(coordinates, np.array([centre]), lines)[0]
+    norms: FloatArray = sizes_around(coordinates, np.array([centre]))[0]
     return norms
 
 
 @compiled
-def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatArray:
+def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
     """Return the same around the centres of r repetitions, (r, n), of records as in `Sized`."""
     repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
     for r in range(repetitions):
         own, norms = records[r % len(records)], out[r]
-        for i in range(lines, records.shape[1]):
+        for i in range(records.shape[1]):
             coordinate, origin = own[i], centres[r, i]
             for n in range(many):
                 norms[n] += (coordinate[n] - origin) ** 2
@@ -218,35 +225,33 @@ def sizes_around(records: FloatArray, centres: FloatArray, lines: int) -> FloatA
 
 
 class Clipping(NamedTuple):
-    """What maps a record to its vector: (clip(x) − (low + high)/2, clip(z − centre))/units.
+    """What maps a record to its vector: y − centre, clipped to a ball, over `unit`.
 
-    With t = weight·(clip(x) − (low + high)/2), z is clipped to ‖z − centre‖² ≤ radius² − t². Of
-    several repetitions it has arrays, which they lead.
+    Of several repetitions it has arrays, which they lead.
 
     Attributes
     ----------
-    centre, units : array, shape (d,)
-        Middle of the ball; what one unit of the vector is worth in each coordinate.
+    centre : array, shape (d,)
+        Middle of the ball.
+    radius, unit : float
+        Of the ball; and the length that a vector of length 1 has.
     lines : {0, 1}
-        Number of leading coordinates that are x.
-    low, high, weight : float
-        Where x is clipped to, and what it counts off the contrast axis; any numbers without a
-        contrast axis.
-    radius : float
-        Of the ball that all is clipped to.
-    reach : array, shape (3,)
-        Lengths outside of the ball, below and above the interval, that overshoots are measured by;
-        empty where none are.
+        Number of leading coordinates along the contrast axis.
+    near, far, farthest : float
+        What overshoots are measured by: along the contrast axis up to `near`, beyond it up to
+        `far`, of what is left up to `farthest`. 0 where none are measured.
+    blank : array, shape (d,)
+        The blank image, from the centre; any without a contrast axis.
     """
 
     centre: FloatArray
-    units: FloatArray
-    lines: int
-    low: float
-    high: float
-    weight: float
-    radius: float
-    reach: FloatArray = np.empty(0)
+    radius: Numbers
+    unit: Numbers
+    lines: int = 0
+    near: Numbers = 0.0
+    far: Numbers = 0.0
+    farthest: Numbers = 0.0
+    blank: FloatArray = np.zeros(1)
 
     def as_repetition(self) -> "Clipping":
         """Return that of one repetition, which leads all arrays."""
@@ -255,8 +260,22 @@ class Clipping(NamedTuple):
 
     @property
     def overshoots(self) -> int:
-        """How many overshoots a record has: of the ball, and of both ends of a contrast axis."""
-        return 1 + 2 * self.lines if self.reach.size else 0
+        """How many overshoots a record has: what is left, and five along public directions."""
+        return (1 + 5 * self.lines) * bool(np.all(self.farthest))
+
+    @property
+    def reach(self) -> FloatArray:
+        """What each is measured by, (..., overshoots): left, below, above, the same far, blank."""
+        ends = [self.farthest]
+        if self.lines:
+            blank = np.linalg.norm(self.blank, axis=-1)
+            ends += [self.near, self.near, self.far, self.far, blank]
+        return np.stack([np.asarray(end) for end in ends], axis=-1)
+
+
+ALIKE, HALF = 0.8, 0.5
+"""What is cut off of a record points to the blank image if the cosine is larger; and is cut off
+towards it if it is longer than this share of the way there, or than `Clipping.near`."""
 
 
 @compiled
@@ -269,114 +288,93 @@ def _write_halves(
     beyond: NDArray[np.int64],
     out: FloatArray,
 ) -> None:
-    """Write 2⁴⁰·(clip(x) − (low + high)/2, clip(z − centre))/units of records, rounded, halved.
+    """Write 2⁴⁰·clip(y − centre)/unit of records, rounded, halved.
 
     The records are `many` from `start` on, of (d, n). The upper halves come first, then the lower
     ones: (2d, many). No number counts as 0. Where overshoots have a place in `beyond`, vectors of
     records that overshoot are shortened, see `_shorten`, and 2⁴⁰ times their sums are added.
     """
-    d, (centre, units, lines, low, high, weight, radius, _) = len(records), to
-    places, scales, outside = np.zeros(many), np.empty(many), np.empty(many)
-    line, lengths, middle = records[0, start : start + many], size[start:], 0.5 * (low + high)
-    for n in range(many if lines else 0):
-        place = _clipped(line[n], low, high) - middle
-        places[n] = place if lengths[n] == lengths[n] else 0.0
+    d, centre, radius, per = len(records), to[0], to[1], PER_UNIT / to[2]
+    scales = np.empty(many)
     for n in range(many):
-        room = math.sqrt(max(radius**2 - (weight * places[n]) ** 2, 0.0))
-        outside[n] = lengths[n] - room
-        scales[n] = 1.0 if outside[n] <= 0.0 else room / lengths[n]
-    if len(beyond):
-        _shorten(records[:, start : start + many], outside, to, places, scales, beyond)
+        own = size[start + n]
+        scales[n] = 1.0 if own <= radius else (radius / own if own > radius else 0.0)
+        if own > radius and len(beyond):
+            scales[n] *= _shorten(records[:, start + n], own, to, beyond)
     for i in range(d):
-        per, upper, lower = PER_UNIT / units[i], out[i], out[d + i]
-        own, origin = records[i, start : start + many], centre[i]
+        upper, lower = out[i], out[d + i]
+        coordinate, origin = records[i, start : start + many], centre[i]
         for n in range(many):
-            term = np.rint(scales[n] * (own[n] - origin) * per) if scales[n] > 0.0 else 0.0
-            if i < lines:
-                term = np.rint(places[n] * per)
-            high = np.rint(term * 2.0**-HALF)
-            upper[n], lower[n] = high, term - high * 2.0**HALF
+            term = np.rint(scales[n] * (coordinate[n] - origin) * per) if scales[n] > 0.0 else 0.0
+            high = np.rint(term * 2.0**-HALF_DIGITS)
+            upper[n], lower[n] = high, term - high * 2.0**HALF_DIGITS
+
+
+@compiled
+def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.int64]) -> float:
+    """Return what the vector v of a record outside is multiplied with; add its overshoots.
+
+    ‖v‖ is at most ½, and they are at most √(3/8) together. v keeps its direction, and of β = ‖v‖²
+    as much as leaves β + 2β² + ‖h‖² ≤ 3/8.
+    """
+    centre, radius, _, lines, near, far, farthest, blank = to
+    parts, within = np.zeros(len(beyond)), 1.0
+    if not size < np.inf:
+        parts[0] = 1.0  # no number
+    elif lines:
+        length, long, across = size - radius, 0.0, 0.0
+        for i in range(len(record)):
+            long += blank[i] ** 2
+            across += blank[i] * (record[i] - centre[i])
+        long = math.sqrt(long)
+        if across > ALIKE * long * size and length > min(near, HALF * long):
+            way, within = min(across / long, long), 0.0
+            parts[5] = way / long
+            left = math.sqrt(max(size**2 - 2.0 * way * across / long + way**2, 0.0))
+        else:
+            cut = (record[0] - centre[0]) * (length / size)
+            way = min(abs(cut), far)
+            side = 2 if cut > 0.0 else 1
+            if way <= near:
+                parts[side] = way / near
+            else:
+                parts[side + 2] = way / far
+            left = math.sqrt(max(length**2 - cut**2, 0.0) + (abs(cut) - way) ** 2)
+        parts[0] = min(left / farthest, 1.0)
+    else:
+        parts[0] = min((size - radius) / farthest, 1.0)
+    total = 0.0
+    for part in parts:
+        total += part**2
+    share = math.sqrt(NORM) / math.sqrt(max(total, 1.0))
+    for place, part in enumerate(parts):
+        beyond[place] += np.int64(np.floor(share * part * PER_UNIT))
+    left = max(NORM - NORM * min(total, 1.0), 0.0)
+    most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
+    return within * min(math.sqrt(4.0 * most), 1.0)
 
 
 def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:
     """Return the vectors of records, (n, d): upper halves and lower ones together, exact."""
-    own, size = as_repetition(records, sizes(records, to.centre, to.lines))
-    halves, beyond = np.empty((2 * len(to.units), len(records))), np.zeros(to.overshoots, np.int64)
-    _write_halves(own[0], size[0], 0, len(records), to, beyond, halves)
+    own, size = as_repetition(records, sizes(records, to.centre))
+    halves, beyond = np.empty((2 * len(to.centre), len(records))), np.zeros(to.overshoots, np.int64)
+    _write_halves(own[0], size[0], 0, len(records), _compact(to), beyond, halves)
     upper, lower = np.split(halves, 2)
-    return np.asarray((upper * 2.0**HALF + lower).T / PER_UNIT)
+    return np.asarray((upper * 2.0**HALF_DIGITS + lower).T / PER_UNIT)
 
 
-@compiled
-def _clipped(x: float, low: float, high: float) -> float:
-    """Return x in the interval; no number is its middle."""
-    if x > high:
-        return high
-    if x < low:
-        return low
-    return x if x <= high else 0.5 * (low + high)
-
-
-@compiled
-def _shorten(
-    records: FloatArray,
-    outside: FloatArray,
-    to: Clipping,
-    places: FloatArray,
-    scales: FloatArray,
-    beyond: NDArray[np.int64],
-) -> None:
-    """Shorten the vectors v of records that overshoot; add their overshoots to `beyond`.
-
-    Records are off the ball by `outside`. Their vectors are `places` on the contrast axis, and off
-    it what `scales` leave of them.
-
-    The overshoots h of a record are √(3/8) times the lengths by which it is outside of the ball,
-    below and above the interval, each over its `reach`, and at most √(3/8) together. v keeps its
-    direction, and of its square β = ‖v‖² as much as leaves β + 2β² + ‖h‖² ≤ 3/8: ¼ for h = 0.
-    """
-    lines, line, count = to.lines, records[0], 0
-    which, squares = np.empty(len(outside), np.int64), np.empty(len(outside))
-    for n in range(len(outside)):
-        along = lines and outside[n] == outside[n] and not to.low <= line[n] <= to.high
-        if outside[n] > 0.0 or along:
-            which[count] = n
-            count += 1
-    for k in range(count):
-        squares[k] = (places[which[k]] / to.units[0]) ** 2 if lines else 0.0
-    for i in range(lines, len(records)):
-        own, origin, unit = records[i], to.centre[i], to.units[i]
-        for k in range(count):
-            n = which[k]
-            if scales[n] > 0.0:
-                squares[k] += (scales[n] * (own[n] - origin) / unit) ** 2
-    for k in range(count):
-        n = which[k]
-        short = _shortened(line[n], outside[n], squares[k], to, beyond)
-        places[n] *= short
-        scales[n] *= short
-
-
-@compiled
-def _shortened(
-    x: float, outside: float, square: float, to: Clipping, beyond: NDArray[np.int64]
-) -> float:
-    """Return what `_shorten` multiplies a vector v of ‖v‖² = `square` with; add its overshoots."""
-    lines = to.lines
-    radial = min(max(outside, 0.0) / to.reach[0], 1.0)
-    below = min((to.low - x) / to.reach[1], 1.0) if lines and x < to.low else 0.0
-    above = min((x - to.high) / to.reach[2], 1.0) if lines and x > to.high else 0.0
-    total = radial**2 + below**2 + above**2
-    if total == 0.0:
-        return 1.0
-    share = math.sqrt(NORM) / math.sqrt(max(total, 1.0))
-    beyond[0] += np.int64(np.floor(share * radial * PER_UNIT))
-    if lines:
-        beyond[1] += np.int64(np.floor(share * below * PER_UNIT))
-        beyond[2] += np.int64(np.floor(share * above * PER_UNIT))
-    left = max(NORM - NORM * min(total, 1.0), 0.0)
-    most = 2.0 * left / (1.0 + math.sqrt(1.0 + 8.0 * left))
-    return 1.0 if square <= most else math.sqrt(most / square)
+def _compact(to: Clipping) -> Clipping:
+    """Return it of floats and arrays of one layout: for anything else numba would compile anew."""
+    parts: Any = (
+        part if name == "lines" else np.array(part, float) for name, part in to._asdict().items()
+    )
+    own = Clipping(*parts)
+    if own.centre.ndim > 1:
+        return own
+    ends: Any = {
+        name: float(getattr(own, name)) for name in ("radius", "unit", "near", "far", "farthest")
+    }
+    return own._replace(**ends)
 
 
 @compiled
@@ -397,10 +395,11 @@ def _add_each(
     """
     d = records.shape[1]
     halves = np.empty((2 * d, min(block, stop - start)))
-    centre, units, lines, low, high, weight, radius, reach = to
-    for r in range(len(units)):
+    centre, radius, unit, lines, near, far, farthest, blank = to
+    for r in range(len(centre)):
         own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
-        one = Clipping(centre[r], units[r], lines, low[r], high[r], weight[r], radius[r], reach[r])
+        ends = near[r], far[r], farthest[r], blank[r]
+        one = Clipping(centre[r], radius[r], unit[r], lines, *ends)
         for begin in range(start, stop, block):
             many = min(block, stop - begin)
             _write_halves(*own, begin, many, one, beyond, halves)
@@ -419,10 +418,7 @@ def clipped_totals(
     array, shape (r, 4, d(d + 1)/2)
         Digits of 2⁸⁰ times the sums of v·vᵀ, as `of_digits` puts them together; 0 unless `paired`.
     """
-    many, d = to.units.shape
-    # in one layout, writable and of floats: for anything else numba would compile anew
-    ends = (np.array(part, float) for part in to[3:])
-    own = Clipping._make((np.array(to.centre), to.units, to.lines, *ends))
+    (many, d), own = to.centre.shape, _compact(to)
     totals = np.zeros((many, d + to.overshoots), object)
     digits = np.zeros((many, 4, d * (d + 1) // 2), np.int64)
     for records, size in parts:
@@ -457,7 +453,7 @@ def _add_exact(
     for i in range(d):
         upper, lower, total = halves[i, :many], halves[d + i, :many], 0.0
         for n in range(many):
-            total += upper[n] * 2.0**HALF + lower[n]
+            total += upper[n] * 2.0**HALF_DIGITS + lower[n]
         sums[i] += np.int64(total)
         for j in range(i, d if paired else i):
             place = i
@@ -470,12 +466,12 @@ def _add_exact(
                 mixed += upper[n] * rest[n] + lower[n] * others[n]
                 low += lower[n] * rest[n]
             first = digits[0, place] + np.int64(low)
-            second = digits[1, place] + np.int64(mixed) + (first >> HALF)
-            third = digits[2, place] + np.int64(high) + (second >> HALF)
-            digits[0, place] = first & ((1 << HALF) - 1)
-            digits[1, place] = second & ((1 << HALF) - 1)
-            digits[2, place] = third & ((1 << 2 * HALF) - 1)
-            digits[3, place] += third >> 2 * HALF
+            second = digits[1, place] + np.int64(mixed) + (first >> HALF_DIGITS)
+            third = digits[2, place] + np.int64(high) + (second >> HALF_DIGITS)
+            digits[0, place] = first & ((1 << HALF_DIGITS) - 1)
+            digits[1, place] = second & ((1 << HALF_DIGITS) - 1)
+            digits[2, place] = third & ((1 << 2 * HALF_DIGITS) - 1)
+            digits[3, place] += third >> 2 * HALF_DIGITS
 
 
 def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
@@ -513,14 +509,14 @@ def clipped_means(
 ) -> list[FloatArray]:
     """Return the means of several repetitions, in one pass over the parts of the records.
 
-    Each is (Σ v, and if `paired` Σ h, λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
+    Each is (Σ v, Σ h, and if `paired` λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
     the last bit, `paired` or not; Σ h is `Clipping.overshoots` long.
     """
     totals, digits = clipped_totals(parts, to, paired=paired)
     means = (totals / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
-    many, d = to.units.shape
+    many, d = to.centre.shape
     if not paired:
-        return list(means[:, :d])
+        return list(means)
     products = np.empty((many, digits.shape[-1]))
     _quotients(digits, d, float(n), products)
     return list(np.concatenate([means, products], axis=1))

@@ -644,12 +644,11 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
     """Yield what is wrong with what was observed of n records of dimension d."""
     if moments.n != n:
         yield f"n is {moments.n}, and n {n}"
-    many = None if moments.moment is None else 1 + 2 * moments.lines
-    lengths = {"base": d, "middle": d, "vector": d, "interval": 2 * moments.lines}
+    many = 1 + 5 * moments.lines
+    lengths = {"base": d, "middle": d, "vector": d, "blank": d * moments.lines}
     for name, wanted in {**lengths, "overshoots": many, "reach": many}.items():
-        values = getattr(moments, name)
-        if (length := None if values is None else len(values)) != wanted:
-            yield f"{name} has length {length or 0}, not {wanted or 0}"
+        if (length := len(getattr(moments, name))) != wanted:
+            yield f"{name} has length {length}, not {wanted}"
     if moments.moment is not None and (side := len(moments.moment)) != d:
         yield f"moment has length {side * (side + 1) // 2}, not {d * (d + 1) // 2}"
     if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):

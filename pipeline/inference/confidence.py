@@ -409,7 +409,7 @@ def mean_certainty(stream: StreamMechanism, nights: Sequence[Night]) -> Certaint
             MomentsPart.model_construct(
                 first=first,
                 share=share,
-                observed=replace(observed, survey=None, shells=None, belief=None),
+                observed=replace(observed, shells=None, belief=None),
             )
             for first, (share, observed) in zip(firsts, weighed, strict=True)
         ],

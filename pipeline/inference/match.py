@@ -219,29 +219,23 @@ def match_refusal(released: Released) -> str:
 
 
 def _vectors(moments: NoisyMoments, coordinates: FloatArray) -> FloatArray:
-    """Return coordinates at the base, (..., d), as vectors of the last round, nothing clipped."""
-    start = moments.middle
-    if moments.lines:  # the middle was moved with the mean, the records were not
-        start = start - moments.shift * moments.axes[0] / moments.length
-    return np.asarray((coordinates - start) @ np.linalg.inv(moments.axes))
+    """Return coordinates at the base, (..., d), as vectors of the last mean, nothing clipped."""
+    return np.asarray(coordinates @ np.linalg.inv(moments.axes) - moments.middle)
 
 
 def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
-    """Return the vectors, (m, d), that the last round would have made of unclipped ones.
+    """Return the vectors, (m, d), that the last mean would have made of unclipped ones.
 
     Parameters
     ----------
     moments : NoisyMoments
-        Of the round; in its units the ball has radius ½, and the contrast axis counts once.
+        Of the release; in its units the ball has radius ½.
     free : array, shape (m, d)
     """
-    d, half, reach = free.shape[1], 0.0, np.ones(3)
-    if moments.lines:
-        half = float(moments.interval[1] - moments.interval[0]) / (2.0 * moments.length)
-    if moments.reach is not None:
-        reach[: len(moments.reach)] = moments.reach
-    to = Clipping(np.zeros(d), np.ones(d), moments.lines, -half, half, 1.0, 0.5, reach)
-    return clipped_vectors(free, to)
+    near, far = moments.reach[[1, 3]] if moments.lines else (0.0, 0.0)
+    blank = moments.blank if moments.lines else np.zeros(1)
+    ends = moments.lines, near, far, moments.reach[0]
+    return clipped_vectors(free, Clipping(np.zeros(free.shape[1]), 0.5, 1.0, *ends, blank))
 
 
 def _too_few(moments: NoisyMoments, many: int) -> str:

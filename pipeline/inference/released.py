@@ -43,7 +43,7 @@ def read_released(released: Released) -> Entry:
 
 
 NOISY = 0.02
-"""Largest σ of the released vectors with which one is: n·μ of 67 with the usual shares.
+"""Largest σ of the released vectors with which one is: n·μ of 63 with the usual shares.
 
 By hand: at n·μ = 25 of normal scans of OCT2017 only 8 in 10 of the regions held the mean.
 """
@@ -64,8 +64,8 @@ class ClassCoordinates(NamedTuple):
         Number of records.
     n_sd : float
         Standard deviation of the noise of `n`; 0 where it is public.
-    mean, unshrunk : array, shape (d,)
-        The released mean, and the one before it was shrunk.
+    mean, unshrunk, clipped : array, shape (d,)
+        The released mean; the one before it was shrunk; and that of clipped records, nothing added.
     noise, bias, predicted : array, shape (d, d)
         Covariance of the noise of `unshrunk`; what clipping may do to it at most; and what both are
         predicted to do.
@@ -85,6 +85,7 @@ class ClassCoordinates(NamedTuple):
     n_sd: float
     mean: FloatArray
     unshrunk: FloatArray
+    clipped: FloatArray
     noise: FloatArray
     bias: FloatArray
     predicted: FloatArray
@@ -187,6 +188,7 @@ def _class_coordinates(
         n_sd=moments.n_sd,
         mean=space.log(base, released.place),
         unshrunk=space.log(base, space.exp(moments.base, moments.offset)),
+        clipped=space.log(base, space.exp(moments.base, moments.clipped_offset)),
         noise=there(moments.noise),
         bias=there(moments.as_covariance(*moments.bounds)),
         predicted=there(moments.predicted),
@@ -207,16 +209,17 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     assert certainty is not None
     noise, parts = certainty.noise, certainty.weighed
     first = parts[0][1]
-    along = sum(share * part.bias_line for share, part in parts) / first.length
-    off = sum(share * part.bias_rest for share, part in parts) / first.unit_length
+    along, off = np.sum([share * np.array(part.predicted_bias) for share, part in parts], axis=0)
+    added = sum(share * (part.offset - part.clipped_offset) for share, part in parts)
     return ClassCoordinates(
         n=night.size,
         n_sd=night.n_sd,
         mean=place,
         unshrunk=place,
+        clipped=place - added,
         noise=noise,
         bias=certainty.bias,
-        predicted=noise + first.as_covariance(along, off),
+        predicted=noise + first.as_covariance(along / first.length, off / first.unit_length),
         single=certainty.single(night.size),
         offered=certainty.offered,
         parts=parts,
@@ -253,18 +256,15 @@ def raw_covariance(observed: NoisyMoments) -> FloatArray:
 def covariance(observed: NoisyMoments) -> FloatArray:
     """Return the covariance of single records, in coordinates at the base, (d, d).
 
-    With T what the histograms say, one variance along the contrast axis and one off it, and (w, u)
-    the eigenpairs of A − T, it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone
-    could be is taken for noise, and the rest is rid of what noise has added to it. It is that of
-    clipped records; along the contrast axis what moving their mean adds comes to it
-    (`NoisyMoments.added`).
+    With T what its trace says, one variance of all coordinates, and (w, u) the eigenpairs of A − T,
+    it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone could be is taken for
+    noise, and the rest is rid of what noise has added to it. It is that of clipped records.
     """
     rough = np.diag(observed.rough)
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
     signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
     matrix = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
-    clipped = congruent(matrix, observed.axes)
-    return np.asarray(clipped + observed.added * observed.line)
+    return congruent(matrix, observed.axes)
 
 
 def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
@@ -292,16 +292,8 @@ def region_refusal(observed: NoisyMoments) -> str:
         )
     times = observed.sigma / NOISY
     shown = two_digits(times)
-    if observed.moment is None and times > 1.0:
-        return (
-            "there is no second moment: the noise covers the whole region, n·μ is too small; it is "
-            f"{shown} times too wide"
-        )
     if observed.moment is None:
-        return (
-            "there is no second moment: some records seemed to be outliers, so the noise covers "
-            "the whole region; n·μ is not too small, and in rare releases noise alone is the cause"
-        )
+        return 'there is no second moment: release with mechanism = "auto", or plan="auto"'
     if times > 1.0:
         return (
             f"the noise is {shown} times too wide to bound the error of clipping; about {shown} "

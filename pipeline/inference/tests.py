@@ -1,6 +1,6 @@
 """Are two released classes of one population? From released values alone.
 
-δ, the difference of the means before they were shrunk, has under "yes" the covariance
+δ, the difference of the means of clipped records, has under "yes" the covariance
 V = S_A + S_B + B + Σ̂_A/n_A + Σ̂_B/n_B: noise, what clipping may do, and what two samples of one
 population differ by. Two tests are made: of all directions, δᵀV⁻¹δ against χ²_d, and of the
 contrast axis alone, along which a change of contrast moves log R, against a normal. The smaller
@@ -8,17 +8,15 @@ p-value counts twice (Bonferroni). Of descriptors with means brightness is a thi
 coordinate (`Covariances.brightness`), and each counts three times: of 21 directions together an
 offset of the gray levels is one. It holds for releases of different people.
 
-**Clipping.** Under "yes" both samples are clipped from one law, so what it does to both is much the
-same, and only what it does to one and not to the other moves δ. Of two balls around one centre the
-narrower cuts off more: by the mean length between them, which is at most what the narrower cuts off
-in all, and at most the share that it cuts times the gap. Both are taken as large as their noise may
-mask (`OVERSHOOT_SD`). Of two intervals the same holds at either end, and what vectors are shortened
-by counts by as much as it differs; what the means were moved by along the contrast axis, to make it
-good, is known, and subtracted. If the centres are Δ apart, off the contrast axis, the share p that
-is clipped goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is
-noise, of m directions in one, p·‖Δ‖/√m counts. B has the squares of these bounds, those off the
-contrast axis spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them.
-That axes differ, too, as each release has its own, is not in it.
+**Clipping.** The means are those of clipped records, before anything was added to them: under "yes"
+both samples are clipped from one law, so what it does to both is much the same, and only what it
+does to one and not to the other moves δ. Of two balls around one centre the vectors of records
+outside differ by the gap between the radii, at most: the share that is outside times the gap. It is
+taken as large as its noise may mask (`OVERSHOOT_SD`). By what vectors are shortened counts by as
+much as it differs. If the centres are Δ apart, the share p that is clipped goes along by no more
+than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of d directions in one,
+p·‖Δ‖/√d counts. B has the squares of these bounds, those off the contrast axis spread over all
+directions: so the mean of δᵀV⁻¹δ is never larger than without them.
 
 **Several releases.** δ stacks the differences of k releases from the largest, and Cochran's Q is
 δᵀV⁻¹δ against χ² with d·(k − 1) degrees of freedom: noise and scatter of the largest are in all
@@ -92,10 +90,11 @@ class Comparison:
     line : float
         δ along the contrast axis in its standard deviations, NaN where there is no contrast axis.
     distance : float
-        ‖δ‖, noise and all.
+        Between the means before they were shrunk, noise and all.
     radius : float
-        Of the region around δ that holds the true difference with 95 % confidence, as a `Region`
-        states its radius, with all that clipping may do to either; NaN without a second moment.
+        Of the region around their difference that holds the true one with 95 % confidence, as a
+        `Region` states its radius, with all that clipping may do to either; NaN without a second
+        moment.
     least : float
         How far apart along the contrast axis two populations must be for `POWER` of such
         comparisons to find them different at `ALPHA`, were both clipped as these two; NaN where
@@ -124,8 +123,8 @@ def two_sample(a: Released, b: Released) -> Comparison:
         When they are of different geometries, or no adaptive means.
     """
     manifold, base, both = common_coordinates([a, b])
-    delta = both[1].unshrunk - both[0].unshrunk
-    distance = float(np.linalg.norm(delta))
+    delta = both[1].clipped - both[0].clipped
+    distance = float(np.linalg.norm(both[1].unshrunk - both[0].unshrunk))
     if any(row.single is None for row in both):
         return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
     (statistic, *_), p, total = one_population(manifold, base, both)
@@ -184,7 +183,7 @@ def one_population(
     first = _largest(releases)
     others = [row for row in releases if row is not first]
     count = len(others)
-    delta = np.concatenate([row.unshrunk - first.unshrunk for row in others])
+    delta = np.concatenate([row.clipped - first.clipped for row in others])
     own = block_diag(*(_error(row) + count * _clipping(manifold, first, row) for row in others))
     total = own + np.tile(_error(first), (count, count))
     directions = _directions(first.line, manifold, base)
@@ -241,42 +240,25 @@ def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates
 
 def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
     """Return how far clipping may move two samples apart, along the contrast axis and off it."""
-    moved = chart_of(manifold).log(first.base, second.base)
-    moved = moved - moved @ first.line
-    share = max(first.clipped, second.clipped) / math.sqrt(manifold.dim - first.lines)
-    units, short = (first.unit_length, second.unit_length), (first.shortened, second.shortened)
-    narrow = first if units[0] <= units[1] else second
-    limit = float(narrow.limits[0]) * min(units)
-    rest = _between_clips(narrow, 0, (max(units) - min(units)) / 2.0, limit)
-    rest += share * float(np.linalg.norm(moved))
-    rest += abs(short[0] * units[0] - short[1] * units[1])
-    along = 0.0
-    if first.lines:
-        ends = first.interval - second.interval
-        # by how much more the first moves the mean up than the second: below, above
-        below, above = (
-            np.sign(gap)
-            * _between_clips(clip, place, abs(gap), float(clip.limits[place]) * clip.length)
-            for place, gap, clip in (
-                (1, float(ends[0]), first if ends[0] > 0.0 else second),
-                (2, float(ends[1]), first if ends[1] < 0.0 else second),
-            )
-        )
-        shift = second.shift - first.shift
-        along = max(abs(shift + x + y) for x in (0.0, float(below)) for y in (0.0, float(above)))
-        along += abs(short[0] * first.length - short[1] * second.length)
-    return along, rest
-
-
-def _between_clips(narrow: NoisyMoments, place: int, gap: float, limit: float) -> float:
-    """Return the mean length, in distance, that a clip cuts off up to a wider one, at most.
-
-    It cuts off `limit` in all, at most.
-    """
-    share, noise = (
-        (narrow.cut, narrow.cut_noise) if place else (narrow.clipped, narrow.clipped_noise)
+    space, lines = chart_of(manifold), first.lines
+    places = (
+        space.exp(part.base, (part.middle * part.steps) @ part.axes) for part in (first, second)
     )
-    return float(min(limit, min(share + OVERSHOOT_SD * noise, 1.0) * gap))
+    moved = space.log(*places)
+    across, off = float(np.linalg.norm(first.line @ moved)), moved - first.line @ moved
+    share = min(
+        max(part.clipped + OVERSHOOT_SD * part.clipped_noise for part in (first, second)), 1.0
+    )
+    one_way = share / math.sqrt(manifold.dim)
+    rest = share * abs(first.unit_length - second.unit_length) / 2.0
+    rest += one_way * float(np.linalg.norm(off))
+    short = abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
+    if not lines:
+        return 0.0, rest + short
+    along = share * abs(first.length - second.length) / 2.0 + one_way * across
+    return along + abs(
+        first.shortened * first.length - second.shortened * second.length
+    ), rest + short
 
 
 class WindowTest(NamedTuple):

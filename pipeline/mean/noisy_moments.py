@@ -161,6 +161,11 @@ class NoisyMoments:
         return vectors_times(self.steps * (self.middle + self.vector + self.added), self.axes)
 
     @cached_property
+    def clipped_offset(self) -> FloatArray:
+        """The same of clipped records, to which nothing is added."""
+        return vectors_times(self.steps * (self.middle + self.vector), self.axes)
+
+    @cached_property
     def noise(self) -> FloatArray:
         """The covariance of the noise of the vectors' mean, (..., d, d), as `observe`."""
         relative = np.asarray(self.n_sd) / self.n
@@ -205,6 +210,14 @@ class NoisyMoments:
         most = np.maximum(self.overshoots + deviations * self.overshoot_noise, 0.0)
         return np.asarray(most * (1.0 + deviations * self.n_sd / self.n))
 
+    @property
+    def shortened(self) -> float:
+        """By how much vectors are shortened in the mean at most, to leave room for overshoots."""
+        return self._shortened(self.limits)
+
+    def _shortened(self, most: FloatArray) -> float:
+        return 0.5 * float(np.sum((most / self.reach)[:5]))
+
     @cached_property
     def bounds(self) -> tuple[float, float]:
         """How far clipping moves the mean at most, along the contrast axis and off it: vectors."""
@@ -220,7 +233,7 @@ class NoisyMoments:
         towards the blank image is 0 from the first.
         """
         most = self._limits(deviations)
-        shortened = 0.5 * float(np.sum((most / self.reach)[:5]))
+        shortened = self._shortened(most)
         along, off = 0.0, float(most[0]) + shortened + float(self.bend / self.unit_length)
         if self.lines:
             added = self.sure * self.overshoots[1:]

@@ -26,8 +26,8 @@ from pipeline.geometry import Manifold, chart_of, from_chart
 from pipeline.inference import covariance
 from pipeline.mean import default_prior
 from pipeline.mean.axes import Frame
-from pipeline.mean.clip import prior_frame
 from pipeline.mean.noisy_moments import NoisyMoments, WeighedParts
+from pipeline.mean.public_model import prior_frame
 from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
 BAND_LEVEL = 0.95
@@ -170,7 +170,7 @@ def _stated(noise: FloatArray, parts: WeighedParts) -> FloatArray | None:
 
 def stated_bias(moments: NoisyMoments) -> FloatArray:
     """Return what clipping may do to the mean of a class, as a covariance; see `of_bias`."""
-    return of_bias(moments.bias_line, moments.bias_rest, moments.axes, moments.lines)
+    return of_bias(*moments.predicted_bias, moments.axes, moments.lines)
 
 
 def of_bias(line: float, rest: float, axes: FloatArray, lines: int) -> FloatArray:
@@ -201,9 +201,9 @@ def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
         return None
     if len(row.costs) == 1:
         return np.asarray(np.eye(dim) * error**2 / dim)
-    line, rest = axes.to_axes[:, : axes.lines], axes.from_axes[axes.lines :]
+    line, rest = axes.line, axes.from_axes[axes.lines :]
     shape = rest.T @ rest
-    return np.asarray(error**2 * (ALONG * line @ line.T + shape / np.trace(shape)))
+    return np.asarray(error**2 * (ALONG * line.T @ line + shape / np.trace(shape)))
 
 
 def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:

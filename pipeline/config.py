@@ -195,9 +195,11 @@ class SeriesConfig(Record):
     amount : float
         How much is changed; kinds tests and matches only.
     rare : str
-        Images unlike the class among its own; kinds regions, tests and matches only.
+        Images unlike the class among its own; kinds regions, tests, matches and peers only.
     rare_share : float
-        Expected share of these; kinds regions, tests and matches only.
+        Expected share of these; kinds regions, tests, matches and peers only.
+    peer : str
+        Whose mean it is, ours where left out; kind peers only.
     hospitals : tuple of int
         Sizes of hospitals, as ratios; kind hospitals only.
     classifier : str
@@ -254,6 +256,7 @@ class SeriesConfig(Record):
     amount: float = 0.0
     rare: str = "none"
     rare_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    peer: str = ""
     hospitals: tuple[Count, ...] = Field((1,), min_length=1)
     classifier: str = "nearest mean"
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

@@ -17,6 +17,7 @@ from pipeline.experiments.kinds import EXPERIMENT_KINDS
 from pipeline.experiments.kinds.classifiers import CLASSIFIERS
 from pipeline.experiments.kinds.comparisons import OTHER, SAME
 from pipeline.experiments.kinds.harmonising import SCALINGS
+from pipeline.experiments.kinds.peers import PEERS
 from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
@@ -307,6 +308,7 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
             f'of the sample is known, found of = "{series.of}"; write of = "sample"'
         )
     require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
+    require_known("peer", series.peer, ["", *PEERS], "ours-peers.toml has all")
     require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
     require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
     for name in (series.mechanism, series.footpoint_mechanism):

@@ -6,8 +6,8 @@
 
 *Mean 1* clips records to a ball around where the prior expects them, as wide as that may be wrong.
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
-noise makes worth it (``clip.py``). *Mean 2* moves the centre where that may be far off, or where
-n·μ is so small that only noise matters. *Mean 3* has most of the budget. What it cuts off is
+noise makes worth it (``clip.py``). *Mean 2* moves the centre where it is far off, as the radii say,
+or where n·μ is so small that only noise matters. *Mean 3* has most of the budget. What it cuts off is
 released with it, and added again where it exceeds its noise; so a few black images, or stripes,
 move the result by what they move the mean. Each observation is put together with what was known
 before it (`posterior_update`).
@@ -286,16 +286,18 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
     """Return the repetitions after all steps, their predicted errors, and what they released."""
     prior = source.model.prior
     source.move(0, np.array([prior.first]))
-    shells, stays = source.shells(1), (source.points, source.belief)
+    stays, shells = (source.points, source.belief), source.shells(1)
     radius = source.radius(shells)
     source.move(2, np.full(source.size, tuning.FEW_RADIUS * prior.unit) if source.few else radius)
-    goes = source.few | (radius > tuning.FAR_OFF * prior.unit)
+    counted = source.shells(3)
+    nearer = source.radius(counted)
+    goes = source.few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
     source.middle = _chosen(goes, source.points, stays[0])
     if source.model.space.flat:
         source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
     first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
-    weight = np.where(goes, 0.0, first / (first + second))[:, None]  # one centre: counted twice
-    shells = weight * shells + (1.0 - weight) * source.shells(3)
+    weight = np.where(goes, 0.0, first / (first + second))[:, None]  # of about one centre
+    shells = weight * shells + (1.0 - weight) * counted
     return _last(source, source.radius(shells), shells)
 
 

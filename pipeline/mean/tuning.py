@@ -9,7 +9,7 @@ number has to show for itself beyond that table stands with it. The code reads t
 
 from pipeline.mean.plan import Shares
 
-SHARES = Shares(0.08, 0.02, 0.02, 0.03, 0.85)
+SHARES = Shares(0.08, 0.02, 0.03, 0.03, 0.84)
 """Shares of the budget."""
 SHARES_WITHOUT_LINE = Shares(0.05, 0.02, 0.15, 0.03, 0.75)
 """The same without a contrast axis, where nothing is known of where records are in their ball."""
@@ -42,15 +42,16 @@ BALL_LEAST, BALL_SHELLS = 100.0, 12
 worth telling apart; and their number."""
 BALL_PRIOR_SD = 2.0
 """Radius of such a ball over `Prior.doubt`."""
-OUTSIDE, MOST_OUTSIDE = 7.0, 0.5
+OUTSIDE, MOST_OUTSIDE = 6.5, 0.5
 """Records that are clipped, in √d times the noise of a sum; and the largest share of them.
 
 By count the bias of clipping is in one proportion to the noise, whatever the class is.
 """
-FAR_OFF = 3.0
-"""Radius, in units of the prior, that says the centre is far off: then the second mean moves it.
+FAR_OFF, NEARER = 3.0, 0.65
+"""Radius, in units of the prior, that says the first centre is far off; and that around the second
+over it that says the same: then the ball is around the second.
 
-Elsewhere it stays: around a better centre the thin tail of a class is cut off on one side.
+Elsewhere it is not: around a better centre the thin tail of a class is cut off on one side.
 """
 PRIOR_SD_LINE = 4.0
 """Standard deviation of the mean along the contrast axis, in distance, before anything is seen."""

@@ -8,6 +8,7 @@ from pipeline.experiments.kinds.composition import COMPOSING
 from pipeline.experiments.kinds.harmonising import HARMONISING
 from pipeline.experiments.kinds.hospitals import COMBINING
 from pipeline.experiments.kinds.nights import STREAMING
+from pipeline.experiments.kinds.peers import COMPETING
 from pipeline.experiments.kinds.regions import COVERING
 from pipeline.experiments.kinds.scale import SCALING
 from pipeline.experiments.kinds.timing import TIMING
@@ -26,6 +27,7 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "timing": TIMING,
     "nights": STREAMING,
     "regions": COVERING,
+    "peers": COMPETING,
     "tests": COMPARING,
     "matches": MATCHING,
     "hospitals": COMBINING,

@@ -87,7 +87,6 @@ class _Draws:
     plan: AdaptivePlan
     noise: Sequence[Noise]
     size: int
-    few: bool
     rhos: list[FloatArray] = field(default_factory=list)
     class_size: ReleasedCount | None = None
 
@@ -118,6 +117,11 @@ class _Draws:
         """Return the noise that the whole budget would leave in a sum of vectors."""
         records = 1.0 if self.labels.secret else float(self.model.n)
         return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in self.steps))
+
+    def few(self) -> NDArray[np.bool_]:
+        """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
+        counted = in_shape(self.counted(), (self.size,))
+        return _is_few(counted / self.sum_noise(), self.model.prior)
 
     def release(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
         """Return means of vectors from a set of diameter 1 with the step's noise.
@@ -266,7 +270,7 @@ def draw_rounds(
     for start in range(0, size, block):
         some = slice(start, start + block)
         own = classes[some] or classes, steps, plan, noise[some] or noise  # one is that of all
-        done.append(_draw(_Draws(*own, min(block, size - start), few)))
+        done.append(_draw(_Draws(*own, min(block, size - start))))
     sizes = [own.class_size for own, _, _ in done if own.class_size is not None]
     return Release(
         outputs=np.concatenate([own.points for own, _, _ in done]),
@@ -288,10 +292,11 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
     source.move(0, np.array([prior.first]))
     stays, shells = (source.points, source.belief), source.shells(1)
     radius = source.radius(shells)
-    source.move(2, np.full(source.size, tuning.FEW_RADIUS * prior.unit) if source.few else radius)
+    few = source.few()
+    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, radius))
     counted = source.shells(3)
     nearer = source.radius(counted)
-    goes = source.few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
+    goes = few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
     source.middle = _chosen(goes, source.points, stays[0])
     if source.model.space.flat:
         source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
@@ -350,9 +355,14 @@ def _last(
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     """Return whether n·μ is so small that noise alone decides: public."""
-    if prior.line is None or isinstance(budget, PureDP):
+    if isinstance(budget, PureDP):
         return False
-    return n / gaussian_sigma(budget, 1.0) < tuning.FEW * math.sqrt(len(prior.centre))
+    return bool(_is_few(np.asarray(n / gaussian_sigma(budget, 1.0)), prior))
+
+
+def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+    few = information < tuning.FEW * math.sqrt(len(prior.centre))
+    return np.asarray(few & (prior.line is not None))
 
 
 def default_shares(prior: Prior, *, few: bool) -> Shares:

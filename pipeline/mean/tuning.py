@@ -52,7 +52,7 @@ FAR_OFF, NEARER = 3.0, 0.55
 over it that says the same: then the ball is around the second.
 
 Elsewhere it is not: around a better centre the thin tail of a class is cut off on one side. With
-0.65 narrow classes far from the prior err a fifth less, cells of `tiles` at n·μ of 250 as much more.
+0.65 narrow classes far from the prior err a fifth less, cells of `tiles` as much more.
 """
 PRIOR_SD_LINE = 4.0
 """Standard deviation of the mean along the contrast axis, in distance, before anything is seen."""

@@ -22,8 +22,7 @@ from pipeline.mean import (
     release_plan,
     rounds,
 )
-from pipeline.mean.clip import Clip
-from pipeline.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits
+from pipeline.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits, sizes
 from pipeline.mechanisms import NOISES, FloatNoise, Noise
 from pipeline.privacy import Budget
 
@@ -36,21 +35,19 @@ def adaptive(
     return prepare(records, AdaptivePlan(shares), rng=None)
 
 
-def clip_of(
-    low: float, high: float, radius: float, *, weight: float | None = None, whole: bool = False
-) -> Clip:
-    """Return a clip whose predictions say nothing; its ends lie half a radius from the middle."""
-    given = radius / (high - low) if weight is None and high > low else weight or 0.0
-    return Clip(low, high, given, radius, whole, 1.0, 1.0, 0.0, 0.0, 0.0)
+def forced(monkeypatch: pytest.MonkeyPatch, radius: float) -> None:
+    """Let the second and third mean clip to balls of this radius, in all repetitions."""
+
+    def same(shells: FloatArray, *_: Any) -> FloatArray:
+        return np.full(len(shells), radius)
+
+    monkeypatch.setattr(rounds, "choose_radius", same)
 
 
-def forced(monkeypatch: pytest.MonkeyPatch, clip: Clip) -> None:
-    """Let every round clip to `clip`, in all repetitions."""
-
-    def same(_: Any, __: Any, shells: FloatArray, *___: Any, **____: Any) -> Clip:
-        return Clip(*(np.full(len(shells), part) for part in clip))
-
-    monkeypatch.setattr(rounds, "choose_clip", same)
+def reaching(dim: int, lines: int, radius: float = 1.5) -> Clipping:
+    """Return a clipping of one class that overshoots are measured with, around 0."""
+    blank = np.append(-9.0, np.linspace(1.0, 2.0, dim - 1))
+    return Clipping(np.zeros(dim), radius, 2.0 * radius, lines, 4.0, 9.0, 12.0, blank)
 
 
 def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
@@ -75,17 +72,16 @@ def released(
     return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)
 
 
-def clipped_sum(seen: FloatArray, size: FloatArray, *to: Any) -> NDArray[np.int64]:
+def clipped_sum(seen: FloatArray, to: Clipping) -> NDArray[np.int64]:
     """Return 2⁴⁰ times the sum of the clipped vectors of records, (d,)."""
-    (found,), _ = clipped_totals(
-        [as_repetition(seen, size)], Clipping(*to).as_repetition(), paired=False
-    )
+    sized = as_repetition(seen, sizes(seen, to.centre))
+    (found,), _ = clipped_totals([sized], to.as_repetition(), paired=False)
     return found[: seen.shape[1]].astype(np.int64)
 
 
 def exact_sums(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
     """Return 2⁴⁰ times the sum of vectors, then that of overshoots and 2⁸⁰ times that of v·vᵀ."""
     (found,), (digits,) = clipped_totals(parts, to.as_repetition())
-    d = len(to.units)
+    d = len(to.centre)
     words = zip(*(part.tolist() for part in of_digits(digits)), strict=True)
     return found[:d].tolist(), [*found[d:], *(low % 2**64 + (high << 64) for low, high in words)]

@@ -237,6 +237,11 @@ class Prior:
         """The radii that are told apart."""
         return np.geomspace(*self.shells)
 
+    @cached_property
+    def far_edges(self) -> FloatArray:
+        """The same up to `farthest`, for classes with many far records."""
+        return self.edges * (self.farthest / self.shells[1])
+
 
 @lru_cache(maxsize=32)
 def prior_frame(prior: Prior) -> Frame:

@@ -6,11 +6,11 @@
 
 *Mean 1* clips records to a ball around where the prior expects them, as wide as that may be wrong.
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
-noise makes worth it (``clip.py``). *Mean 2* moves the centre where it is far off, as the radii say,
-or where n·μ is so small that only noise matters. *Mean 3* has most of the budget. What it cuts off is
-released with it, and added again where it exceeds its noise; so a few black images, or stripes,
-move the result by what they move the mean. Each observation is put together with what was known
-before it (`posterior_update`).
+noise makes worth it (``clip.py``). Where many are beyond the last edge the second shells are wider.
+*Mean 2* moves the centre where it is far off, as the radii say, or where n·μ is so small that only
+noise matters. *Mean 3* has most of the budget. What it cuts off is released with it, and added
+again where it exceeds its noise; so a few black images, or stripes, move the result by what they
+move the mean. Each observation is put together with what was known before it (`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,
@@ -71,7 +71,7 @@ from pipeline.mean.release import (
     Step,
 )
 from pipeline.mean.sensitivity import step_sensitivity
-from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_blank
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
@@ -92,7 +92,6 @@ class _Draws:
     plan: AdaptivePlan
     noise: Sequence[Noise]
     size: int
-    few: bool
     rhos: list[FloatArray] = field(default_factory=list)
     class_size: ReleasedCount | None = None
 
@@ -124,6 +123,11 @@ class _Draws:
         records = 1.0 if self.labels.secret else float(self.model.n)
         return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in self.steps))
 
+    def few(self) -> NDArray[np.bool_]:
+        """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
+        counted = in_shape(self.counted(), (self.size,))
+        return _is_few(counted / self.sum_noise(), self.model.prior)
+
     def release(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
         """Return means of vectors from a set of diameter 1 with the step's noise.
 
@@ -151,18 +155,46 @@ class _Draws:
         points = in_shape(self.points, (len(centres), *self.points.shape[1:]))
         return self.model.around(points, centres, self.classes if len(self.classes) > 1 else ())
 
-    def shells(self, step: int) -> FloatArray:
-        """Return noised counts of records by their distance from the centres, (size, b)."""
-        edges, divisor = self.model.prior.edges, self.labels.divisor(self.model.n)
-        parts, none = self.around(self.centres()), np.zeros((1, len(edges) + 1), np.int64)
-        counts = sum((shell_counts(size, edges) for _, size in parts), none)
+    def shells(self, step: int, far: NDArray[np.bool_]) -> FloatArray:
+        """Return noised counts of records by their distance from the centres, (size, b).
+
+        Of repetitions that see many `far` records they go up to the farthest that is expected.
+        """
+        prior, divisor = self.model.prior, self.labels.divisor(self.model.n)
+        centres = self.centres()
+        counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
+        blanks = self.blanks(self.points, centres)
+        for records, size in self.around(centres):
+            if self.model.frame.lines:
+                size = sizes_beside_blank(records, size, centres, blanks, prior.edges[-1])
+            counts = counts + shell_counts(size, prior.edges)
+            if far.any():
+                ends = ends + shell_counts(size, prior.far_edges)
+        if far.any():
+            counts = np.where(far[:, None], ends, counts)
         released = self.release(step, list(counts / (divisor * SQRT2)))
         return np.array(released) * (SQRT2 * divisor)
 
-    def radius(self, shells: FloatArray) -> FloatArray:
+    def blanks(self, points: Point, centres: FloatArray) -> FloatArray:
+        """Return the way from the centres to the blank image, in the axes at points."""
+        base = in_shape(points, (len(centres), *points.shape[1:]))
+        return self.model.in_axes(base, self.model.blank) - centres
+
+    def outside(self) -> FloatArray:
+        """Return how many records are left outside, (size,)."""
+        many = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
+        return in_shape(many, (self.size,))
+
+    def far(self, shells: FloatArray) -> NDArray[np.bool_]:
+        """Return where more records are beyond the last edge than is worth it or noise, (size,)."""
+        noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[1].sigma
+        return np.asarray(shells[:, -1] > np.maximum(self.outside(), tuning.FAR_SD * noise))
+
+    def radius(self, shells: FloatArray, far: NDArray[np.bool_]) -> FloatArray:
         """Return the radius that such counts say, of each repetition."""
-        outside = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
-        return choose_radius(shells, self.model.prior.edges, in_shape(outside, (self.size,)))
+        prior, outside = self.model.prior, self.outside()
+        found = choose_radius(shells, prior.edges, outside)
+        return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
 
     def mean(self, step: int, to: Clipping, *, paired: bool = False) -> FloatArray:
         """Return noised means of the vectors of records, (size, …), with what rides along."""
@@ -271,7 +303,7 @@ def draw_rounds(
     for start in range(0, size, block):
         some = slice(start, start + block)
         own = classes[some] or classes, steps, plan, noise[some] or noise  # one is that of all
-        done.append(_draw(_Draws(*own, min(block, size - start), few)))
+        done.append(_draw(_Draws(*own, min(block, size - start))))
     sizes = [own.class_size for own, _, _ in done if own.class_size is not None]
     return Release(
         outputs=np.concatenate([own.points for own, _, _ in done]),
@@ -291,19 +323,20 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
     """Return the repetitions after all steps, their predicted errors, and what they released."""
     prior = source.model.prior
     source.move(0, np.array([prior.first]))
-    stays, shells = (source.points, source.belief), source.shells(1)
-    radius = source.radius(shells)
-    source.move(2, np.full(source.size, tuning.FEW_RADIUS * prior.unit) if source.few else radius)
-    counted = source.shells(3)
-    nearer = source.radius(counted)
-    goes = source.few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
+    near = np.zeros(source.size, np.bool_)
+    stays, shells = (source.points, source.belief), source.shells(1, near)
+    radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
+    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, radius))
+    counted = source.shells(3, far)
+    nearer = source.radius(counted, far)
+    goes = few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
     source.middle = _chosen(goes, source.points, stays[0])
     if source.model.space.flat:
         source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
     first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
-    weight = np.where(goes, 0.0, first / (first + second))[:, None]  # of about one centre
-    shells = weight * shells + (1.0 - weight) * counted
-    return _last(source, source.radius(shells), shells)
+    weight = np.where(goes | far, 0.0, first / (first + second))[:, None]  # one centre: twice
+    counted = weight * shells + (1.0 - weight) * counted
+    return _last(source, source.radius(counted, far), _chosen(far, shells, counted))
 
 
 def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> FloatArray:
@@ -317,7 +350,7 @@ def _last(
     """Draw the last mean."""
     model, base = source.model, in_shape(source.points, (source.size, *source.points.shape[1:]))
     radius, centres = source.centred(radius)
-    blank = model.in_axes(base, model.blank) - model.in_axes(base, source.middle)
+    blank = source.blanks(base, centres)
     to = clipping(radius, centres, blank, model.frame.lines, model.prior)
     released, count = source.mean(4, to, paired=source.plan.moment), source.class_size
     n, sigma = source.counted(), source.sigma(4)
@@ -350,9 +383,14 @@ def _last(
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     """Return whether n·μ is so small that noise alone decides: public."""
-    if prior.line is None or isinstance(budget, PureDP):
+    if isinstance(budget, PureDP):
         return False
-    return n / gaussian_sigma(budget, 1.0) < tuning.FEW * math.sqrt(len(prior.centre))
+    return bool(_is_few(np.asarray(n / gaussian_sigma(budget, 1.0)), prior))
+
+
+def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+    few = information < tuning.FEW * math.sqrt(len(prior.centre))
+    return np.asarray(few & (prior.line is not None))
 
 
 def default_shares(prior: Prior, *, few: bool) -> Shares:

@@ -354,6 +354,29 @@ def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.i
     return within * min(math.sqrt(4.0 * most), 1.0)
 
 
+@compiled
+def sizes_beside_blank(
+    records: FloatArray, size: FloatArray, centres: FloatArray, blanks: FloatArray, most: float
+) -> FloatArray:
+    """Return sizes, (r, n), at most `most` of records that are about where the blank image is.
+
+    They need no wider ball, as the way towards it is an overshoot of its own.
+    """
+    out = np.empty((len(centres), size.shape[1]))
+    for r in range(len(centres)):
+        own, norms = records[r % len(records)], size[r % len(size)]
+        centre, blank, long = centres[r], blanks[r], math.sqrt((blanks[r] ** 2).sum())
+        for n in range(size.shape[1]):
+            out[r, n] = norms[n]
+            if most < norms[n] < np.inf:
+                across = 0.0
+                for i in range(len(own)):
+                    across += blank[i] * (own[i, n] - centre[i])
+                if across > ALIKE * long * norms[n]:
+                    out[r, n] = most
+    return out
+
+
 def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:
     """Return the vectors of records, (n, d): upper halves and lower ones together, exact."""
     own, size = as_repetition(records, sizes(records, to.centre))

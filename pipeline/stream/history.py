@@ -372,8 +372,12 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     shells, noise = _shells(stream, past)
     wanted = np.maximum(outside, SURE_SHELL_SD * noise)[None]
     (radius,) = choose_radius(shells[None], stream.prior.edges, wanted)
-    centre = mean.offset if past.segments else np.asarray(past.opened.observed.base)
-    return Epoch(len(history) + 1, centre, float(radius))
+    centre, ball = past.opened.observed.base, np.linalg.norm(past.opened.observed.axes)
+    before = 0.5 * float(ball / np.linalg.norm(stream.frame.from_axes))
+    if past.segments:
+        centre, before = mean.offset, past.segments[-1].epoch.radius
+    far = shells[-1] > wanted[0]  # beyond the last edge shells do not say how wide
+    return Epoch(len(history) + 1, centre, max(float(radius), before * far))
 
 
 @lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one

@@ -23,7 +23,13 @@ from pipeline.mean import draw_each, prepare
 from pipeline.mean.axes import to_frame
 from pipeline.mean.clip import SQRT2, shell_counts
 from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.sums import as_repetition, clipped_totals, of_digits, sizes
+from pipeline.mean.sums import (
+    as_repetition,
+    clipped_totals,
+    of_digits,
+    sizes,
+    sizes_beside_blank,
+)
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable
 from pipeline.stream.factorisation import Limbs, to_limbs, words_to_limbs
@@ -289,8 +295,10 @@ def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Li
     """Return what one night's records add to the shells and the means, (m, `LIMBS`)."""
     to = clipping_of(stream, epoch)
     coordinates = to_frame(stream.space, stream.frame, stream.centre, placed)
-    part = as_repetition(coordinates, sizes(coordinates, to.centre[0]))
-    (counts,) = shell_counts(part[1], stream.prior.edges)
+    records, size = part = as_repetition(coordinates, sizes(coordinates, to.centre[0]))
+    if stream.frame.lines:
+        size = sizes_beside_blank(records, size, to.centre, to.blank, stream.prior.edges[-1])
+    (counts,) = shell_counts(size, stream.prior.edges)
     (sums,), (digits,) = clipped_totals([part], to)
     means = np.concatenate([to_limbs(sums), words_to_limbs(*of_digits(digits))])
     return words_to_limbs(counts), means

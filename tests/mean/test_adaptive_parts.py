@@ -3,20 +3,16 @@
 All random numbers are seeded; inequalities are proven, so that no correct code is rejected.
 """
 
-import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sample_descriptors import ridge
-from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DescriptorDomain, describe, domain
-from pipeline.errors import PrivacyError
 from pipeline.geometry import (
     MANIFOLDS,
     FlatChart,
@@ -27,48 +23,22 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, Prior, admit, default_prior, feasible_set
+from pipeline.mean import Ball, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.clip import (
-    Interval,
-    choose_clip,
-    choose_interval,
-    clipping,
-    mean_units,
-    sizes_within,
-    stretch,
-)
-from pipeline.mean.histogram import (
-    LineBins,
-    SharePosterior,
-    ShellBins,
-    SurveyPosterior,
-    _reach,
-    estimate,
-    line_bins,
-    posterior,
-    shell_bins,
-    shell_counts,
-    smooth,
-    survey_counts,
-    survey_posterior,
-)
-from pipeline.mean.histogram import _moves as moves
+from pipeline.mean.clip import choose_radius, newton_step, records_outside, shell_counts
 from pipeline.mean.noisy_moments import posterior_update
 from pipeline.mean.public_model import FeasibleSet
 from pipeline.mean.records import CONDITION
 from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
-from pipeline.mean.sums import PER_UNIT, as_repetition, sizes
+from pipeline.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
 from pipeline.mean.tuning import (
-    FAR_RATIO,
-    LENGTH_DISCOUNT,
-    LEVEL_SD,
-    LINE_PRIOR,
-    LINE_WEIGHT,
-    SHELL_PRIOR,
-    HmmPrior,
+    CURVATURE_FRACTION,
+    MOST_OUTSIDE,
+    OUTSIDE,
+    SURPRISE,
+    USUAL_SIZE,
 )
-from tests.sample_means import clip_of, clipped_sum
+from tests.sample_means import clipped_sum, reaching
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -336,8 +306,8 @@ def pictures(count: int, seed: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("name", SPD)
 @pytest.mark.parametrize("descriptor", ["oct5", "grid9", "grid11", "gauss6"])
-def test_regions_and_lines_hold_every_image(name: str, descriptor: str) -> None:
-    """Descriptors of images are in the region to the last bit, and on the line's span."""
+def test_regions_hold_every_image(name: str, descriptor: str) -> None:
+    """Descriptors of images are in the region to the last bit."""
     images = pictures(150, 1)
     if descriptor == "grid11":
         images = np.stack([images, images[::-1], images], axis=-1)
@@ -350,198 +320,108 @@ def test_regions_and_lines_hold_every_image(name: str, descriptor: str) -> None:
     np.testing.assert_allclose(kept, points, rtol=0, atol=1e-9)
     if name != "spd-log-cholesky":
         assert np.array_equal(kept, points)
-    prior = default_prior(facts, space)
-    assert prior.line is not None
-    places = space.log(space.origin, points) @ prior.line
-    slack = 1e-6
-    assert prior.span[0] - slack <= places.min()
-    assert places.max() <= prior.span[1] + slack
 
 
-@pytest.mark.parametrize("descriptor", ["oct5", "vol7", "grid9", "grid11"])
-def test_no_two_points_of_a_region_are_farther_apart_than_its_shape(descriptor: str) -> None:
-    """Over the shape factors as far apart as they can be are D apart, others less, and noise least.
-
-    To the last 1e-11. Any other shape of a D like it, a bit wider in one factor and narrower in
-    another, is noisier.
-    """
-    facts = facts_of("spd-log-cholesky", descriptor)
-    k, bound = len(facts.variances), np.array(facts.variances)
-    region = feasible_set(facts, space_of("spd-log-cholesky", k))
-    rng, d = np.random.default_rng(13), k * (k + 1) // 2
-    far = region.inside(rng.standard_normal((2, 500, d)) * 10.0 ** rng.uniform(-1, 4, (2, 500, 1)))
-    apart = np.linalg.norm((far[0] - far[1]) / region.shape, axis=-1)
-    assert apart.max() <= region.diameter
-    rows = np.tril_indices(k, -1)[0]
-    two = np.empty((2, d))
-    two[0, :k], two[1, :k] = 0.5 * np.log(facts.eta), 0.5 * np.log(bound + facts.eta)
-    two[:, k:] = np.outer([-1.0, 1.0], np.sqrt(bound[rows] / rows))
-    np.testing.assert_allclose(region.inside(two), two, rtol=1e-12)
-    over = (two[0] - two[1]) / region.shape
-    assert np.linalg.norm(over) == pytest.approx(region.diameter, rel=1e-11)
-    assert np.linalg.norm(over) <= region.diameter
-    factors = np.concatenate([np.arange(k), k - 1 + rows])
-    for one in range(factors.max()):
-        other = region.shape * np.where(factors == one, 1.01, 1.0)
-        other = other * np.linalg.norm((two[0] - two[1]) / other) / region.diameter
-        assert np.sum(other**2) > np.sum(np.square(region.shape))
-
-
-def test_means_have_axes_of_their_own_in_the_shape() -> None:
-    """Two embeddings at opposite ends of every factor are D apart over it; others are less.
-
-    But for ln L_11, which is 0 of all: an axis that is nearly 0 is given to it, and no more.
-    """
-    facts = facts_of("spd-log-cholesky", "gauss6")
-    region = feasible_set(facts, space_of("spd-log-cholesky", 6))
-    rng, bound = np.random.default_rng(13), np.array(facts.variances)
-    far = region.inside(rng.standard_normal((2, 500, 21)) * 10.0 ** rng.uniform(-1, 4, (2, 500, 1)))
-    assert np.linalg.norm((far[0] - far[1]) / region.shape, axis=-1).max() <= region.diameter
-    assert (far[..., 0] == 0.0).all()
-    rows, columns = np.tril_indices(6, -1)
-    two = np.zeros((2, 21))
-    two[0, 1:6], two[1, 1:6] = 0.5 * math.log(facts.eta), 0.5 * np.log(bound[1:] + facts.eta)
-    rest = np.sqrt(bound[rows] / np.maximum(rows - 1, 1))
-    two[:, 6:] = np.where(columns == 0, [[0.0], [1.0]] * np.array(facts.means)[rows - 1], 0.0)
-    two[:, 6:] += np.where(columns > 0, [[-1.0], [1.0]] * rest, 0.0)
-    np.testing.assert_allclose(region.inside(two), two, rtol=1e-12)
-    over = np.linalg.norm((two[0] - two[1]) / region.shape)
-    assert over == pytest.approx(region.diameter, rel=1e-5)
-    assert over <= region.diameter
-    plain = feasible_set(facts_of("spd-log-cholesky"), space_of("spd-log-cholesky"))
-    widths = math.sqrt(21.0) * region.cover, math.sqrt(15.0) * plain.cover
-    assert widths[0] <= 1.01 * (widths[1] + sum(facts.means))
-
-
-def test_lines_span_what_the_determinant_can_be() -> None:
-    """The line's ends are reached: η·Id, and a diagonal of all the largest variances."""
-    facts, space = facts_of("spd-log-euclidean"), space_of("spd-log-euclidean")
-    prior = default_prior(facts, space)
-    assert prior.line is not None
-    ends = [math.log(facts.eta) * np.ones(5), np.log(np.array(facts.variances) + facts.eta)]
-    assert prior.span == pytest.approx([prior.line[:5] @ end for end in ends])
-
-
-def random_prior(seed: int, d: int, *, lines: int) -> Prior:
-    """Return a prior with a random line and shape."""
+def frame_of(seed: int, d: int, *, lines: int, length: float = 2.0) -> Frame:
+    """Return axes of a random contrast axis and random scales."""
     rng = np.random.default_rng(seed)
     line = rng.standard_normal(d)
     root = rng.standard_normal((d, d))
-    return Prior(
-        centre=rng.standard_normal(d),
-        line=line / np.linalg.norm(line) if lines else None,
-        span=(-30.0, 12.0),
-        step=1.5,
-        shape=root @ root.T + 0.2 * np.eye(d),
-        least=0.4,
-        doubt=0.7,
-        farthest=60.0,
-    )
-
-
-PRIOR = random_prior(0, 6, lines=1)
-
-
-def frame_of(prior: Prior) -> Frame:
-    """Return the axes of a prior."""
-    return build_frame(prior.line, prior.shape)
+    shape = root @ root.T + 0.2 * np.eye(d)
+    return build_frame(line / np.linalg.norm(line) if lines else None, shape, length)
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_frames_turn_and_scale(lines: int) -> None:
-    """`into` and `back` are inverse, the line is kept, the scales off it have mean square 1."""
+    """`to_axes` and `from_axes` are inverse; the axis is kept, a unit of it as long as given."""
     for seed in range(10):
-        prior = random_prior(seed, 6, lines=lines)
-        frame = frame_of(prior)
+        frame = frame_of(seed, 6, lines=lines)
         np.testing.assert_allclose(frame.to_axes @ frame.from_axes, np.eye(6), atol=1e-9)
-        assert frame.others == 6 - lines
-        scales = np.linalg.svd(frame.from_axes[lines:], compute_uv=False)
-        assert np.mean(scales**2) == pytest.approx(1.0)
-        # their squares are the variances of records with the expected covariance, up to a factor
-        assert frame.narrowest == pytest.approx(scales.min())
-        assert frame.widest == pytest.approx(scales.max())
-        if prior.line is not None:
-            np.testing.assert_allclose(frame.to_axes[:, 0], prior.line, atol=1e-12)
-            np.testing.assert_allclose(prior.line @ frame.from_axes[1:].T, 0.0, atol=1e-9)
-            np.testing.assert_allclose(frame.from_axes[0], prior.line, atol=1e-12)
+        assert frame.lines == lines
+        if lines:
+            (line,) = frame.line
+            np.testing.assert_allclose(frame.to_axes[:, 0], line / 2.0, atol=1e-12)
+            np.testing.assert_allclose(line @ frame.from_axes[1:].T, 0.0, atol=1e-9)
+            np.testing.assert_allclose(frame.from_axes[0], 2.0 * line, atol=1e-12)
+
+
+def test_scales_are_those_that_are_given() -> None:
+    """Off the axis u = y·A, A symmetric, the given scales where the axis is one of their own."""
+    shape = np.diag([9.0, 0.5, 2.0, 3.0])
+    frame = build_frame(np.eye(4)[0], shape, 2.0)
+    np.testing.assert_allclose(frame.from_axes, np.diag([2.0, 0.5, 2.0, 3.0]), atol=1e-12)
+    np.testing.assert_allclose(build_frame(None, shape, 2.0).from_axes, shape, atol=1e-12)
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_covariances_of_the_frame(lines: int) -> None:
-    """`isotropic`, `belief` and `off_line` are what their formulas say, along the line and off."""
-    prior = random_prior(3, 6, lines=lines)
-    frame = frame_of(prior)
-    rng = np.random.default_rng(4)
-    off = np.eye(6)
-    if prior.line is not None:
-        off -= np.outer(prior.line, prior.line)
-        for matrix in (frame.isotropic(2.0, 3.0), frame.prior_cov(2.0, 3.0)):
-            assert prior.line @ matrix @ prior.line == pytest.approx(2.0)
-            np.testing.assert_allclose(off @ matrix @ prior.line, 0.0, atol=1e-9)
-    directions = rng.standard_normal((5, 6)) @ off
-    np.testing.assert_allclose(directions @ frame.isotropic(2.0, 3.0), 3.0 * directions, atol=1e-9)
-    squared = frame.from_axes[lines:].T @ frame.from_axes[lines:]
-    np.testing.assert_allclose(
-        off @ frame.prior_cov(2.0, 3.0) @ off, 3.0 * squared @ squared, atol=1e-9
-    )
-    for matrix in (frame.isotropic(2.0, 3.0), np.diag(np.arange(1.0, 7.0))):
-        expected = math.sqrt(np.trace(off @ matrix @ off))
-        assert frame.off_line(matrix) == pytest.approx(expected)
+    """Variances of y, one along the axis and one off it, are a covariance of u = y @ from_axes."""
+    frame = frame_of(3, 6, lines=lines)
+    variances = np.array([2.0] * lines + [3.0] * (6 - lines))
+    expected = frame.from_axes.T @ np.diag(variances) @ frame.from_axes
+    np.testing.assert_allclose(frame.covariance(2.0, 3.0), expected, rtol=1e-12, atol=1e-12)
+    both = frame.covariance(np.array([2.0, 1.0]), np.array([3.0, 1.0]))
+    np.testing.assert_allclose(both[0], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_worth_is_the_root_mean_square_of_a_unit_of_expected_records() -> None:
-    """Records z with covariance scale² are, per unit of root mean square, `worth` long."""
-    frame = frame_of(random_prior(5, 6, lines=1))
+def test_a_unit_is_the_root_mean_square_of_one_of_expected_records() -> None:
+    """Records of covariance A⁴ in distance, seen in scales A, are `unit_length` a unit long."""
+    frame = frame_of(5, 6, lines=1)
     scales = np.linalg.svd(frame.from_axes[1:], compute_uv=False)
     # records of covariance scale⁴ in distance have covariance scale² in the frame
     expected = math.sqrt(np.sum(scales**4) / np.sum(scales**2))
     assert frame.unit_length == pytest.approx(expected)
 
 
+def excess(observed: FloatArray, total: FloatArray) -> float:
+    """Return u'(P + S)⁻¹u over what is likely: d and `SURPRISE` deviations of χ² with d degrees."""
+    d = len(observed)
+    likely = d + SURPRISE * math.sqrt(2.0 * d)
+    return float(observed @ np.linalg.solve(total, observed)) / likely
+
+
 def test_shrinking_is_bayes_where_belief_and_observation_agree() -> None:
-    """E(θ | u) = P(P + S)⁻¹u with covariance (P⁻¹ + S⁻¹)⁻¹ while u'(P + S)⁻¹u ≤ d."""
+    """E(θ | u) = P(P + S)⁻¹u with covariance (P⁻¹ + S⁻¹)⁻¹ while u is as long as is likely."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         roots = rng.standard_normal((2, 5, 5))
         noise, belief = roots @ roots.swapaxes(1, 2) + 0.1 * np.eye(5)
         observed = rng.standard_normal(5)
         total = noise + belief
-        observed *= math.sqrt(5.0 * rng.random() / (observed @ np.linalg.solve(total, observed)))
+        observed *= math.sqrt(rng.random() / excess(observed, total))
         found, covariance = posterior_update(observed, noise, belief)
         np.testing.assert_allclose(found, belief @ np.linalg.solve(total, observed), rtol=1e-7)
         bayes = np.linalg.inv(np.linalg.inv(belief) + np.linalg.inv(noise))
         np.testing.assert_allclose(covariance, bayes, rtol=1e-7, atol=1e-9)
 
 
-def test_shrinking_widens_a_belief_until_it_agrees() -> None:
-    """Beyond that the belief is τP with u'(τP + S)⁻¹u = d, and the answer Bayes' with it."""
+def test_shrinking_widens_a_belief_that_was_too_sure() -> None:
+    """Beyond that P is widened by the cube of the excess, and the answer is Bayes' with it."""
     rng = np.random.default_rng(2)
     for _ in range(20):
         roots = rng.standard_normal((2, 5, 5))
         noise, belief = roots @ roots.swapaxes(1, 2) + 0.1 * np.eye(5)
-        observed = 30.0 * rng.standard_normal(5)
+        observed, far = rng.standard_normal(5), 1.0 + 9.0 * rng.random()
+        observed *= math.sqrt(far / excess(observed, noise + belief))
         found, covariance = posterior_update(observed, noise, belief)
-        # (τP)⁻¹ = Cov⁻¹ − S⁻¹
-        precision = np.linalg.inv(covariance) - np.linalg.inv(noise)
-        tau = np.trace(precision @ belief) / 5.0
-        np.testing.assert_allclose(precision @ belief, tau * np.eye(5), atol=1e-4 * tau)
-        widened = belief / tau
-        assert 1.0 / tau >= 1.0
-        size = observed @ np.linalg.solve(widened + noise, observed)
-        assert size == pytest.approx(5.0, rel=1e-4)
-        bayes = widened @ np.linalg.solve(widened + noise, observed)
-        np.testing.assert_allclose(found, bayes, rtol=1e-4, atol=1e-6)
+        wider = far**3 * belief
+        bayes = np.linalg.inv(np.linalg.inv(wider) + np.linalg.inv(noise))
+        np.testing.assert_allclose(covariance, bayes, rtol=1e-6, atol=1e-8)
+        expected = wider @ np.linalg.solve(wider + noise, observed)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("belief", [1e-8, 0.3, 2.0])
 @pytest.mark.parametrize("size", [0.1, 1.0, 3.0, 10.0, 1e3, 1e9])
-def test_shrinking_alike_in_all_directions_is_james_stein(belief: float, size: float) -> None:
-    """For S = Id and P = p·Id: u·max(p/(1 + p), 1 − d/‖u‖²). Far is kept, drowned is not."""
+def test_shrinking_keeps_what_is_far_and_drowns_what_is_near(belief: float, size: float) -> None:
+    """For S = Id and P = p·Id it is one gain for all directions, of p or of p widened."""
     observed = size * np.array([0.6, 0.0, 0.8, 0.0])
     found, covariance = posterior_update(observed, np.eye(4), belief * np.eye(4))
-    gain = max(belief / (1.0 + belief), 1.0 - 4.0 / size**2)
+    wide = max(excess(observed, (1.0 + belief) * np.eye(4)), 1.0) ** 3 * belief
+    gain = wide / (1.0 + wide)
     np.testing.assert_allclose(found, gain * observed, rtol=1e-5, atol=1e-6 * size)
     np.testing.assert_allclose(covariance, gain * np.eye(4), rtol=1e-5, atol=1e-6)
+    assert size < 1e3 or belief < 1e-6 or gain > 0.999
 
 
 def test_shrinking_survives_extremes() -> None:
@@ -555,551 +435,122 @@ def test_shrinking_survives_extremes() -> None:
         np.testing.assert_allclose(found[1:], 0.0, atol=1e-9 * size)
 
 
-def enumerated(
-    counts: FloatArray, noise: FloatArray, levels: FloatArray, table: FloatArray, first: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and covariance of the shares, by summing over all chains of states."""
-    bins, states = len(counts), len(levels)
-    start = np.array([1.0 - first, *np.full(states - 2, first / (states - 2)), 0.0])
-    total, ones, squares = 0.0, np.zeros(bins), np.zeros((bins, bins))
-    own = (LEVEL_SD * levels) ** 2
-    for chain in itertools.product(range(states), repeat=bins):
-        weight = start[chain[0]]
-        for one, two in itertools.pairwise(chain):
-            weight *= table[one, two]
-        at = np.array(chain)
-        spread = own[at] + noise**2
-        weight *= np.prod(np.exp(-((counts - levels[at]) ** 2) / (2 * spread)) / np.sqrt(spread))
-        gain = own[at] / spread
-        share = levels[at] + gain * (counts - levels[at])
-        total += weight
-        ones += weight * share
-        squares += weight * (np.outer(share, share) + np.diag(gain * noise**2))
-    mean = ones / total
-    return mean, squares / total - np.outer(mean, mean)
-
-
-@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
-def test_the_posterior_is_that_of_enumeration(chain: HmmPrior) -> None:
-    """Forward and backward sums give mean and covariance of a sum over all chains of states.
-
-    So they do where only the covariance of each share with their sum is asked for.
-    """
-    rng = np.random.default_rng(1)
-    for _ in range(12):
-        rungs, bins = int(rng.integers(1, 5)), int(rng.integers(1, 6))
-        table = moves(rungs, chain)
-        np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
-        levels = np.concatenate([[0.0], np.cumsum(rng.uniform(0.05, 0.4, rungs)), [0.0]])
-        noise = rng.uniform(0.02, 0.3, bins)
-        counts = rng.choice(levels, bins) + noise * rng.standard_normal(bins)
-        known = levels[None], table, chain.first
-        (mean,), (covariance,) = posterior(counts[None], noise[None], *known)
-        expected = enumerated(counts, noise, levels, table, chain.first)
-        np.testing.assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(covariance, expected[1], rtol=1e-6, atol=1e-10)
-        (same,), (sums,) = posterior(counts[None], noise[None], *known, joint=False)
-        np.testing.assert_array_equal(same, mean)
-        np.testing.assert_allclose(sums, expected[1].sum(axis=1), rtol=1e-6, atol=1e-10)
-
-
-def test_shares_of_unlike_noise_are_estimated_each_by_its_own() -> None:
-    """Together and alone they are the same bits, whatever number of levels each has."""
-    rng = np.random.default_rng(6)
-    noise = np.repeat([[1e-3], [0.3], [0.05], [0.3]], 9, axis=1)
-    counts = rng.dirichlet(np.ones(9), 4) + noise * rng.standard_normal((4, 9))
-    together = estimate(counts, noise, LINE_PRIOR)
-    for row in range(4):
-        alone = estimate(counts[row], noise[row], LINE_PRIOR)
-        assert all(
-            np.array_equal(every[row], one) for every, one in zip(together, alone, strict=True)
-        )
-
-
-def test_the_first_bin_says_nothing_of_the_others() -> None:
-    """Featureless images are no end of a tail; nor does a class lie nearer to them for some."""
-    rng, noise = np.random.default_rng(5), np.full(9, 0.01)
-    counts = np.append(0.0, [0.0, 0.0, 0.0, 0.1, 0.6, 0.3, 0.0, 0.0])
-    counts += 0.01 * rng.standard_normal(9)
-    other = counts.copy()
-    other[0] = 0.2
-    (mean, covariance), changed = (estimate(x, noise, LINE_PRIOR) for x in (counts, other))
-    np.testing.assert_array_equal(mean[1:], changed[0][1:])
-    np.testing.assert_array_equal(covariance[1:, 1:], changed[1][1:, 1:])
-    assert mean[0] < changed[0][0]
-    assert not covariance[0, 1:].any()
-    sums = estimate(counts, noise, LINE_PRIOR, joint=False)[1]
-    np.testing.assert_allclose(sums, covariance.sum(axis=1), rtol=1e-12)
-
-
-def test_a_tail_that_thins_out_goes_on_and_one_that_ends_at_a_stroke_does_not() -> None:
-    """Without noise in the counts, beyond the last bin that is seen; far from all others nothing.
-
-    With `level_decay` of 0 both tails are thought to go on alike, and a bin that lies apart is
-    thought to be filled as often as the first one with `p_refill` as large as `p_fill`.
-    """
-    noise = np.full(12, 0.01)
-    thin = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.03, 0.1, 0.4, 0.46, 0.0, 0.0])
-    short = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.54, 0.46, 0.0, 0.0])
-    goes_on, ends = (estimate(shares, noise, LINE_PRIOR)[0] for shares in (thin, short))
-    assert goes_on[4] > 2.0 * ends[7]
-    alike = LINE_PRIOR._replace(level_decay=0.0)
-    goes_on, ends_too = (estimate(shares, noise, alike)[0] for shares in (thin, short))
-    assert goes_on[4] < 2.0 * ends_too[7]
-    apart = LINE_PRIOR._replace(p_refill=LINE_PRIOR.p_fill)
-    assert estimate(short, noise, apart)[0][1] > 3.0 * ends[1]
-
-
-@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
-@pytest.mark.parametrize("sigma", [1e-14, 1e-9, 1e-4])
-def test_shares_are_recovered_at_vanishing_noise(chain: HmmPrior, sigma: float) -> None:
-    """With noise σ the shares are what they were within 6σ; seeded, false alarms below 1e-6."""
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        shares = rng.multinomial(1000, rng.dirichlet(np.full(12, 0.3))) / 1000.0
-        counts = shares + sigma * rng.standard_normal(12)
-        found = smooth(counts, np.full(12, sigma), chain)[0]
-        np.testing.assert_allclose(found, shares, atol=6.0 * sigma)
-
-
-@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
-@pytest.mark.parametrize("sigma", [1e-3, 0.01, 0.02])
-def test_shares_are_shares(chain: HmmPrior, sigma: float) -> None:
-    """They are ≥ 0, and sum to 0.8 to 1.4 where the noise is small enough to tell; seeded.
-
-    What one is larger by others are smaller by.
-    """
-    rng = np.random.default_rng(3)
-    totals = []
-    for _ in range(60):
-        shares = rng.dirichlet(np.full(12, 0.3))
-        counts = shares + sigma * rng.standard_normal(12)
-        found, covariance = smooth(counts, np.full(12, sigma), chain)
-        assert (found >= 0.0).all()
-        assert np.abs(covariance.sum(axis=1)).max() < 1e-6 * np.diag(covariance).max()
-        totals.append(found.sum())
-    assert min(totals) > 0.8
-    assert max(totals) < 1.4
-
-
-@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
-def test_smoothing_is_nearer_than_the_counts(chain: HmmPrior) -> None:
-    """On clustered shares the mean square error is under half of that of the raw counts."""
-    rng = np.random.default_rng(4)
-    shares = np.array([0.1, 0.5, 0.3, 0.1] + [0.0] * 14)
-    raw = shares + 0.1 * rng.standard_normal((400, 18))
-    found = np.stack([smooth(row, np.full(18, 0.1), chain)[0] for row in raw])
-    assert np.mean((found - shares) ** 2) < 0.5 * np.mean((raw - shares) ** 2)
-
-
-@pytest.mark.parametrize("chain", [LINE_PRIOR, SHELL_PRIOR])
-def test_smoothing_survives_nonsense(chain: HmmPrior) -> None:
-    """Counts that no records have give finite shares ≥ 0."""
-    for value in (-1e6, -1.0, 0.0, 3.0, 1e6):
-        for sigma in (1e-12, 1e-3, 1.0, 1e9):
-            for counts in (np.full(9, value), np.append(value, np.zeros(8)), np.full(1, value)):
-                found, _ = smooth(counts, np.full(len(counts), sigma), chain)
-                assert np.isfinite(found).all()
-                assert (found >= 0.0).all()
-
-
-def test_reach_is_the_mean_excess_of_a_uniform_record() -> None:
-    """E max(x − cut, 0) for x uniform in a bin, against quadrature."""
-    ends, cuts = np.array([-3.0, -1.0, 0.5, 4.0]), np.array([-9.0, -2.0, 0.0, 0.7, 4.0, 5.0])
-    found = _reach(ends, cuts)
-    for b, c in itertools.product(range(3), range(6)):
-        low, high = ends[b], ends[b + 1]
-        points = [cuts[c]] if low < cuts[c] < high else None
-        whole = quad(lambda x, cut=cuts[c]: max(x - cut, 0.0), low, high, points=points)[0]
-        assert found[b, c] == pytest.approx(whole / (high - low), abs=1e-9)
-
-
-def bins_of(name: str) -> tuple[Prior, Frame, LineBins | None, ShellBins, float]:
-    """Return the prior, frame and bins that a space gets."""
-    space, area = setting(name)
+def counts_around(name: str) -> tuple[FloatArray, FloatArray]:
+    """Return sizes of 400 records and the edges that a space has."""
     facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
-    prior = default_prior(facts, space)
-    frame = frame_of(prior)
-    start = float(prior.centre @ frame.to_axes[:, 0])
-    line = line_bins(prior, start) if frame.lines else None
-    return prior, frame, line, shell_bins(prior, frame, area.diameter), start
-
-
-@pytest.mark.parametrize("name", SPD)
-def test_bins_along_the_line(name: str) -> None:
-    """Edges rise within the span; cuts cover it; what a bin reaches beyond a cut is not less.
-
-    Inner bins, one step wide, hold uniform records; outer ones have them at the outer end.
-    """
-    prior, _, line, _, _ = bins_of(name)
-    assert line is not None
-    low, high = prior.span
-    assert (np.diff(line.edges) > 0.0).all()
-    assert low < line.edges[0]
-    assert line.edges[-1] < high
-    assert line.cuts[0] == low
-    assert high - prior.step / 4 <= line.cuts[-1] <= high + prior.step / 4
-    ends = np.concatenate([[low], line.edges, [high]])
-    middles = (ends[1:] + ends[:-1])[:, None] / 2.0
-    assert (line.above >= np.maximum(middles - line.cuts, 0.0) - 1e-9).all()
-    assert (line.below >= np.maximum(line.cuts - middles, 0.0) - 1e-9).all()
-    assert (line.above <= np.maximum(ends[1:, None] - line.cuts, 0.0) + 1e-9).all()
-    assert (line.below <= np.maximum(line.cuts - ends[:-1, None], 0.0) + 1e-9).all()
-    np.testing.assert_allclose(line.below[0], np.maximum(line.cuts - low, 0.0))
-    np.testing.assert_allclose(line.above[-1], np.maximum(high - line.cuts, 0.0))
-
-
-@pytest.mark.parametrize("name", SPACES)
-def test_shells_reach_as_far_as_a_record_can_be(name: str) -> None:
-    """The radii rise from `least` to the region's width in the narrowest direction."""
-    prior, frame, _, shells, _ = bins_of(name)
-    _, area = setting(name)
-    assert shells.edges[0] == prior.least == shells.cuts[0]
-    np.testing.assert_allclose(shells.edges[1:] / shells.edges[:-1], 1.35)
-    assert shells.cuts[-1] >= area.diameter / frame.narrowest
-    assert shells.above.shape == (len(shells.edges) + 1, len(shells.cuts))
-    np.testing.assert_allclose(shells.above[:, -1], 0.0, atol=1e-9)
-    assert 0 < shells.far <= len(shells.edges)
-    if shells.far < len(shells.edges):
-        ends = np.append(0.0, shells.edges)
-        assert ends[shells.far - 1] < FAR_RATIO * prior.least <= ends[shells.far]
+    edges = default_prior(facts, space_of(name)).edges
+    rng = np.random.default_rng(1)
+    return edges[-1] * 10.0 ** rng.uniform(-2.0, 0.5, 400), edges
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_counts_put_each_record_where_the_formula_says(name: str) -> None:
-    """Survey and shells against a loop over the records in Python."""
-    prior, frame, line, shells, start = bins_of(name)
-    rng = np.random.default_rng(1)
-    seen = rng.standard_normal((400, len(frame.to_axes))) * 10.0 ** rng.uniform(-2.0, 1.5, (400, 1))
-    many = 0 if line is None else len(line.edges)
-    survey = np.zeros(many + 1 + len(shells.edges) + 1 - shells.far)
-    counts = np.zeros(len(shells.edges) + 1)
-    for row in seen:
-        size = math.sqrt(sum(x * x for x in row[frame.lines :]))
-        counts[sum(size > edge for edge in shells.edges)] += 1
-        place = 0 if line is None else sum(row[0] > edge for edge in line.edges)
-        if sum(size > edge for edge in shells.edges) >= shells.far:
-            ahead = abs(row[0] - start) / LINE_WEIGHT if frame.lines else 0.0
-            place = many + 1 - shells.far
-            place += sum(max(size, ahead) > edge for edge in shells.edges)
-        survey[place] += 1
-    found = sizes(seen, np.zeros(len(frame.to_axes)), frame.lines)
-    assert np.array_equal(shell_counts(found[None], shells.edges), counts[None])
-    assert np.array_equal(survey_counts(seen, line, shells), survey)
-    assert survey.sum() == counts.sum() == 400.0
-    assert (survey[many + 1 :] > 0).any()
-    assert prior.least > 0.0
+    """Against a loop over the records in Python, on edges too, in any order; none is no record."""
+    size, edges = counts_around(name)
+    size[:2], size[2:4], size[4] = edges[[0, -1]], np.nan, np.inf
+    expected = np.zeros(len(edges) + 1)
+    for one in size[~np.isnan(size)]:
+        expected[sum(one > edge for edge in edges)] += 1
+    found = shell_counts(np.stack([size, size[::-1]]), edges)
+    np.testing.assert_array_equal(found, np.stack([expected, expected]))
+    assert (expected > 0).all()
+    assert found.sum() == 2 * 398
 
 
-@pytest.mark.parametrize("lines", [0, 1])
-def test_sizes_are_the_plain_formula(lines: int) -> None:
-    """ρ² = t² + ‖z‖², t = α·(clip(x) − middle); without a line it is ‖z‖."""
-    frame, rng = frame_of(random_prior(6, 6, lines=lines)), np.random.default_rng(7)
-    seen = 3.0 * rng.standard_normal((200, 6))
-    size = sizes(seen, np.zeros(6), lines)
-    (found,) = sizes_within(as_repetition(seen, size), Interval(-1.0, 2.0, 0.7), frame)
-    place = 0.7 * (np.clip(seen[:, 0], -1.0, 2.0) - 0.5) * lines
-    np.testing.assert_allclose(found**2, place**2 + np.sum(seen[:, lines:] ** 2, axis=1))
+@pytest.mark.parametrize("name", SPACES)
+def test_a_radius_leaves_as_many_outside_as_it_says(name: str) -> None:
+    """Without noise within what lies between two edges, and monotone: the more, the narrower."""
+    size, edges = counts_around(name)
+    shells = shell_counts(size[None], edges).astype(float)
+    beyond = np.array([np.sum(size > edge) for edge in edges])
+    before = math.inf
+    for outside in np.linspace(0.0, 400.0, 801):
+        (radius,) = choose_radius(shells, edges, np.array([outside]))
+        assert edges[0] <= radius <= edges[-1] * (1.0 + 1e-12)
+        assert radius <= before * (1.0 + 1e-12)
+        before = radius
+        left = np.sum(size > radius)
+        place = np.searchsorted(edges, radius * (1.0 - 1e-12))
+        slack = beyond[max(place - 1, 0)] - beyond[min(place, len(edges) - 1)]
+        if beyond[-1] < outside < beyond[0]:
+            assert abs(left - outside) <= slack
+    for at, edge in enumerate(edges[:-1]):  # on an edge exactly
+        (radius,) = choose_radius(shells, edges, np.array([float(beyond[at])]))
+        assert radius == pytest.approx(edge)
 
 
-@pytest.mark.parametrize("lines", [0, 1])
-def test_clipped_sums_are_the_plain_formula(lines: int) -> None:
-    """Σ 2⁴⁰·(clip(x) − middle, z·min(1, √(R² − t²)/‖z‖))/units, from the centre, each rounded."""
+def test_radii_of_repetitions_are_those_of_each_alone() -> None:
+    """Bit for bit, of counts that noise has made any numbers, of one edge too."""
+    _, edges = counts_around(SPD[0])
+    rng = np.random.default_rng(3)
+    shells = rng.normal(20.0, 30.0, (300, len(edges) + 1))
+    outside = rng.uniform(0.0, 200.0, 300)
+    together = choose_radius(shells, edges, outside)
+    alone = [choose_radius(shells[[r]], edges, outside[[r]])[0] for r in range(300)]
+    np.testing.assert_array_equal(together, alone)
+    assert len(np.unique(together)) > 100
+    assert edges[0] <= together.min() <= together.max() <= edges[-1] * (1.0 + 1e-12)
+
+
+def test_records_outside_go_with_the_noise_and_never_are_most() -> None:
+    """√d·σ of a sum times a number, and at most a share of all."""
+    few, many = records_outside(0.5, 16, 1000), records_outside(1e6, 16, 1000)
+    assert few == pytest.approx(OUTSIDE * 4.0 * 0.5)
+    assert many == pytest.approx(MOST_OUTSIDE * 1000)
+
+
+def test_sizes_are_the_plain_formula() -> None:
+    """‖y − c‖ of each record, infinite where it is no number, of each of several centres."""
+    rng = np.random.default_rng(7)
+    seen, centres = 3.0 * rng.standard_normal((200, 6)), rng.standard_normal((3, 6))
+    seen[5, 2], seen[6, 0] = np.nan, -np.inf
+    found = sizes_around(np.ascontiguousarray(seen.T)[None], centres)
+    for centre, own in zip(centres, found, strict=True):
+        expected = np.linalg.norm(seen - centre, axis=1)
+        expected[5] = np.inf
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+        np.testing.assert_array_equal(sizes(seen, centre), own)
+
+
+@pytest.mark.parametrize("radius", [0.02, 0.7, 3.0, 1e3])
+def test_clipped_sums_are_the_plain_formula(radius: float) -> None:
+    """Σ 2⁴⁰·y·min(1, R/‖y‖)/unit, from the centre, each rounded; nothing is shortened."""
     rng = np.random.default_rng(2)
-    for low, high, weight, radius in [
-        (-1.0, 0.5, 0.5, 0.7),
-        (2.0, 9.0, 0.85, 3.0),
-        (-50.0, 50.0, 1.0, 1e3),
-        (-1.0, 1.0, 0.7, 0.7),
-    ]:
-        seen, centre = 2.0 * rng.standard_normal((200, 6)), rng.standard_normal(6)
-        rest = seen[:, lines:] - centre[lines:]
-        length = np.linalg.norm(rest, axis=1)
-        first = np.clip(seen[:, 0], low, high) - (low + high) / 2.0
-        room = np.sqrt(np.maximum(radius**2 - lines * (weight * first) ** 2, 0.0))
-        expected = rest * np.minimum(1.0, room / length)[:, None]
-        if lines:
-            expected = np.column_stack([first, expected])
-        size = sizes(seen, centre, lines)
-        np.testing.assert_allclose(size, length, rtol=1e-12)
-        units = rng.uniform(2.0 * max(high - low, radius), 1e4, 6)
-        to = centre, units, lines, low, high, weight, radius
-        found = clipped_sum(seen, size, *to)
-        assert found.dtype == np.int64
-        np.testing.assert_allclose(
-            found / PER_UNIT * units, expected.sum(axis=0), rtol=1e-6, atol=1e-4
-        )
-        one = clipped_sum(seen[:1], size[:1], *to)
-        assert np.abs(one - expected[0] / units * PER_UNIT).max() <= 0.5 + 1e-3
+    seen, centre = 2.0 * rng.standard_normal((200, 6)), rng.standard_normal(6)
+    way = seen - centre
+    expected = way * np.minimum(1.0, radius / np.linalg.norm(way, axis=1))[:, None]
+    to = Clipping(centre, radius, 2.0 * radius)
+    found = clipped_sum(seen, to)
+    assert found.dtype == np.int64
+    np.testing.assert_allclose(
+        found / PER_UNIT * to.unit, expected.sum(axis=0), rtol=1e-6, atol=1e-4
+    )
+    one = clipped_sum(seen[:1], to)
+    assert np.abs(one - expected[0] / to.unit * PER_UNIT).max() <= 0.5 + 1e-3
 
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
-    """In the released units one record has norm ≤ ½, so two are at most 1 apart; it is reached.
-
-    At the ends of an interval that touches the ball, too, where nothing is left off the line.
-    """
-    frame = frame_of(random_prior(6, 6, lines=lines))
+    """In the released units one record has norm ≤ ½, so two are at most 1 apart; it is reached."""
     rng = np.random.default_rng(3)
-    for share in [*rng.uniform(0.01, 1.0, 20), 1.0, 1.0]:
-        low, length, radius = rng.normal(0.0, 5.0), rng.exponential(5.0), rng.exponential(3.0)
-        weight = share * radius / (length / 2.0)
-        clip = clip_of(low, low + length, radius, weight=weight)
-        to = clipping(clip, frame, np.zeros(6), PRIOR)
+    for radius in rng.exponential(3.0, 20):
+        to = reaching(6, lines, radius)
         seen = rng.standard_normal((300, 6)) * 10.0 ** rng.uniform(-2.0, 6.0, (300, 1))
-        size = sizes(seen, np.zeros(6), lines)
-        rows = [slice(i, i + 1) for i in range(300)]
-        vectors = np.stack([clipped_sum(seen[row], size[row], *to) for row in rows]) / PER_UNIT
-        plain = to._replace(reach=np.empty(0))  # no vector is shortened
-        longest = np.stack([clipped_sum(seen[row], size[row], *plain) for row in rows]) / PER_UNIT
+        vectors = clipped_vectors(seen, to)
+        longest = clipped_vectors(seen, to._replace(farthest=0.0))  # no vector is shortened
         norms, wide = (np.linalg.norm(found, axis=1) for found in (vectors, longest))
         assert wide.max() <= 0.5 * (1.0 + 1e-12) + math.sqrt(6.0) / PER_UNIT / 2.0
         assert (norms <= wide + 1e-11).all()
         assert wide.max() > 0.4999
 
 
-def test_an_interval_that_leaves_its_ball_is_refused() -> None:
-    """No vector is longer than ½, whatever a clip that was read from somewhere says."""
-    frame = frame_of(random_prior(6, 6, lines=1))
-    clipping(clip_of(0.0, 2.0, 1.0, weight=1.0), frame, np.zeros(6), PRIOR)
-    for low, high, radius, weight in (
-        (0.0, 2.0, 1.0, 1.0 + 1e-9),
-        (0.0, 9.0, 1.0, -1.0),
-        (9.0, 0.0, 1.0, 1.0),
-        (0.0, 2.0, 1.0, math.nan),
-        (0.0, 2.0, math.nan, 1.0),
-        (-math.inf, math.inf, 1.0, 1.0),
-    ):
-        with pytest.raises(PrivacyError, match=r"leaves its ball"):
-            clipping(clip_of(low, high, radius, weight=weight), frame, np.zeros(6), PRIOR)
-
-
-def test_the_weight_of_the_line_is_the_best_one() -> None:
-    """Were both ends as wide as the middle, the noise would be σ(L + 2C√m), and not be less."""
-    frame, rng = frame_of(random_prior(6, 6, lines=1)), np.random.default_rng(6)
-    _, _, line, shells, _ = bins_of("spd-log-euclidean")
-    assert line is not None
-    none = np.zeros(len(shells.edges) + 1 - shells.far)
-    for radius in (0.02, 0.5, 7.0):
-        shares = rng.dirichlet(np.full(len(line.edges) + 1, 0.2))
-        seen = survey_posterior(alone(shares), none, none, (line, shells))
-        found = choose_interval(seen, (line, shells), frame, sigma=0.1, radius=radius)
-        length = found.high - found.low
-
-        def noise(weight: float, length: float = length, radius: float = radius) -> float:
-            ball = math.hypot(weight * length / 2.0, radius)
-            units = mean_units(clip_of(0.0, length, ball, weight=weight), frame)
-            return float(np.linalg.norm(units))
-
-        least = noise(found.weight)
-        assert least == pytest.approx(length + 2.0 * radius * math.sqrt(5.0))
-        assert all(noise(weight) >= least * (1.0 - 1e-12) for weight in np.geomspace(0.01, 9.0, 60))
-    frame = frame_of(random_prior(6, 6, lines=0))
-    assert np.array_equal(mean_units(clip_of(0.0, 0.0, 1.5), frame), np.full(6, 3.0))
-
-
-def alone(shares: FloatArray) -> SharePosterior:
-    """Return shares that are known."""
-    return shares, np.zeros((len(shares),) * 2)
-
-
-def few_cuts(line: LineBins) -> LineBins:
-    """Return the bins with every sixth cut: for a loop in Python."""
-    few = slice(None, None, 6)
-    return replace(line, cuts=line.cuts[few], below=line.below[:, few], above=line.above[:, few])
-
-
-@pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
-def test_the_interval_is_the_best_of_all(sigma: float) -> None:
-    """Of all pairs of cuts it has the least sum of squared bias and noise."""
-    _, frame, line, shells, _ = bins_of("spd-log-cholesky")
-    assert line is not None
-    line, rng = few_cuts(line), np.random.default_rng(4)
-    ends, far = np.append(shells.edges, shells.cuts[-1]), shells.far
-    for concentration in (0.05, 0.5, 5.0):
-        shares = rng.dirichlet(np.full(len(line.edges) + 1, concentration))
-        beyond, every = 0.1 * rng.dirichlet(np.ones(len(shells.edges) + 1 - far)), {}
-        for (i, low), (j, high) in itertools.product(enumerate(line.cuts), repeat=2):
-            reach = LINE_WEIGHT * ends[far:]
-            farthest = np.maximum(line.start - reach, line.cuts[0])
-            under = shares @ line.below[:, i] + beyond @ np.maximum(low - farthest, 0.0)
-            farthest = np.minimum(line.start + reach, line.cuts[-1])
-            over = shares @ line.above[:, j] + beyond @ np.maximum(farthest - high, 0.0)
-            noise = sigma * (LENGTH_DISCOUNT * (high - low) + 2.0 * 1.5 * math.sqrt(frame.others))
-            if high > low:
-                every[low, high] = under**2 + over**2 + noise**2
-        seen = survey_posterior(alone(shares), beyond, beyond, (line, shells))
-        found = choose_interval(seen, (line, shells), frame, sigma=sigma, radius=1.5)
-        assert every[found.low, found.high] == pytest.approx(min(every.values()), rel=1e-12)
-    seen = survey_posterior(None, beyond, beyond, (None, shells))
-    assert choose_interval(seen, (None, shells), frame, sigma=sigma, radius=1.5) == (0,) * 3
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_no_interval_that_may_be_the_best_is_left_out(share: float) -> None:
-    """Its squared error is the least of all, however steeply lengths beyond the cuts fall."""
-    _, frame, line, shells, _ = bins_of("spd-log-cholesky")
-    assert line is not None
-    line, rng = few_cuts(line), np.random.default_rng(5)
-    cuts, shares, sigma, radius = line.cuts, np.full(len(line.below), 1 / len(line.below)), 0.1, 1.5
-    for _ in range(60):
-        below, above = np.cumsum(rng.pareto(0.4, (2, len(cuts))) * (rng.random(len(cuts)) < 0.5), 1)
-        seen = SurveyPosterior(shares, None, shares, shares, below, above[::-1])
-        low, high = np.meshgrid(cuts, cuts, indexing="ij")
-        price = 2.0 * radius * math.sqrt(frame.others)
-        noise = sigma * (LENGTH_DISCOUNT * (high - low) + price)
-        mean = cuts[0] + above[-1] - below[0]
-        way = mean + below[:, None] - above[::-1] - (low + high) / 2.0
-        squares = below[:, None] ** 2 + above[::-1] ** 2 + noise**2 + (share * way) ** 2
-        best = np.min(squares[high > low])
-        found = choose_interval(
-            seen, (line, shells), frame, sigma=sigma, radius=radius, count_error=share
-        )
-        at = np.flatnonzero(cuts == found.low)[0], np.flatnonzero(cuts == found.high)[0]
-        assert squares[at] == pytest.approx(best, rel=1e-12)
-
-
-def options(
-    interval: Interval,
-    line: FloatArray | None,
-    shells: FloatArray,
-    bins: tuple[LineBins | None, ShellBins],
-    frame: Frame,
-    sigma: float,
-    diameter: float,
-) -> dict[float, float]:
-    """Return the predicted squared error of every radius, record shares by record shares.
-
-    What a ball leaves of the interval is cut at a cut of the line, or between two.
-    """
-    along, off = bins
-    found = {}
-    for k, radius in enumerate(off.cuts):
-        under = over = 0.0
-        noise = 2.0 * sigma * radius * math.sqrt(frame.others)
-        if along is not None and line is not None:
-            middle = (interval.low + interval.high) / 2.0
-            low = max(interval.low, middle - radius / interval.weight)
-            high = min(interval.high, middle + radius / interval.weight)
-            under = sum(
-                line[i] * np.interp(low, along.cuts, along.below[i]) for i in range(len(line))
-            )
-            over = sum(
-                line[i] * np.interp(high, along.cuts, along.above[i]) for i in range(len(line))
-            )
-            noise = math.hypot(noise, 2.0 * sigma * radius / interval.weight)
-        near = shells[: off.far] @ off.above[: off.far, k]
-        far = shells[off.far :] @ np.minimum(frame.widest * off.above[off.far :, k], diameter)
-        rest = frame.unit_length * near + far
-        found[radius] = under**2 + over**2 + rest**2 + noise**2
-    return found
-
-
-@pytest.mark.parametrize("name", ["spd-log-cholesky", "hyperbolic"])
-@pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.3, 20.0])
-def test_the_clip_is_the_best_of_all(name: str, sigma: float) -> None:
-    """On flat geometry the radius has the least predicted error, or all the region is covered."""
-    own, frame, line, shells, _ = bins_of(name)
-    few = slice(None, None, 4)
-    shells = ShellBins(shells.edges, shells.cuts[few], shells.above[:, few], shells.far)
-    rng = np.random.default_rng(5)
-    for concentration in (0.05, 5.0):
-        along = None if line is None else rng.dirichlet(np.full(len(line.edges) + 1, concentration))
-        off = rng.dirichlet(np.full(len(shells.edges) + 1, concentration))
-        none, bins = np.zeros(len(off) - shells.far), (line, shells)
-        seen = survey_posterior(None if along is None else alone(along), none, none, bins)
-        interval = choose_interval(seen, bins, frame, sigma=sigma, radius=1.0)
-        known = {"sigma": sigma, "diameter": 40.0, "cover": 40.0, "curvature": 0.0, "doubt": 1.0}
-        clip = choose_clip(interval, seen, off, bins, frame, **known)
-        every = options(interval, along, off, bins, frame, sigma, 40.0)
-        least, whole = min(every.values()), (sigma * 40.0 * math.sqrt(len(frame.to_axes))) ** 2
-        assert clip.error**2 == pytest.approx(min(least, whole), rel=1e-9)
-        assert clip.whole == (least > whole)
-        assert every[clip.radius] == pytest.approx(least, rel=1e-9)
-        assert clip.gain == pytest.approx(1.0)
-        assert clip.bend == pytest.approx(0.0, abs=1e-9)
-        clipping(clip, frame, np.zeros(len(frame.to_axes)), own)  # in its ball
-
-
-def test_a_ball_narrower_than_its_interval_cuts_it_short() -> None:
-    """Records of small size leave a ball of radius R: the interval is no longer than 2R/α."""
-    own, frame, line, shells, _ = bins_of("spd-log-euclidean")
-    assert line is not None
-    none, near = np.zeros(len(shells.edges) + 1 - shells.far), np.zeros(len(shells.edges) + 1)
-    near[0], middle = 1.0, line.start
-    along = np.zeros(len(line.edges) + 1)
-    along[np.searchsorted(line.edges, middle)] = 1.0
-    interval = Interval(middle - 9.0, middle + 9.0, 0.25)
-    known = {"sigma": 1e-6, "diameter": 40.0, "cover": 40.0, "curvature": 0.0, "doubt": 1.0}
-    seen = survey_posterior(alone(along), none, none, (line, shells))
-    clip = choose_clip(interval, seen, near, (line, shells), frame, **known)
-    assert clip.radius < 9.0 * 0.25
-    half = clip.radius / 0.25
-    assert (clip.low, clip.high) == pytest.approx((middle - half, middle + half))
-    clipping(clip, frame, np.zeros(len(frame.to_axes)), own)
-
-
-@pytest.mark.parametrize(
-    ("sigma", "scattered", "whole"),
-    [
-        (1e-6, True, True),
-        (1e-3, True, True),
-        (1e3, True, False),
-        (1e-6, False, False),
-        (1e-3, False, False),
-        (1e3, False, False),
-    ],
-)
-def test_the_whole_region_is_covered_only_where_clipping_costs_more(
-    sigma: float, scattered: bool, whole: bool
-) -> None:
-    """A narrow region of scattered records is, unless noise drowns it; records at one place not."""
-    _, frame, _, shells, _ = bins_of("hyperbolic")
-    shares = np.zeros(len(shells.edges) + 1)
-    shares[slice(None) if scattered else 0] = 1.0 / (len(shares) if scattered else 1)
-    clip = choose_clip(
-        Interval(0.0, 0.0, 0.0),
-        survey_posterior(None, shares[shells.far :], shares[shells.far :], (None, shells)),
-        shares,
-        (None, shells),
-        frame,
-        sigma=sigma,
-        diameter=float(shells.edges[-3]) / 2.0,
-        cover=float(shells.edges[-3]) / 2.0,
-        curvature=0.0,
-        doubt=1.0,
-    )
-    assert clip.whole == whole
-
-
-def test_curvature_shortens_the_step_and_leaves_a_share_of_the_way() -> None:
-    """Gain = 2/(1 + h), bend = (h − 1)/(h + 1) with h the stretch at the records, so sum 1."""
-    _, frame, _, shells, _ = bins_of("hyperbolic")
-    gains = []
-    for curvature in (0.0, 0.5, 1.0, 4.0):
-        shares = np.zeros(len(shells.edges) + 1)
-        shares[-4] = 1.0
-        clip = choose_clip(
-            Interval(0.0, 0.0, 0.0),
-            survey_posterior(None, shares[shells.far :], shares[shells.far :], (None, shells)),
-            shares,
-            (None, shells),
-            frame,
-            sigma=1e-3,
-            diameter=4.0,
-            cover=4.0,
-            curvature=curvature,
-            doubt=1.0,
-        )
-        assert clip.gain + clip.bend == pytest.approx(1.0)
-        gains.append(clip.gain)
-    assert gains[0] == pytest.approx(1.0)
-    assert gains == sorted(gains, reverse=True)
-    assert gains[-1] < gains[0]
-
-
-def test_stretch_is_x_coth_x() -> None:
-    """1 at 0, x for large x, and monotone."""
-    x = np.array([0.0, 1e-9, 0.5, 1.0, 5.0, 700.0])
-    expected = [1.0, 1.0, *(v * math.cosh(v) / math.sinh(v) for v in x[2:])]
-    np.testing.assert_allclose(stretch(x), expected, rtol=1e-9)
+def test_curvature_shortens_the_step() -> None:
+    """2/(1 + h), h the stretch at the usual size: 1 on flat manifolds and of small balls."""
+    radii = np.array([1e-9, 0.5, 1.0, 4.0])
+    np.testing.assert_array_equal(newton_step(radii, 2.0, 0.0), 1.0)
+    x = math.sqrt(CURVATURE_FRACTION * 0.5) * 2.0 * USUAL_SIZE * radii[1:]
+    expected = 2.0 / (1.0 + x * np.cosh(x) / np.sinh(x))
+    found = newton_step(radii, 2.0, 0.5)
+    np.testing.assert_allclose(found[1:], expected, rtol=1e-9)
+    assert found[0] == pytest.approx(1.0)
+    assert (np.diff(found) < 0.0).all()

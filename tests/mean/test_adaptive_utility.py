@@ -22,22 +22,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sample_descriptors import ridge
 
 from pipeline.arrays import FloatArray
 from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, domain
+from pipeline.descriptors import describe, domain
 from pipeline.errors import DomainError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, chart_of
+from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
 from pipeline.mean import (
     AdaptivePlan,
     Ball,
     Domain,
     MeanSetup,
     admit,
-    feasible_set,
     prepare,
-    tuning,
 )
 from pipeline.mechanisms import MECHANISMS, FloatNoise, Noise
 from pipeline.privacy import GDP
@@ -355,25 +352,6 @@ def test_never_worse_on_the_edge_by_two_thousand_draws(name: str) -> None:
     errors = errors_of(ready, mu, 12, size=2000)
     surely = errors.mean() + 3.0 * errors.std(ddof=1) / math.sqrt(len(errors))
     assert surely <= published(facts.radius, len(points), mu, manifold.dim)
-
-
-@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"])
-@pytest.mark.parametrize("descriptor", DESCRIPTORS)
-def test_to_cover_the_whole_region_is_never_worse(name: str, descriptor: str) -> None:
-    """Its noise in the means of all rounds together is below the papers': exact, no draws.
-
-    This is what the adaptive mean falls back to. Means of shares s_i of μ² have together the noise
-    of one of Σ s_i, if they are weighed by precision; the papers' has 2r in each direction and the
-    share 0.9. At least 4 % are left for what weighing by noisy values loses.
-    """
-    known = DESCRIPTORS[descriptor]
-    sides = {"depth": 28} if known.dimensions == 3 else {}
-    eta = ridge(descriptor, name)
-    facts = domain(descriptor, height=28, width=28, manifold=name, eta=eta, **sides)
-    region = feasible_set(facts, chart_of(MANIFOLDS[name](k=known.k)))
-    spent = sum(tuning.SHARES_WITH_LINE.means)
-    assert spent < 0.9
-    assert region.cover / math.sqrt(spent) <= 0.96 * 2.0 * facts.radius / math.sqrt(0.9)
 
 
 def hyperbolic(kind: str, rng: np.random.Generator) -> Point:

@@ -380,7 +380,7 @@ def test_an_epoch_leaves_as_many_outside_as_its_noise_is_worth() -> None:
 
     The first ball is where the opening counted them; the next where the mean of all is.
     """
-    of = stream(budget=GDP(40.0), opening=2000.0)
+    of = stream(budget=GDP(4.0), opening=200.0)
     history, _ = run(of, nights((60, 40, 3000, 5)), Recorded(scale=0.0))
     epochs = [night.epoch for night in history if night.epoch]
     assert history[0].opened

@@ -25,8 +25,6 @@ from pipeline.arrays import FloatArray
 from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
 from pipeline.experiments.kinds.comparisons import Populations, read_populations
 from pipeline.experiments.populations import Population, batches
-from pipeline.mean import draw_each
-from pipeline.mechanisms.noise import FloatNoise
 from pipeline.privacy import gaussian_sigma
 
 Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], FloatArray]
@@ -130,10 +128,10 @@ def compare_means(
             mu = 1.0 / gaussian_sigma(budget, 1.0)
             errors += [_error_of(series.peer, drawn, rows, mu, rng) for rows in samples]
             continue
-        prepared = [drawn.prepare(rows, series.plan, rng) for rows in samples]
-        released = draw_each(prepared, budget, noise=FloatNoise(rng))
-        true = [records.placed[rows].mean(axis=0) for rows in samples]
-        errors += np.linalg.norm(released.outputs - np.array(true), axis=1).tolist()
+        released = drawn.release_each(samples, budget, series.plan, rng)
+        for release, rows in zip(released, samples, strict=True):
+            away = release.placed[0] - records.placed[rows].mean(axis=0)
+            errors.append(float(np.linalg.norm(away)))
     return {"n": n, "error": np.array(errors)}
 
 

@@ -316,7 +316,7 @@ def stream_ends(
     squares = np.cumsum(coefficients(plan.horizon) ** 2)
     norm = math.sqrt(squares[-1] * squares[night - opened - 1])
     signal = (n - units.until(opened)) * plan.mu / norm
-    own = sum(default_shares(stream.prior).means)
+    own = default_shares(stream.prior, few=False).last
     since = later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
     low, high = (
         factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))

@@ -419,7 +419,6 @@ class NightClassPart(StreamEntry, NamedPart):
     )
     held_sd: Size = Field(0.0, description="standard deviation of its noise")
     moment: Numbers | None
-    survey: Numbers | None
     shells: Numbers | None
     opened: OpeningRelease | None
     epoch: Epoch | None

@@ -64,10 +64,10 @@ STAYING = (7.0, 5.0, 5.0, 4.0, 4.0)
 """Logarithms of the eigenvalues of all records that stay."""
 End: TypeAlias = Sequence[float]
 """Logarithms of the eigenvalues of what is replaced."""
-ENDS: tuple[End, End] = ((9.1, 7.4, 7.4, 7.0, 1.6), (-5.5, -6.3, -6.3, -6.7, 1.6))
+ENDS: tuple[End, End] = ((8.0, 5.0, 5.0, 6.7, 1.3), (6.0, 5.0, 5.0, 0.5, 7.5))
 """The two ends: on opposite sides of the other records, along Id and off it, at different
-distances. So what moves between them changes its bin in each histogram, and is clipped on opposite
-sides. They are beyond most clips, but not far beyond: the vectors of records farther away are
+distances. So what moves between them changes its shell, and is clipped on opposite sides. They are
+beyond most clips, but not far beyond, nor towards the blank image: the vectors of such records are
 shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in
@@ -570,7 +570,7 @@ class StreamTranscripts(AdaptiveTranscripts):
             squares = [series] * len(night.rhos)  # of the noise beside an opening's
             if night.opened is not None:
                 own = 1.0 if self.secret else 1.0 / night.n_so_far**2
-                squares += [own] * len(cast(Shares, self.stream.opening.shares).names)
+                squares += [own] * len(cast(Shares, self.stream.opening.shares).all)
             most = max(most, sum(square / next(sigmas) ** 2 for square in squares))
         return most
 

@@ -360,7 +360,7 @@ def after_the_first(nights: int) -> list[int]:
 
 def last_difference(mechanism: Any, left: Transcript, right: Transcript) -> float:
     """Score the last night less the one before, which has no noise where both have the same."""
-    y, a, b = (part[-1] - part[-4] for part in (left.released, left.own, right.own))
+    y, a, b = (part[-1] - part[-3] for part in (left.released, left.own, right.own))
     return float(np.sum((2.0 * y - a - b) * (a - b)))
 
 

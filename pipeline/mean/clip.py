@@ -78,6 +78,12 @@ def choose_radius(shells: FloatArray, edges: FloatArray, outside: FloatArray) ->
     return np.asarray(np.where(none, edges[0], radius))
 
 
+def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float:
+    """Return the share of records outside of a ball that noised shares in shells, (b,), say."""
+    beyond = np.cumsum(shells[::-1])[-2::-1]  # each edge
+    return float(np.clip(np.interp(math.log(radius), np.log(edges), beyond), 0.0, 1.0))
+
+
 def clipping(
     radius: FloatArray, centre: FloatArray, blank: FloatArray, lines: int, prior: Prior
 ) -> Clipping:

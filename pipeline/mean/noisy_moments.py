@@ -41,9 +41,9 @@ from pipeline.arrays import (
 )
 from pipeline.errors import ConfigError
 from pipeline.mean import tuning
-from pipeline.mean.axes import Numbers, column, unit_length, vectors_times
+from pipeline.mean.axes import Frame, Numbers, column, unit_length, vectors_times
 from pipeline.mean.clip import lengths
-from pipeline.mean.sums import FACTOR, OVERSHOOT
+from pipeline.mean.sums import FACTOR, OVERSHOOT, Clipping, second_moment
 from pipeline.recall import repeatable
 
 
@@ -269,18 +269,47 @@ class NoisyMoments:
         return np.asarray(axis.T @ axis / max(float(np.sum(axis**2)), 1e-300))
 
     @property
+    def clipping(self) -> FloatArray:
+        """The squares of `predicted_bias` as a covariance, (d, d)."""
+        along, off = self.predicted_bias
+        return self.as_covariance(along / self.length, off / self.unit_length)
+
+    @property
     def predicted(self) -> FloatArray:
         """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
-        along, off = self.predicted_bias
-        return np.asarray(
-            self.noise + self.as_covariance(along / self.length, off / self.unit_length)
-        )
+        return np.asarray(self.noise + self.clipping)
 
     def as_covariance(self, along: float, off: float) -> FloatArray:
         """Return the covariance, (d, d), of errors as large as this, in units of the vectors."""
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
+
+
+def clipped_moments(released: FloatArray, to: Clipping, frame: Frame, **known: Any) -> NoisyMoments:
+    """Return what released means of clipped records say, of each repetition.
+
+    Parameters
+    ----------
+    released : array, shape (r, …)
+        Means of vectors and overshoots, and of products if those were asked for, as `pairs`.
+    to : Clipping
+        By which records were clipped.
+    known
+        All else of `NoisyMoments`.
+    """
+    d, many, unit = len(frame.to_axes), to.overshoots, to.unit[:, None]
+    reach, paired = to.reach / unit, released.shape[1] > d + many
+    return NoisyMoments(
+        axes=unit[..., None] * frame.from_axes,
+        vector=released[:, :d],
+        moment=second_moment(released[:, d + many :]) if paired else None,
+        lines=frame.lines,
+        overshoots=reach * released[:, d : d + many] / OVERSHOOT,
+        reach=reach,
+        blank=to.blank[:, : d * frame.lines] / unit,
+        **known,
+    )
 
 
 def _steps(vector: FloatArray, gain: Numbers, lines: int) -> FloatArray:

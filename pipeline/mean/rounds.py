@@ -54,7 +54,12 @@ from pipeline.mean.clip import (
     records_outside,
     shell_counts,
 )
-from pipeline.mean.noisy_moments import NoisyMoments, observe, posterior_update
+from pipeline.mean.noisy_moments import (
+    NoisyMoments,
+    clipped_moments,
+    observe,
+    posterior_update,
+)
 from pipeline.mean.plan import STEPS, AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior
 from pipeline.mean.records import PublicModel, Records
@@ -66,15 +71,7 @@ from pipeline.mean.release import (
     Step,
 )
 from pipeline.mean.sensitivity import step_sensitivity
-from pipeline.mean.sums import (
-    OVERSHOOT,
-    Clipping,
-    Parts,
-    Sized,
-    clipped_means,
-    second_moment,
-    sizes_beside_blank,
-)
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_blank
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
@@ -356,25 +353,20 @@ def _last(
     blank = source.blanks(base, centres)
     to = clipping(radius, centres, blank, model.frame.lines, model.prior)
     released, count = source.mean(4, to, paired=source.plan.moment), source.class_size
-    d, many = model.space.dim, to.overshoots
-    reach, sigma = to.reach / to.unit[:, None], source.sigma(4)
-    n = source.counted()
+    n, sigma = source.counted(), source.sigma(4)
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
     outside = shells.shape[1] - np.searchsorted(model.prior.edges, radius, side="right")
-    moments = NoisyMoments(
+    wanted = records_outside(source.sum_noise(), model.space.dim, n) / n
+    moments = clipped_moments(
+        released,
+        to,
+        model.frame,
         n=n if count is None else count.divisor.astype(np.int64),
         base=base,
-        axes=ball_axes(model, to.unit),
         middle=np.zeros_like(centres) if model.space.flat else centres / to.unit[:, None],
-        vector=released[:, :d],
-        moment=second_moment(released[:, d + many :]) if source.plan.moment else None,
         sigma=sigma,
         gain=source.gain(radius),
-        lines=model.frame.lines,
-        overshoots=reach * released[:, d : d + many] / OVERSHOOT,
-        reach=reach,
-        blank=to.blank[:, : d * model.frame.lines] / to.unit[:, None],
-        clipped=in_shape(records_outside(source.sum_noise(), d, n) / n, (source.size,)),
+        clipped=in_shape(wanted, (source.size,)),
         clipped_noise=share_noise * np.sqrt(outside),
         shells=shells / column(n),
         n_sd=0.0 if count is None else count.sd,

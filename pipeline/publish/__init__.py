@@ -36,11 +36,11 @@ latter.
                                 ``n_sd``, ``count`` is what was released for it, ``n_tonight`` of
                                 the document and ``settings.total`` are of all classes together
 ``sigma``                       σ of the noise of each ``w``, the same every night
-``w``, ``survey``, ``shells``   weighted sums of all nights of their series, noised; null until the
+``w``, ``moment``, ``shells``   weighted sums of all nights of the epoch, noised; null until the
                                 night after the opening
 ``opened``                      on the night of the opening: its mean (``offset``, in the chart),
-                                what it ``observed``, and the noise of its survey and shells
-``epoch``                       on its first night: ``first``, ``centre``, ``clip``
+                                what it ``observed``, and the noise of its shells
+``epoch``                       on its first night: ``first``, ``centre``, ``radius``
 ``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
 ``point``, ``predicted_error``  the mean of all privacy units so far; null before the opening, and
                                 ``no_point`` says why

@@ -272,7 +272,7 @@ def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
     ]
 
 
-NIGHT_FIELDS = ("opened", "epoch", "survey", "shells", "w", "moment")
+NIGHT_FIELDS = ("opened", "epoch", "shells", "w", "moment")
 """What a night releases of a class, under one name in the history and in its document."""
 
 
@@ -280,7 +280,7 @@ def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
     """Return what a night released of a class, as fields of `NightClassPart`; see `read_night`."""
     secret = stream.plan.secret
     return {name: getattr(night, name) for name in NIGHT_FIELDS} | {
-        "sigma": stream.steps[2].sigma,
+        "sigma": stream.steps[-1].sigma,
         "n_tonight": None if secret else night.units,
         "n_so_far": None if secret else night.n_so_far,
         "costs": cost_rows(steps_of(stream, night), night.rhos),

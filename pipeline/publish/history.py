@@ -34,6 +34,7 @@ from pipeline.schema import (
     WindowPart,
 )
 from pipeline.stream import WINDOWS, split_epochs
+from pipeline.stream.history import epoch_moments
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
@@ -278,12 +279,16 @@ def _changes(history: ClassHistory) -> tuple[WindowTest, ...]:
 def window_bias(history: ClassHistory, night: int) -> FloatArray:
     """Return what clipping may do to the windows of a night, a covariance, (d, d).
 
-    It is that of all epochs up to the night, by their shares of the records.
+    It is that of all epochs up to the night, by their shares of the records. Nothing was added to a
+    window, so what is to the mean of an epoch may be missing in it.
     """
-    stream = history.stream
-    segments = split_epochs(stream, history.nights[:night]).segments
-    shares = np.array([part.n for part in segments], dtype=np.float64)
-    shares /= max(float(shares.sum()), 1.0)
-    biases = [(part.epoch.clip.bias_line, part.epoch.clip.bias_rest) for part in segments]
-    line, rest = shares @ np.array(biases).reshape(-1, 2)
-    return of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)
+    stream, past = history.stream, split_epochs(history.stream, history.nights[:night])
+    biases, missing = np.zeros(2), np.zeros(stream.space.dim)
+    for part in past.segments:
+        if part.n:
+            moments, share = epoch_moments(stream, past, part), part.n / past.streamed
+            biases += share * np.array(moments.predicted_bias)
+            missing += share * (moments.offset - moments.clipped_offset)
+    line, rest = biases
+    own = of_bias(line, rest, stream.frame.from_axes, stream.frame.lines)
+    return np.asarray(own + np.outer(missing, missing))

@@ -35,7 +35,7 @@ from pipeline.schema import EstimatePart
 from pipeline.store import DIGEST
 from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 
-SUMS_FORMAT = 7
+SUMS_FORMAT = 8
 """Raised when what is in a file changes."""
 SEAL_BYTES = 32
 """Bytes of the seal that a file begins with."""
@@ -43,8 +43,8 @@ STAMP = 16
 """Bytes of what a file of images is known by: two of 10⁹ have the same with probability 10⁻²¹."""
 UNIT = DIGEST + 8
 """Bytes of a privacy unit in a file: of an image its pixel digest, and which copy it is."""
-RELEASED = ("survey", "shells", "w", "moment")
-SUMS = ("waiting", "survey", "shells", "means", "counts")
+RELEASED = ("shells", "w", "moment")
+SUMS = ("waiting", "shells", "means", "counts")
 
 
 class StoredClass(BaseModel):

@@ -10,22 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from operator import attrgetter
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import COORDINATES, COUNT, SIZE, WHOLE, FloatArray
+from pipeline.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArray, Limits
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean import NoisyMoments
-from pipeline.mean.clip import Clip, choose_clip, choose_interval, mean_units, reaches, spread
-from pipeline.mean.histogram import SQRT2, SurveyPosterior, merge, read_survey
-from pipeline.mean.noisy_moments import Part, clip_moments, pool
+from pipeline.mean.clip import SQRT2, choose_radius, clipping, records_outside, share_outside
+from pipeline.mean.noisy_moments import Part, clipped_moments, pool
 from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
-from pipeline.mean.rounds import observe
-from pipeline.mean.sums import PER_UNIT, pairs
-from pipeline.mean.tuning import FIRST_RADIUS
+from pipeline.mean.sums import PER_UNIT, Clipping, pairs
 from pipeline.recall import repeatable
 from pipeline.stream.factorisation import (
     LIMBS,
@@ -43,15 +41,10 @@ SURE_COUNT_SD = 3.0
 So counts just above it are too high: by hand by 0.65 of their deviation; and the noise of such
 windows was 0.89 of what is stated.
 """
+SURE_SHELL_SD = 3.0
+"""Of how many deviations of a noisy share in a shell the share outside of a ball is, at least."""
 WINDOWS = (1, 7, 30, 90)
 """Nights of the windows that are usual: the last night, a week, a month, a quarter."""
-
-
-class NoisyShares(NamedTuple):
-    """Noised shares of records in bins, and the standard deviation of the noise of each."""
-
-    values: FloatArray
-    noise: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,29 +56,18 @@ class OpeningRelease:
     offset : array, shape (d,)
         The mean, in the chart.
     observed : NoisyMoments
-        The mean before it was shrunk, the second moment, what it found in the bins, about the
-        origin and about the last centre but one, and the covariance of its error as predicted.
-    survey_noise, shells_noise : float
-        Standard deviation of the noise of each share in the bins.
+        The mean before it was shrunk, the second moment, the shares in the shells, and the
+        covariance of its error as predicted.
+    shells_noise : float
+        Standard deviation of the noise of each share.
     count : int or None
         Released count where labels are secret, of any sign; `observed.n` divides sums.
     """
 
     offset: Annotated[FloatArray, COORDINATES]
     observed: NoisyMoments
-    survey_noise: Annotated[float, SIZE]
     shells_noise: Annotated[float, SIZE]
     count: Annotated[int, WHOLE] | None = None
-
-    @property
-    def survey(self) -> NoisyShares:
-        """The shares in the bins of the survey."""
-        return NoisyShares(np.asarray(self.observed.survey), self.survey_noise)
-
-    @property
-    def shells(self) -> NoisyShares:
-        """The shares in the shells."""
-        return NoisyShares(np.asarray(self.observed.shells), self.shells_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +80,13 @@ class Epoch:
         Its first night.
     centre : array, shape (d,)
         Where shells are counted from and the ball is, in the chart.
-    clip : Clip
-        Interval and ball.
+    radius : float
+        Of the ball, in the axes.
     """
 
     first: Annotated[int, COUNT]
     centre: Annotated[FloatArray, COORDINATES]
-    clip: Clip
+    radius: Annotated[float, Limits(SMALLEST)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +104,8 @@ class Night:
         On the night of the opening.
     epoch : Epoch or None
         On the first night of one.
-    survey, shells, w, moment : array or None
-        Weighted sums of all nights of their series, noised: counts over √2 in the bins, clipped
+    shells, w, moment : array or None
+        Weighted sums of all nights of an epoch, noised: counts over √2 in the shells, clipped
         vectors, and overshoots and products as in ``mean/sums.py``. None before that.
     rhos : tuple of float
         ρ-zCDP that the source of noise certifies for the steps of the opening; on a later night,
@@ -138,7 +120,6 @@ class Night:
     n_so_far: int
     opened: OpeningRelease | None = None
     epoch: Epoch | None = None
-    survey: FloatArray | None = None
     shells: FloatArray | None = None
     w: FloatArray | None = None
     moment: FloatArray | None = None
@@ -154,24 +135,22 @@ class PrivateSums:
     ----------
     waiting : array, shape (m, d)
         Coordinates of the records that wait for the opening.
-    survey, shells, means : array of uint16, shape (t, m, `LIMBS`)
+    shells, means : array of uint16, shape (t, m, `LIMBS`)
         Counts, and 2⁴⁰ times sums of clipped vectors and overshoots, then 2⁸⁰ times those of their
-        products, of each night of the series: since the opening for the survey, since the epoch
-        began for the others.
+        products, of each night since the epoch began.
     counts : array of uint16, shape (t, 1, `LIMBS`)
         Where labels are secret, how many records came each night: of all nights until the opening,
         then of those of the epoch.
     """
 
     waiting: FloatArray
-    survey: Limbs
     shells: Limbs
     means: Limbs
     counts: Limbs
 
     @cached_property
-    def vectors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What the last night's noise is added to: weighted survey, shells, and means as pairs.
+    def vectors(self) -> tuple[FloatArray, FloatArray]:
+        """What the last night's noise is added to: weighted shells, and means as pairs.
 
         Where labels are secret the latter end with the sum of a for each record.
         """
@@ -179,7 +158,7 @@ class PrivateSums:
         both = pairs(sums[:d], sums[d:], WEIGHT_UNIT)
         for total in weighted_sums(self.counts) if len(self.counts) else ():
             both = np.append(both, total * COUNT_STEPS / (WEIGHT_UNIT * PER_UNIT))
-        return weighted(self.survey, SQRT2), weighted(self.shells, SQRT2), both
+        return weighted(self.shells, SQRT2), both
 
     @property
     def count(self) -> FloatArray:
@@ -188,12 +167,12 @@ class PrivateSums:
 
     def __repr__(self) -> str:
         """Show no value."""
-        return f"Private(nights={len(self.survey)})"
+        return f"Private(nights={len(self.means)})"
 
 
 def empty_state(dim: int) -> PrivateSums:
     """Return what a stream starts with."""
-    return PrivateSums(np.empty((0, dim)), *[np.empty((0, 0, LIMBS), np.uint16)] * 4)
+    return PrivateSums(np.empty((0, dim)), *[np.empty((0, 0, LIMBS), np.uint16)] * 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +205,7 @@ class EpochNights:
 
     def rows(self, name: str) -> FloatArray:
         """Return ``count``, ``shells``, ``w`` or ``moment`` of each `Night`, (t, ...)."""
-        return np.array([getattr(night, name) for night in self.nights], np.float64)
+        return np.array(list(map(attrgetter(name), self.nights)), np.float64)
 
     @property
     def relative(self) -> float:
@@ -338,7 +317,7 @@ def _segment(stream: StreamMechanism, nights: Sequence[Night]) -> EpochNights:
     n = sum(night.units for night in nights)
     if not stream.plan.secret:
         return EpochNights(tuple(nights), n, n)
-    sigma = stream.noise_of_sum(stream.steps[2].sigma, len(nights)) / COUNT_UNIT
+    sigma = stream.noise_of_sum(stream.steps[-1].sigma, len(nights)) / COUNT_UNIT
     estimate = released_count(stream, nights, sigma, n)
     n, count = int(estimate.divisor[0]), int(estimate.shown[0])
     return EpochNights(tuple(nights), n, count, float(estimate.sd[0]))
@@ -374,46 +353,39 @@ def epoch_due(past: EpochHistory) -> bool:
 def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     """Return the epoch that begins tonight: a function of released values and public numbers.
 
-    Its centre is the mean of all records so far, its clip the best for the noise that is expected
-    when there are `AIM` times as many records, which come at the rate of so far. A clip of the
-    whole region is not considered: at N·μ of an opening it is never the best.
+    Its radius leaves as many outside as is best for the noise that is expected when there are `AIM`
+    times as many records, which come at the rate of so far: see ``mean/clip.py``. Its centre is
+    where the opening counted them, later the mean of all records so far, which may have moved.
 
     Raises
     ------
     ConfigError
         Before the opening.
     """
-    past = split_epochs(stream, history)
-    mean, opened = cumulative_mean(stream, history), past.opened
-    if mean is None or opened is None:
+    past, mean = split_epochs(stream, history), cumulative_mean(stream, history)
+    if mean is None or past.opened is None:
         raise ConfigError("an epoch begins after the opening; hold the records back until then")
-    shells, around = opened.shells, opened.offset
-    if past.segments and past.segments[-1].n:
-        shells, around = _shells(stream, past.segments[-1]), past.segments[-1].epoch.centre
-    slack = (past.n_sd / past.n) ** 2
-    survey, filled, _ = _histograms(stream, past, shells, around, slack)
     more, left = (AIM - 1.0) * mean.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / mean.n * len(history))))
-    sigma, radius = stream.noise_of_sum(stream.steps[2].sigma, nights) / more, _radius(stream, past)
-    secret = stream.plan.secret
-    count_error = sigma / COUNT_UNIT if secret else 0.0
-    interval = choose_interval(
-        survey, stream.bins, stream.frame, sigma=sigma, radius=radius, count_error=count_error
-    )
-    clip = choose_clip(
-        interval,
-        survey,
-        filled,
-        stream.bins,
-        stream.frame,
-        sigma=sigma,
-        diameter=stream.feasible_set.diameter,
-        cover=math.inf if secret else stream.feasible_set.cover,
-        curvature=0.0,
-        doubt=0.0,  # what curvature makes of it is nothing here
-        count_error=count_error,
-    )
-    return Epoch(len(history) + 1, mean.offset, clip)
+    sigma = stream.noise_of_sum(stream.steps[-1].sigma, nights)
+    outside = records_outside(sigma, stream.space.dim, more) / more
+    shells, noise = _shells(stream, past)
+    wanted = np.maximum(outside, SURE_SHELL_SD * noise)[None]
+    (radius,) = choose_radius(shells[None], stream.prior.edges, wanted)
+    centre, ball = past.opened.observed.base, np.linalg.norm(past.opened.observed.axes)
+    before = 0.5 * float(ball / np.linalg.norm(stream.frame.from_axes))
+    if past.segments:
+        centre, before = mean.offset, past.segments[-1].epoch.radius
+    far = shells[-1] > wanted[0]  # beyond the last edge shells do not say how wide
+    return Epoch(len(history) + 1, centre, max(float(radius), before * far))
+
+
+@lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one
+def clipping_of(stream: StreamMechanism, epoch: Epoch) -> Clipping:
+    """Return what maps the records of an epoch to their vectors, of one repetition."""
+    centre, blank = (stream.in_axes(stream.centre, x) for x in (epoch.centre, stream.blank))
+    radius, away = np.array([epoch.radius]), (blank - centre)[None]
+    return clipping(radius, centre[None], away, stream.frame.lines, stream.prior)
 
 
 def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMoments, ...]:
@@ -425,77 +397,48 @@ def part_moments(stream: StreamMechanism, past: EpochHistory) -> tuple[NoisyMome
     return *(part.release.observed for part in past.openings), *epochs
 
 
+@lru_cache(maxsize=32)  # of released values only: means, regions and tests of a night ask for it
 def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights) -> NoisyMoments:
     """Return what one epoch says of its records, of which there are some, nothing shrunk."""
-    clip, centre, bins, frame = last.epoch.clip, last.epoch.centre, stream.bins, stream.frame
-    shells, rows = _shells(stream, last), np.hstack([last.rows("w"), last.rows("moment")])
-    survey, filled, noise = _histograms(stream, past, shells, centre, last.relative**2)
-    return clip_moments(
-        last.n,
-        centre,
-        sum_of(stream, rows) / last.n,
-        clip,
-        frame,
-        line_coordinate=stream.spot(centre),
-        spread=spread(survey, filled, bins, clip, frame, noise, moved=False),
-        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(rows)) / last.n,
-        noises=(shells.noise, noise),
-        reach=reaches(clip, frame, stream.prior),
+    shells, noise = _shells(stream, past, last)
+    rows, edges = np.hstack([last.rows("w"), last.rows("moment")]), stream.prior.edges
+    outside = len(edges) + 1 - np.searchsorted(edges, last.epoch.radius, side="right")
+    (moments,) = clipped_moments(
+        sum_of(stream, rows)[None] / last.n,
+        clipping_of(stream, last.epoch),
+        stream.frame,
+        n=last.n,
+        base=last.epoch.centre[None],
+        middle=np.zeros((1, stream.space.dim)),
+        sigma=stream.noise_of_sum(stream.steps[-1].sigma, len(rows)) / last.n,
+        gain=1.0,
+        clipped=share_outside(shells, edges, last.epoch.radius),
+        clipped_noise=noise * math.sqrt(outside),
         n_sd=last.n_sd,
-    )
+    ).each()
+    return moments
 
 
-def _histograms(
-    stream: StreamMechanism,
-    past: EpochHistory,
-    shells: NoisyShares,
-    centre: FloatArray,
-    slack: float,
-) -> tuple[SurveyPosterior, FloatArray, float]:
-    """Return what the survey says, the smoothed shells, and the noise of a share of the survey.
+def _shells(
+    stream: StreamMechanism, past: EpochHistory, last: EpochNights | None = None
+) -> tuple[FloatArray, float]:
+    """Return the shares of records in the shells, and the noise of each, as of an epoch.
 
-    Shells are counted around `centre`; `slack` is the variance of their sum, as in `merge`.
+    Those of the last opening and of the epochs up to it are put together by precision.
     """
-    shares, noise = _survey(stream, past)
-    survey = read_survey(shares, noise, stream.bins, (past.n_sd / past.n) ** 2)
-    steady, own = stream.steady(centre), shells.noise / SQRT2
-    filled = merge(shells.values, survey.far, own, noise / SQRT2, steady, slack)
-    return survey, filled, noise
-
-
-def _survey(stream: StreamMechanism, past: EpochHistory) -> NoisyShares:
-    """Return the shares in the bins of the survey: the last opening's and the nights'."""
     assert past.opened is not None
-    first, n = past.opened.survey, past.streamed
-    if not n:
-        return first
-    released = np.array([night.survey for night in past.nights], np.float64)
-    later = _shares(stream, released, n, stream.steps[0].sigma)
-    weight = later.noise**2 / (first.noise**2 + later.noise**2)
-    values = weight * first.values + (1.0 - weight) * later.values
-    return NoisyShares(values, first.noise * math.sqrt(weight))
-
-
-def _shells(stream: StreamMechanism, last: EpochNights) -> NoisyShares:
-    """Return the shares in the shells of an epoch."""
-    return _shares(stream, last.rows("shells"), last.n, stream.steps[1].sigma)
-
-
-def _radius(stream: StreamMechanism, past: EpochHistory) -> float:
-    """Return the radius of the last epoch's clip, of the opening's before there is one."""
-    if past.segments:
-        return float(past.segments[-1].epoch.clip.radius)
-    assert past.opened is not None
-    observed, frame = past.opened.observed, stream.frame
-    if observed.moment is None:  # the clip was the whole region
-        return FIRST_RADIUS * stream.prior.least
-    return float((observed.axes @ frame.to_axes)[-1, -1]) / 2.0
-
-
-def _shares(stream: StreamMechanism, released: FloatArray, n: int, sigma: float) -> NoisyShares:
-    """Return the shares of n records that a series of counts over √2 says."""
-    noise = stream.noise_of_sum(sigma, len(released)) * SQRT2 / n
-    return NoisyShares(sum_of(stream, released) * SQRT2 / n, noise)
+    shares, noise = np.asarray(past.opened.observed.shells), past.opened.shells_noise
+    for segment in past.segments:
+        if segment.n:
+            nights = len(segment.nights)
+            own = stream.noise_of_sum(stream.steps[0].sigma, nights) * SQRT2 / segment.n
+            weight = own**2 / (noise**2 + own**2)
+            seen = sum_of(stream, segment.rows("shells")) * SQRT2 / segment.n
+            shares = weight * shares + (1.0 - weight) * seen
+            noise *= math.sqrt(weight)
+        if segment is last:
+            break
+    return shares, noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -580,13 +523,17 @@ def mean_parts(stream: StreamMechanism, past: EpochHistory) -> tuple[list[Part],
     """
     if past.opened is None:
         return None
-    parts = [
-        Part(part.n, part.release.offset, np.asarray(part.release.observed.belief))
-        for part in past.openings
-    ]
-    parts += [_observed(stream, segment) for segment in past.segments if segment.n]
-    clip = past.segments[-1].epoch.clip if past.segments else None
-    return parts, stream.spread(clip)
+    parts = list[Part]()
+    for opening in past.openings:
+        seen = opening.release.observed
+        error = np.asarray(seen.belief) + seen.clipping
+        parts.append(Part(opening.n, opening.release.offset, error))
+    for segment in past.segments:
+        if segment.n:
+            seen = epoch_moments(stream, past, segment)
+            parts.append(Part(segment.n, segment.epoch.centre + seen.offset, seen.predicted))
+    radius = past.segments[-1].epoch.radius if past.segments else stream.prior.unit
+    return parts, stream.spread(radius)
 
 
 def join_streams(stream: StreamMechanism, *estimates: CumulativeMean) -> CumulativeMean:
@@ -636,7 +583,7 @@ def window_between(
     if not segments:
         return None
     first = max(first, segments[0].epoch.first)
-    frame, total, n, rows = stream.frame, np.zeros(stream.space.dim), 0.0, list[FloatArray]()
+    total, n, rows = np.zeros(stream.space.dim), 0.0, list[FloatArray]()
     covariance, variance = np.zeros((stream.space.dim, stream.space.dim)), 0.0
     for segment in segments:
         begin, w = segment.epoch.first, segment.rows("w")
@@ -644,12 +591,11 @@ def window_between(
         row = np.zeros(len(w))
         if start < end:
             row[:end] = sum_row(start + 1, end, stream.plan.horizon)
-        scale = mean_units(segment.epoch.clip, frame)
         many = float(sum(night.units for night in segment.nights[start:end]))
         if stream.plan.secret:
             many = float(row @ segment.rows("count"))
-            variance += float(row @ row) * (stream.steps[2].sigma / COUNT_UNIT) ** 2
-        total += (row @ w * scale) @ frame.from_axes + many * _middle(stream, segment)
+            variance += float(row @ row) * (stream.steps[-1].sigma / COUNT_UNIT) ** 2
+        total += row @ w @ _axes(stream, segment) + many * segment.epoch.centre
         covariance += float(row @ row) * _noise(stream, segment)
         n += many
         rows.append(row)
@@ -688,8 +634,7 @@ def _count_noise(
     """
     if not stream.plan.secret:
         return np.zeros((stream.space.dim, stream.space.dim))
-    middle = _middle(stream, segment)
-    variance = (stream.steps[2].sigma / COUNT_UNIT) ** 2
+    middle, variance = segment.epoch.centre, (stream.steps[-1].sigma / COUNT_UNIT) ** 2
     return np.asarray(variance * np.outer(middle - first, middle - other))
 
 
@@ -698,33 +643,15 @@ def sum_of(stream: StreamMechanism, released: FloatArray) -> FloatArray:
     return np.asarray(sum_row(1, len(released), stream.plan.horizon) @ released)
 
 
+def _axes(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
+    """Return what one unit of each coordinate of w is, in the chart."""
+    return np.asarray(2.0 * segment.epoch.radius * stream.frame.from_axes)
+
+
 def _noise(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
     """Return the covariance of the noise of one w of an epoch, in the chart."""
-    scale = stream.steps[2].sigma * mean_units(segment.epoch.clip, stream.frame)
-    return np.asarray((stream.frame.from_axes.T * scale**2) @ stream.frame.from_axes)
-
-
-def _middle(stream: StreamMechanism, segment: EpochNights) -> FloatArray:
-    """Return where a record is whose vector is 0."""
-    epoch, frame = segment.epoch, stream.frame
-    middle = np.zeros(stream.space.dim)
-    middle[: frame.lines] = (epoch.clip.low + epoch.clip.high) / 2.0 - stream.spot(epoch.centre)
-    return np.asarray(epoch.centre + middle @ frame.from_axes)
-
-
-def _observed(stream: StreamMechanism, segment: EpochNights) -> Part:
-    """Return the mean of an epoch's records; some of the predicted bias counts as noise."""
-    epoch, n = segment.epoch, segment.n
-    mean, covariance = observe(
-        sum_of(stream, segment.rows("w")) / n,
-        epoch.clip,
-        stream.frame,
-        line_coordinate=stream.spot(epoch.centre),
-        shift=0.0,
-        sigma=stream.noise_of_sum(stream.steps[2].sigma, len(segment.nights)) / n,
-        relative=segment.relative,
-    )
-    return Part(n, epoch.centre + mean, covariance)
+    axes = _axes(stream, segment)
+    return np.asarray(stream.steps[-1].sigma ** 2 * axes.T @ axes)
 
 
 def _pool(stream: StreamMechanism, parts: Sequence[Part], spread: FloatArray) -> CumulativeMean:

@@ -4,8 +4,8 @@
                          (with secret labels but for a count, which tells when to open)
     an opening           one adaptive mean of all that were held back, at the whole budget, or
                          what the counts have left of it
-    every later night    survey, shells and clipped vectors of all nights since, weighted, noised;
-                         the vectors with their products, the second moment, which costs nothing
+    every later night    shells and clipped vectors of all nights since, weighted, noised; the
+                         vectors with products and overshoots, which cost nothing
 
 A night without records is released like any other. What is released of a night depends on the
 records through whole numbers alone: their order is not in it.
@@ -13,7 +13,6 @@ records through whole numbers alone: their order is not in it.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -22,10 +21,15 @@ from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Point
 from pipeline.mean import draw_each, prepare
 from pipeline.mean.axes import to_frame
-from pipeline.mean.clip import clipping, sizes_within
-from pipeline.mean.histogram import SQRT2, shell_counts, survey_counts
+from pipeline.mean.clip import SQRT2, shell_counts
 from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.sums import Clipping, as_repetition, clipped_totals, of_digits, sizes
+from pipeline.mean.sums import (
+    as_repetition,
+    clipped_totals,
+    of_digits,
+    sizes,
+    sizes_beside_blank,
+)
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable
 from pipeline.stream.factorisation import Limbs, to_limbs, words_to_limbs
@@ -36,6 +40,7 @@ from pipeline.stream.history import (
     OpeningRelease,
     PrivateSums,
     begin_epoch,
+    clipping_of,
     epoch_due,
     split_epochs,
     waiting_count,
@@ -118,11 +123,10 @@ def add_placed(
         counts = _counted(stream, private.counts, placed)
         return replace(private, waiting=np.concatenate([private.waiting, placed]), counts=counts)
     fresh = _fresh(stream, history, past)
-    survey, shells, means = _rows(stream, fresh or past.segments[-1].epoch, placed)
+    shells, means = _rows(stream, fresh or past.segments[-1].epoch, placed)
     went = 0 if fresh else len(private.means)  # those of an epoch begin with it
     return PrivateSums(
         waiting=private.waiting,
-        survey=_with(private.survey, survey),
         shells=_with(private.shells[:went], shells),
         means=_with(private.means[:went], means),
         counts=_counted(stream, private.counts[:went], placed),
@@ -167,18 +171,17 @@ def draw_night(
         return draw_openings(stream, waits, after, noise=noise, size=1)[0] if opens else waits
     fresh = _fresh(stream, history, past)
     epoch = 1 if fresh else len(past.segments[-1].nights) + 1
-    found = len(after.survey), len(after.shells), len(after.means)
-    if found != (len(past.nights) + 1, epoch, epoch):
+    if (len(after.shells), len(after.means)) != (epoch, epoch):
         raise _foreign_sums(past, after)
     draws = [
         noise(vector, step.sigma, step.sensitivity)
         for vector, step in zip(after.vectors, stream.steps, strict=True)
     ]
-    survey, shells, both = (draw.vector for draw in draws)
+    shells, both = (draw.vector for draw in draws)
     d, count, rhos = stream.space.dim, None, tuple(draw.rho for draw in draws)
     if plan.secret:
         both, count = both[:-1], float(both[-1]) / COUNT_UNIT
-    return Night(number, units, n, None, fresh, survey, shells, both[:d], both[d:], rhos, count)
+    return Night(number, units, n, None, fresh, shells, both[:d], both[d:], rhos, count)
 
 
 def draw_count(
@@ -229,18 +232,18 @@ def _check_going(stream: StreamMechanism, history: Sequence[Night], units: int) 
 def _check(stream: StreamMechanism, past: EpochHistory, private: PrivateSums, many: int) -> None:
     """Raise `ConfigError` unless private sums are of the `many` nights of a history."""
     epoch = len(past.segments[-1].nights) if past.segments else 0
-    found = len(private.survey), len(private.shells), len(private.means)
+    found = len(private.shells), len(private.means)
     waiting = len(private.waiting), past.waiting
     if stream.plan.secret:  # a secret number is not compared
         since = past.openings[-1].night if past.openings else 0
         waiting = len(private.counts), many - since if past.holds else epoch
-    if (*found, waiting[0]) != (len(past.nights), epoch, epoch, waiting[1]):
+    if (*found, waiting[0]) != (epoch, epoch, waiting[1]):
         raise _foreign_sums(past, private)
 
 
 def _foreign_sums(past: EpochHistory, private: PrivateSums) -> ConfigError:
     return ConfigError(
-        f"the private sums of {len(private.survey)} nights do not belong to a history of "
+        f"the private sums of {len(private.means)} nights do not belong to a history of "
         f"{len(past.nights)} nights since its opening, or other records wait; make them again from "
         "the images"
     )
@@ -271,14 +274,14 @@ def draw_openings(
         for after in afters
     ]
     release = draw_each(prepared, budget, noise=noise, size=size)
-    survey, shells = (release.steps[step].sigma * SQRT2 for step in (0, -2))
+    shells_noise = release.steps[-2].sigma * SQRT2
     each = (float(moments.n) if plan.secret else 1.0 for moments in release.moments)
     sizes = release.class_size
     counts = [None] * size if sizes is None else sizes.shown.tolist()
     return [
         replace(
             night,
-            opened=OpeningRelease(output, moments, survey / n, shells / n, count),
+            opened=OpeningRelease(output, moments, shells_noise / n, count),
             rhos=(*night.rhos, *rhos.tolist()),
         )
         for output, moments, rhos, n, count in zip(
@@ -288,23 +291,17 @@ def draw_openings(
 
 
 @repeatable
-def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs, Limbs]:
-    """Return what one night's records add to the survey, the shells and the means, (m, `LIMBS`)."""
-    frame, to = stream.frame, _clipping(stream, epoch)
-    coordinates = to_frame(stream.space, frame, stream.centre, placed)
-    part = as_repetition(coordinates, sizes(coordinates, to.centre[0], frame.lines))
-    (counts,) = shell_counts(sizes_within(part, epoch.clip, frame), stream.bins[1].edges)
-    bins = survey_counts(coordinates, *stream.bins)
+def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Limbs, Limbs]:
+    """Return what one night's records add to the shells and the means, (m, `LIMBS`)."""
+    to = clipping_of(stream, epoch)
+    coordinates = to_frame(stream.space, stream.frame, stream.centre, placed)
+    records, size = part = as_repetition(coordinates, sizes(coordinates, to.centre[0]))
+    if stream.frame.lines:
+        size = sizes_beside_blank(records, size, to.centre, to.blank, stream.prior.edges[-1])
+    (counts,) = shell_counts(size, stream.prior.edges)
     (sums,), (digits,) = clipped_totals([part], to)
     means = np.concatenate([to_limbs(sums), words_to_limbs(*of_digits(digits))])
-    return words_to_limbs(bins), words_to_limbs(counts), means
-
-
-@lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one
-def _clipping(stream: StreamMechanism, epoch: Epoch) -> Clipping:
-    """Return what maps the records of an epoch to their vectors."""
-    centre = stream.in_axes(epoch.centre)
-    return clipping(epoch.clip, stream.frame, centre, stream.prior).as_repetition()
+    return words_to_limbs(counts), means
 
 
 def _with(rows: Limbs, night: Limbs) -> Limbs:

@@ -13,9 +13,7 @@ from pipeline.arrays import FloatArray
 from pipeline.descriptors.bounds import ROUNDOFF
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point
-from pipeline.mean import AdaptivePlan, Domain, admit
-from pipeline.mean.axes import line_coordinate
-from pipeline.mean.clip import Clip
+from pipeline.mean import AdaptivePlan, Domain, admit, tuning
 from pipeline.mean.plan import Shares
 from pipeline.mean.public_model import check_domain
 from pipeline.mean.records import PublicModel, Records
@@ -23,7 +21,6 @@ from pipeline.mean.release import PUBLIC_LABELS, Labels, Step
 from pipeline.mean.rounds import gaussian_steps, step_costs
 from pipeline.mean.sensitivity import vector_diameter
 from pipeline.mean.sums import InMemory
-from pipeline.mean.tuning import PRIOR_SD_LINE
 from pipeline.privacy import Budget, gaussian_sigma
 from pipeline.stream.factorisation import column_norm, sum_row
 
@@ -32,25 +29,25 @@ OPENING = 300.0
 SURE_OPENING, AGAIN = 80.0, 20.0
 """N·μ of an opening that has a region; and with how many times its records a smaller one is made
 good. See `later_openings`."""
-OPENING_SHARES = Shares(0.30, (0.03, 0.15), (0.12, 0.40))
-OPENING_SHARES_NO_LINE = Shares(0.01, (0.03, 0.15), (0.12, 0.69))
+OPENING_SHARES = Shares(0.07, 0.02, 0.05, 0.14, 0.72)
+OPENING_SHARES_NO_LINE = Shares(0.05, 0.02, 0.12, 0.11, 0.70)
 """Shares of the opening, with a contrast axis and without: more than for a release of its own goes
-to the histograms, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and
+to the last shells, which decide how the first epoch is clipped. By hand, on PneumoniaMNIST and
 `tiles`."""
-SERIES_NAMES, SERIES_SHARES = ("survey", "shells", "mean"), (0.10, 0.05, 0.85)
+SERIES_NAMES, SERIES_SHARES = ("shells", "mean"), (0.05, 0.95)
 """What the budget of a later record is spent on."""
 COUNT_NAMES, COUNT_SHARES = ("count", "opening"), (0.05, 0.95)
 """What the budget of a record is spent on that comes before the opening of a class, where labels
 are secret. A count of 300/μ is off by 24/μ then, over ten years; and the opening loses 2.5 %."""
-GROWTH, AIM = 30, 5
+GROWTH, AIM = 30, 10
 """A new epoch begins when there are so many times as many records as at the last; and for how many
 times as many the clip of an epoch is the best.
 
-A sum that begins anew has noise of its own, so the error is larger for a while, and a clip that is
-old biases it in the end. By hand, six streams of PneumoniaMNIST's normal class, μ = 0.5, opening
-300: with 30 in place of 10 the error is half as large on nights 400 and 600, as much on 900, and by
-a sixth more on 1,800 (one standard error: a quarter); without a second epoch 1.9 times as much
-there.
+A sum that begins anew has noise of its own, so the error is larger for a while, and a ball that is
+old biases it in the end. By hand, 20 streams of six classes of images each, two of them with rare
+images as well, μ = 0.5, opening 300, in the geometric mean: a growth of 12 in place of 30 makes the
+error on night 400 1.2 times as large; an aim of 5 in place of 10 1.15 times, and of 20 that on
+nights 100 and 200 1.13 times.
 """
 MOST_UNITS = 2**27
 """Most images or persons of one class in a stream."""
@@ -62,19 +59,19 @@ class StreamPlan:
 
     **Privacy.** Replace-one, for each record: on which night it comes, and how many come, is
     public. A record is in an opening, which spends the whole budget on it once
-    (``mean/rounds.py``), or on one later night j, in three vectors of a set of diameter Δ₁
-    (`vector_diameter`): its bin of the survey, its shell, and its clipped coordinates paired with
-    their products (``mean/sums.py``). Which sets they are was decided by what was released before
-    night j. Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other,
-    and the opening not at all. A night is a Gaussian mechanism given those before it, so by
-    adaptive composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that
-    in zCDP, for ever; the shares of the three series compose to the budget.
+    (``mean/rounds.py``), or on one later night j, in two vectors of a set of diameter Δ₁
+    (`vector_diameter`): its shell, and its clipped coordinates with their products and overshoots
+    (``mean/sums.py``). Which sets they are was decided by what was released before night j.
+    Replacing it moves the weighted sum of night t ≥ j by at most c_{t−j}·Δ₁ and no other, and the
+    opening not at all. A night is a Gaussian mechanism given those before it, so by adaptive
+    composition a series of nights is (Σ c²_{t−j})^½·Δ₁/σ-GDP, and half the square of that in zCDP,
+    for ever; the shares of the two series compose to the budget.
 
     **Numerics.** Night sums and weights are whole numbers, and so is their sum of products: neither
-    order nor history is in it. It is then rounded to doubles, and in the histograms divided by √2:
-    it moves by at most 2u times its norm, on either of two data sets, each night. No vector is
-    longer than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST_UNITS`. By
-    Minkowski's inequality H nights move by at most
+    order nor history is in it. It is then rounded to doubles, and that of shells divided by √2: it
+    moves by at most 2u times its norm, on either of two data sets, each night. No vector is longer
+    than 0.71, no weight above 1, so that norm is at most 0.71·N, N ≤ `MOST_UNITS`. By Minkowski's
+    inequality H nights move by at most
 
         Δ = ‖c‖_H·Δ₁ + √H·4u·`MOST_UNITS`,
 
@@ -91,14 +88,14 @@ class StreamPlan:
     in a class that has not opened   in its count, as √½ from night j on, with the share
     for good before night j          `COUNT_SHARES`[0]; and in its next opening, on night j or
                                      later, with the rest, with the noise of secret labels
-    in a class that has              in the three series from night j on, as above; the vector of
+    in a class that has              in the two series from night j on, as above; the vector of
                                      the mean has the further coordinate a (``mean/release.py``)
     ===============================  ==============================================================
 
     *One class.* A record that becomes another of its class moves no count, and all else as above:
     the squares of what it moves, over σ², sum up to at most μ² whichever row it is in, as the
     shares of a row sum up to 1. A record that is there in place of none moves at most half of that:
-    a count moves by √½, so does a histogram, and a mean, with a, by √(3/8 + 1/8); an opening by √½
+    a count moves by √½, so do shells, and a mean, with a, by √(3/8 + 1/8); an opening by √½
     as well, step by step. That holds whatever the class has released before: on every path.
 
     *Two classes.* A record of A that becomes one of B is one record fewer in A and one more in B,
@@ -257,7 +254,7 @@ class StreamMechanism(PublicModel):
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Survey, shells and mean of every night: share of the budget, Δ over all nights, σ.
+        """Shells and mean of every night: share of the budget, Δ over all nights, σ.
 
         Raises
         ------
@@ -275,13 +272,7 @@ class StreamMechanism(PublicModel):
     @cached_property
     def opening(self) -> AdaptivePlan:
         """How the opening spends the budget; its shells are those of all later nights."""
-        return AdaptivePlan(
-            OPENING_SHARES_NO_LINE if self.prior.line is None else OPENING_SHARES, reshape=False
-        )
-
-    def spot(self, point: Point) -> float:
-        """Return the place of a point on the contrast axis."""
-        return float(line_coordinate(self.space, self.frame, point))
+        return AdaptivePlan(OPENING_SHARES_NO_LINE if self.prior.line is None else OPENING_SHARES)
 
     def placed(self, points: Point) -> FloatArray:
         """Return records as coordinates inside the region, (m, d); there may be none.
@@ -301,22 +292,10 @@ class StreamMechanism(PublicModel):
             self.manifold, self.domain, InMemory(len(placed), placed), self.plan.labels(units)
         )
 
-    def in_axes(self, point: Point) -> FloatArray:
-        """Return a centre in the axes, from where they start."""
-        return np.asarray((point - self.centre) @ self.frame.to_axes)
-
-    def spread(self, clip: Clip | None) -> FloatArray:
-        """Return a covariance that records may have, (d, d), for weighing parts of a mean.
-
-        The clip was chosen to hold nearly all: a quarter of its interval and half of its radius are
-        taken for the standard deviations. Before there is one, the prior's doubt of the mean.
-        """
-        frame = self.frame
-        if clip is None:
-            return frame.prior_cov((PRIOR_SD_LINE * self.prior.step) ** 2, self.prior.doubt**2)
-        scales = np.full(self.space.dim, (clip.radius / 2.0) ** 2 / frame.others)
-        scales[: frame.lines] = ((clip.high - clip.low) / 4.0) ** 2
-        return np.asarray((frame.from_axes.T * scales) @ frame.from_axes)
+    def spread(self, radius: float) -> FloatArray:
+        """Return a covariance, (d, d), that records clipped to a radius may have, for weights."""
+        variance = (tuning.USUAL_SIZE * radius) ** 2 / self.space.dim
+        return self.frame.covariance(variance, variance)
 
     def noise_of_sum(self, sigma: float, nights: int) -> float:
         """Return the noise σ‖c‖_t of the sum of t nights."""

@@ -68,7 +68,7 @@ def test_a_small_opening_is_made_good(
     medians = []
     for first in (opening, there):
         of, errors = recovering(first, secret=secret, horizon=8, mu=1.0), list[float]()
-        for seed in range(30):
+        for seed in range(80):
             history, true = stream_of(of, sizes, seed)
             past = split_epochs(of, history)
             assert (len(past.openings) == 1 + (first == opening)) or secret

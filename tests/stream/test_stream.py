@@ -20,8 +20,7 @@ from pipeline.descriptors import domain
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.mean import rounds
-from pipeline.mean.clip import choose_clip, mean_units
+from pipeline.mean.clip import records_outside, share_outside
 from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
 from pipeline.privacy import GDP, ZCDP, PureDP
 from pipeline.results import read_rows, summarise
@@ -51,7 +50,7 @@ from pipeline.stream.factorisation import (
     weighted_sums,
     words_to_limbs,
 )
-from pipeline.stream.history import _radius as radius_before
+from pipeline.stream.history import _shells as last_shells
 from pipeline.stream.history import part_moments
 from tests.tools.patience import calls
 
@@ -206,7 +205,7 @@ def norm(horizon: int) -> Any:
 @pytest.mark.parametrize("horizon", [1, 30, 3650])
 def test_sigma_of_every_night(budget: Any, horizon: int) -> None:
     """σ = ‖c‖_H/(√share·μ) and not below, nor above by more than roundings ask for."""
-    for step, share in zip(stream(horizon, budget).steps, (0.10, 0.05, 0.85), strict=True):
+    for step, share in zip(stream(horizon, budget).steps, (0.05, 0.95), strict=True):
         exact = norm(horizon) / (mpmath.sqrt(mpmath.mpf(share)) * mpmath.mpf(0.5))
         assert exact < step.sigma < exact * (1 + 5e-6)
 
@@ -249,7 +248,7 @@ def test_a_unit_moves_the_whole_transcript_by_its_budget(night: int, budget: Any
 
 
 def test_each_series_is_tight() -> None:
-    """Survey, shells and mean each move by their share: a share left out would be seen."""
+    """Shells and mean each move by their share: a share left out would be seen."""
     of, (one, other) = stream(), ends()
     batches = nights(SIZES[:39])
     first = Recorded()
@@ -257,8 +256,8 @@ def test_each_series_is_tight() -> None:
     second = Replayed(told=first.gave)
     run(of, with_unit(batches, 1, other), second)
     opening = len(of.opening.shares.all) if of.opening.shares else 0
-    for series, share in enumerate((0.10, 0.05, 0.85)):
-        steps = range(opening + series, len(first.asked), 3)
+    for series, share in enumerate((0.05, 0.95)):
+        steps = range(opening + series, len(first.asked), 2)
         square = sum(np.sum((first.asked[i] - second.asked[i]) ** 2) for i in steps)
         moved = math.sqrt(square) / of.steps[series].sigma
         assert 0.9 * math.sqrt(share) * MU < moved <= math.sqrt(share) * MU
@@ -291,10 +290,10 @@ def told(history: Sequence[Night]) -> list[Any]:
     for night in history:
         found += [night.units, night.n_so_far]
         if night.epoch:
-            found += [night.epoch.first, night.epoch.centre.tobytes(), tuple(night.epoch.clip)]
+            found += [night.epoch.first, night.epoch.centre.tobytes(), night.epoch.radius]
         if night.opened:
             found += [night.opened.offset.tobytes(), night.opened.observed.belief.tobytes()]
-        for vector in (night.survey, night.shells, night.w, night.moment):
+        for vector in (night.shells, night.w, night.moment):
             found.append(None if vector is None else vector.tobytes())
     return found
 
@@ -313,7 +312,7 @@ def replays(of: StreamMechanism) -> bool:
 
 
 def test_all_but_the_noised_vectors_is_made_of_them() -> None:
-    """Centres, clips and means are functions of released values: replayed, they are the same."""
+    """Centres, radii and means are functions of released values: replayed, they are the same."""
     assert replays(stream())
 
 
@@ -341,8 +340,8 @@ def correlations(noise: Recorded) -> Any:
     """Correlations of the noise of w between nights."""
     of = stream()
     run(of, nights((4, *(1,) * 30)), noise)
-    left = [told - asked for told, asked in zip(noise.gave, noise.asked, strict=True)][-60:]
-    rows = np.array([np.concatenate(left[i : i + 3]) for i in range(0, 60, 3)])
+    left = [told - asked for told, asked in zip(noise.gave, noise.asked, strict=True)][-40:]
+    rows = np.array([np.concatenate(left[i : i + 2]) for i in range(0, 40, 2)])
     rows = rows[:, len(rows[0]) - SPACE.dim :]
     return np.corrcoef(rows)[np.triu_indices(20, 1)]
 
@@ -360,12 +359,12 @@ def test_the_order_of_units_is_not_in_a_night() -> None:
     shuffled = [batch[::-1] for batch in batches]
     (one, kept), (other, same) = (run(stream(), side, Recorded()) for side in (batches, shuffled))
     assert told(one) == told(other)
-    for series in ("means", "survey", "shells"):
+    for series in ("means", "shells"):
         np.testing.assert_array_equal(getattr(kept, series), getattr(same, series))
 
 
 def test_hardened_noise_certifies_what_a_unit_pays_for_life() -> None:
-    """OpenDP's ρ of the three series together is that of the budget, μ²/2, once for all nights."""
+    """OpenDP's ρ of both series together is that of the budget, μ²/2, once for all nights."""
     history, _ = run(stream(), nights((4, 2, 3)), LATTICE)
     for night in history:
         assert MU**2 / 2 * (1 - 1e-4) < sum(night.rhos) <= MU**2 / 2 * (1 + 1e-9)
@@ -376,23 +375,27 @@ def test_hardened_noise_certifies_what_a_unit_pays_for_life() -> None:
 # what the nights say
 
 
-def test_an_epoch_expects_the_radius_of_the_clip_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the opening's last round, then of the epoch before: read from what nights released."""
-    chosen: list[float] = []
+def test_an_epoch_leaves_as_many_outside_as_its_noise_is_worth() -> None:
+    """With AIM times the records, or what noisy shells can tell; the opening's, then its own too.
 
-    def spy(*values: Any, **named: Any) -> Any:
-        clip = choose_clip(*values, **named)
-        chosen.append(clip.radius)
-        return clip
-
-    monkeypatch.setattr(rounds, "choose_clip", spy)
-    of = stream(budget=GDP(200.0))
-    history, _ = run(of, nights((60, 3, 700)), Recorded())
+    The first ball is where the opening counted them; the next where the mean of all is.
+    """
+    of = stream(budget=GDP(4.0), opening=200.0)
+    history, _ = run(of, nights((60, 40, 3000, 5)), Recorded(scale=0.0))
+    epochs = [night.epoch for night in history if night.epoch]
     assert history[0].opened
-    assert history[0].opened.observed.moment is not None
-    assert radius_before(of, split_epochs(of, history[:1])) == pytest.approx(chosen[-1], rel=1e-9)
-    assert history[1].epoch
-    assert radius_before(of, split_epochs(of, history[:2])) == history[1].epoch.clip.radius
+    assert [epoch.first for epoch in epochs] == [2, 4]
+    for epoch in epochs:
+        before = history[: epoch.first - 1]
+        n, mean = sum(night.units for night in before), cumulative_mean(of, before)
+        sigma = of.noise_of_sum(of.steps[-1].sigma, min(9 * len(before), HORIZON - len(before)))
+        wanted = records_outside(sigma, SPACE.dim, 9.0 * n) / (9.0 * n)
+        shells, noise = last_shells(of, split_epochs(of, before))
+        found = share_outside(shells, of.prior.edges, epoch.radius)
+        assert found == pytest.approx(max(float(wanted), 3.0 * noise))
+        assert mean
+        centre = mean.offset if len(before) > 1 else history[0].opened.observed.base
+        np.testing.assert_array_equal(epoch.centre, centre)
 
 
 def test_without_noise_the_sums_are_those_of_all_nights() -> None:
@@ -401,22 +404,18 @@ def test_without_noise_the_sums_are_those_of_all_nights() -> None:
     history, private = run(of, batches, Recorded(scale=0.0))
     epochs = [night.epoch for night in history if night.epoch]
     first = epochs[-1].first
-    clip = epochs[-1].clip
     found = window_between(of, history, first, len(history))
     assert found is not None
     assert found.n == sum(SIZES[first - 1 :])
     sums = np.sum([from_limbs(row) for row in private.means], axis=0).astype(float)
     vector = sums[: SPACE.dim] / 2.0**40 / found.n
-    seen = vector * mean_units(clip, of.frame)
-    seen[0] += (clip.low + clip.high) / 2.0 - of.spot(epochs[-1].centre)
-    np.testing.assert_allclose(
-        found.offset, epochs[-1].centre + seen @ of.frame.from_axes, atol=1e-9
-    )
+    seen = epochs[-1].centre + 2.0 * epochs[-1].radius * vector @ of.frame.from_axes
+    np.testing.assert_allclose(found.offset, seen, atol=1e-9)
     whole = part_moments(of, split_epochs(of, history))[-1]
     assert whole.n == found.n
-    np.testing.assert_allclose(whole.base + whole.offset, found.offset, atol=1e-9)
+    np.testing.assert_allclose(whole.base + whole.clipped_offset, found.offset, atol=1e-9)
     np.testing.assert_allclose(whole.noise, found.covariance, rtol=1e-9)
-    expected = sums[SPACE.dim + 3 :] / 2.0**80 / found.n  # overshoots lie between
+    expected = sums[SPACE.dim + 6 :] / 2.0**80 / found.n  # overshoots lie between
     expected[SPACE.dim :] *= math.sqrt(2.0)
     assert whole.moment is not None
     np.testing.assert_allclose(vecd(whole.moment), expected, rtol=1e-6, atol=1e-9)
@@ -440,7 +439,7 @@ def test_covariances_of_windows_are_exact() -> None:
     pairs = [(2, 4), (5, 6), (2, 6), (2, 3)]
     found = [window_between(of, history, *pair) for pair in pairs]
     jacobians = [jacobian(of, history, lambda x, p=p: window_between(of, x, *p)) for p in pairs]
-    variance = of.steps[2].sigma ** 2
+    variance = of.steps[-1].sigma ** 2
     for i, one in enumerate(found):
         assert one is not None
         exact = variance * jacobians[i] @ jacobians[i].T
@@ -587,10 +586,7 @@ def effort_of_a_night(rows: int) -> tuple[int, int]:
     history += [replace(later, night=3 + i, epoch=None) for i in range(rows)]
     private = PrivateSums(
         private.waiting,
-        *(
-            np.repeat(kept, rows + 1, axis=0)
-            for kept in (private.survey, private.shells, private.means)
-        ),
+        *(np.repeat(kept, rows + 1, axis=0) for kept in (private.shells, private.means)),
         private.counts,
     )
     points = units(200, 3)

@@ -286,7 +286,7 @@ def test_a_mean_of_parts_is_clipped_as_its_parts_are(
     assert [part["first"] for part in parts] == [1, 2]
     assert sum(part["share"] for part in parts) == pytest.approx(1.0)
     assert [part["observed"]["n"] for part in parts] == [200, 400]
-    opening = {**told, "certainty": {**told["certainty"], "parts": [{**parts[0], "share": 1.0}]}}
+    opening = row(stream, history[:1])
     assert two_sample(opening, opening).statistic == 0.0
     manifold, _, (whole, alone) = common_coordinates([told, opening])
     assert np.trace(_clipping(manifold, alone, alone)) == 0.0

@@ -40,7 +40,7 @@ from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.inference import NOISY, NOTHING, Verdict, usual_difference, verdict_of
 from pipeline.inference.confidence import ErrorLaw
 from pipeline.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
-from pipeline.mean.rounds import default_shares
+from pipeline.mean.rounds import default_shares, is_few
 from pipeline.mechanisms import MECHANISMS
 from pipeline.mechanisms.noise import FloatNoise, Noise
 from pipeline.privacy import (
@@ -604,8 +604,9 @@ class _Forecasts:
         n = units.until(night) if nights is None else in_mean(nights, units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
         if isinstance(plan, AdaptivePlan):
-            shares = plan.shares or default_shares(mean.default_prior(self.curve.domain, manifold))
-            sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.means[-1])
+            prior, cost = mean.default_prior(self.curve.domain, manifold), self.config.cost
+            shares = plan.shares or default_shares(prior, few=is_few(cost, n, prior))
+            sigma = gaussian_sigma(cost, 1.0 / n) / math.sqrt(shares.last)
         share = None
         if estimate is not None:
             error = estimate.low if best else estimate.high

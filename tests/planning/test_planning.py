@@ -160,8 +160,8 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
     for night in (2, 100):
         norm = math.sqrt(squares[365] * squares[night - 1])
         signal = 1000.0 * (night - 1) / norm
-        own = sum(default_shares(picture_records(curve())[0].records.prior).means)
-        later = signal * math.sqrt(0.85 / own)
+        own = default_shares(picture_records(curve())[0].records.prior, few=False).last
+        later = signal * math.sqrt(0.95 / own)
         a, b = opening_curve(plan).ends(1000.0).high / night, curve().ends(later).high
         found = stream_ends(plan, curve(), units, night)
         assert found
@@ -359,13 +359,13 @@ def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
 def test_after_a_first_look_the_next_opening_is_needed(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At n·μ of 70 a stream opens, and of 300 again: at 600 images, or now with that much more μ.
+    """At n·μ of 55 a stream opens, and of 300 again: at 600 images, or now with that much more μ.
 
     What came since the first look is not in its mean, which has no region.
     """
     (ward / "stream.toml").write_text(CONFIG + STREAM + "opening = 40\n")
-    asked = "stream", "--n", "well=140", "--per-night", "110", "--nights"
-    for night, arrived in ((1, 140), (5, 580)):
+    asked = "stream", "--n", "well=110", "--per-night", "110", "--nights"
+    for night, arrived in ((1, 110), (5, 550)):
         said = planned(ward, capsys, *asked, str(night))["forecast"]["verdict"]
         mu = two_digits(0.5 * 600 / arrived)
         assert said[0] == "Likely not usable: well."

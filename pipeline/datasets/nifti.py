@@ -311,7 +311,7 @@ def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> N
     if math.prod(sides) * width > IMAGE_BYTES:
         raise image_error(
             f"{file}: a slice must have up to {IMAGE_BYTES:,} bytes, found {sides} voxels of "
-            f"{width}; cut the volume to pieces"
+            f"{width} byte(s); cut the volume to pieces"
         )
 
 

@@ -25,7 +25,7 @@ import pytest
 import tifffile
 from numpy.typing import NDArray
 from PIL import Image
-from pydicom.uid import JPEGBaseline8Bit
+from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
 import pipeline.datasets.nifti
 from pipeline.datasets import find_card, open_dataset, tiles
@@ -264,7 +264,7 @@ CASES = {
     "two pages": Refused(
         FOLDER, "a/x.png",
         picture(values(6, 5), save_all=True, append_images=[Image.fromarray(values(6, 5))]),
-        "must be one image, found 2",
+        "must be one image, found 2; save each, or the one that counts, in",
     ),
     "no mask": masked(b"")._replace(words=r"m/a/x.png .*\(No such file or directory\); bring it"),
     "empty mask": masked(picture(np.zeros((6, 5), np.uint8)))._replace(words="of 30; draw"),
@@ -381,6 +381,11 @@ CASES = {
             encoded=[picture(values(5, 7, 3), "JPEG")],
         ),
         "of JPEG 2000 only; correct", "", "colour",
+    ),
+    "segments": Refused(
+        COLOUR, "a/x",
+        dicom(pixels=values(5, 7, 3), **RGB, syntax=RLELossless, encoded=[b"\1" + bytes(99)]),
+        r"must have 3 segment\(s\), .*, found 1; write the file anew", "", "colour",
     ),
     "palette": Refused(
         COLOUR, "a/x", dicom(PhotometricInterpretation="PALETTE COLOR"),

@@ -264,6 +264,12 @@ def _check_encoded(header: Header, encoded: bytes) -> None:
             f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
             f"found {encoded_sides or 'another format'}; write the file anew"
         )
+    segments, found = header.samples * header.allocated // 8, int.from_bytes(encoded[:4], "little")
+    if DECODERS[header.syntax] == "rle" and found != segments:
+        raise image_error(
+            f"{header.file}: a frame of RLE must have {segments} segment(s), as SamplesPerPixel "
+            f"and BitsAllocated say, found {found}; write the file anew"
+        )
     size = header.frame_bits // 8
     if len(encoded) > 2 * size + _SPARE:
         raise image_error(

@@ -155,7 +155,10 @@ def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[
             end = volume.offset + math.prod(volume.shape) * volume.dtype.itemsize
             while stream.read(UNPACKED_BYTES):
                 if stream.tell() > end + UNPACKED_BYTES:
-                    raise EOFError("it unpacks to more than its header says")
+                    raise image_error(
+                        f"{volume.file} is not a readable NIfTI file (it unpacks to more than its "
+                        "header says); bring it again, write it anew"
+                    )
 
 
 def _inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:

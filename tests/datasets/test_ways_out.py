@@ -279,6 +279,10 @@ CASES = {
         SLICED, "a/x.nii.gz", nifti(SMALL), "found no archive of gzip; name it .nii,",
         "", "nifti",
     ),
+    "NIfTI more": Refused(
+        SLICED, "a/x.nii.gz", gzip.compress(nifti(SMALL) + bytes(3 << 20)),
+        r"unpacks to more than its header says\); bring it again, write it anew", "", "nifti",
+    ),
     "NIfTI axes": Refused(
         SLICED, "a/x.nii", nifti(values(6, 5, 1, 2)), "three axes .*; save", "", "nifti"
     ),

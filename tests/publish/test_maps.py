@@ -108,7 +108,7 @@ def test_maps_of_other_descriptors_are_refused(
     path.write_text(json.dumps({**given, key: value}))
     tokens = ["describe", "--dataset", "tiles", "--store", str(tmp_path / "st"), "--map", str(path)]
     assert main([*tokens, "--site", "x"]) == 2
-    found = f"was made of releases with {key} = {value!r}, found {given[key]!r} here; describe"
+    found = f"was made of releases with {key} = {value!r}, found {given[key]!r} here; take maps"
     assert found in capsys.readouterr().err
     assert not (tmp_path / "st").exists()
 

@@ -34,12 +34,12 @@ from tests.tools.tuning.images import classes_of, gray, images_of, records_of
 from tests.tools.tuning.ranges import LATER, of_picture
 
 NIGHTS = NightsConfig(horizon=3650, units=(7, 40), shown=(40, 100))
-SURVEYS, FIRST, SHELLS = (0.1, 0.2, 0.3, 0.4), (0.06, 0.12, 0.2), (0.05, 0.15, 0.25)
+FIRST, MIDDLE, SHELLS = (0.05, 0.08, 0.12), (0.02, 0.05, 0.12), (0.05, 0.10, 0.15, 0.20)
 GRID = tuple(
-    Shares(survey, (0.03, shells), (first, round(0.97 - survey - shells - first, 2)))
-    for survey, first, shells in itertools.product(SURVEYS, FIRST, SHELLS)
+    Shares(first, 0.02, middle, shells, round(0.98 - first - middle - shells, 2))
+    for first, middle, shells in itertools.product(FIRST, MIDDLE, SHELLS)
 )
-"""Survey, first mean and second shells have a share each; the second mean has the rest."""
+"""Two means and the last shells have a share each; the last mean has the rest."""
 REPORTED = ("tiles, retina",)
 """What `ours-stream` reports of sets that others are chosen from here."""
 

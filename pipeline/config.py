@@ -230,7 +230,7 @@ class SeriesConfig(Record):
         Distance from its centre at which a chain starts, in √d; one proposal away by default.
         Flat manifolds only.
     shares : tuple of float, optional
-        Of adaptive: survey, then shells and mean of each round; sum 1.
+        Of adaptive: mean, shells, mean, shells, mean; sum 1. Where left out, by n·μ.
     """
 
     series: str = Field(min_length=1)

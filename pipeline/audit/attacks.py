@@ -72,6 +72,8 @@ shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in
 more of the releases: where many images move it, more is shown by that."""
+FAR_ENDS: tuple[End, End] = ((11.0, 0.0, 14.0, 21.0, -9.0), (3.0, 10.0, -4.0, -13.0, 17.0))
+"""Ends on the edge of the region, to which wide clips reach in the log-Cholesky metric."""
 TOGETHER = 1000
 """Transcripts that are drawn, or replayed, in one call."""
 SEARCH = 200

@@ -29,6 +29,7 @@ from pipeline.audit.faults import changed_noise, hardened_noise, smaller_noise
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
+from pipeline.mean.plan import STEPS
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings
 from pipeline.mechanisms.base import KNG_RECORDS, Points, small
@@ -220,7 +221,12 @@ PLANNED = (
         share=0.006,
     ),
     _stream(
-        "stream, person", (FIRST_NIGHT, 2, 0, 2), place=1, space="spd-log-cholesky", person=True
+        "stream, person",
+        (FIRST_NIGHT, 2, 0, 2),
+        place=1,
+        space="spd-log-cholesky",
+        person=True,
+        ends=attacks.FAR_ENDS,
     ),
     # the nights are begun at once, but for the first, which holds its record back
     _stream("stream, overlapping", (1,) * 8, place=0, share=0.004, rests=attacks.overlapping),
@@ -292,8 +298,8 @@ class LongCount(Labels):
     """Secret labels whose count takes more room than a move between two classes leaves."""
 
     def counted(self, vector: FloatArray, n: int) -> FloatArray:
-        """Return the vector with 0.4·n as its last coordinate, in place of √(1/8)·n."""
-        return np.append(vector, 0.4 * n)
+        """Return the vector with n/2 as its last coordinate, in place of √(1/8)·n."""
+        return np.append(vector, 0.5 * n)
 
 
 def first_count(mechanism: Any, left: Transcript, right: Transcript) -> float:
@@ -478,13 +484,13 @@ CONTROLS: tuple[Case, ...] = (
                 partial(faults.mix_coordinates, share=0.05),
             ),
             ("adaptive", "noise of the step before last", partial(faults.use_again, steps=2)),
-            ("labels", "noise of the survey in the shells", partial(faults.use_again, steps=1)),
+            ("labels", "noise of a mean in the shells", partial(faults.use_again, steps=1)),
             (
                 "labels",
                 "noise of the first class in the second",
-                partial(faults.use_again, steps=7),
+                partial(faults.use_again, steps=len(STEPS)),
             ),
-            ("stream, last night", "noise of the night before", partial(faults.use_again, steps=3)),
+            ("stream, last night", "noise of the night before", partial(faults.use_again, steps=2)),
             ("persons", "rounded noise", partial(faults.round_noise, grid=0.5)),
         )
     ),

@@ -410,7 +410,7 @@ def cell_columns(
 def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
     """Return the columns that say where the footpoint of a plan comes from, and its share.
 
-    The rounds of an adaptive plan have their shares in `split_columns`.
+    The steps of an adaptive plan have their shares in `split_columns`.
     """
     if not isinstance(plan, SinglePlan):
         return {"footpoint": "adaptive", "footpoint_mechanism": "ewg", "footpoint_share": np.nan}
@@ -427,8 +427,8 @@ def footpoint_columns(plan: mean.Plan) -> dict[str, Any]:
 def split_columns(plan: mean.Plan, budget: Budget, steps: Sequence[mean.Step]) -> dict[str, Any]:
     """Return the columns that say how a budget is split between footpoint and mean.
 
-    Of an adaptive plan the histograms, which find centre and radii, count as the
-    footpoint, and the clipped means of all rounds as the mean. What was not drawn has no `steps`.
+    Of an adaptive plan the counts, which find the radii, count as the footpoint, and its three
+    clipped means as the mean. What was not drawn has no `steps`.
     """
     if isinstance(plan, SinglePlan):
         share, rest = mean.split_budget(budget, plan)

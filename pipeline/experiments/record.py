@@ -182,16 +182,30 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
     facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
-    shares = budget_shares(config, image_setting(run))
-    return _write(run, facts, dataset=note, classes=counts, image_shape=source.shape, shares=shares)
+    shares, others = (budget_shares(config, image_setting(run), few=x) for x in (False, True))
+    few = {series: own for series, own in others.items() if own != shares[series]}
+    return _write(
+        run,
+        facts,
+        dataset=note,
+        classes=counts,
+        image_shape=source.shape,
+        shares=shares,
+        few_shares=few,
+    )
 
 
-def budget_shares(config: ExperimentConfig, setting: Setting) -> dict[str, dict[str, float]]:
-    """Return what each step of a series takes of its budget, where series are of private means."""
+def budget_shares(
+    config: ExperimentConfig, setting: Setting, *, few: bool
+) -> dict[str, dict[str, float]]:
+    """Return what each step of a series takes of its budget, where series are of private means.
+
+    With `few` in cells of a small n·μ.
+    """
     if EXPERIMENT_KINDS[config.kind].footpoints is None:
         return {}
     domain, manifold = setting.domain, setting.manifold
-    return {x.series: shares_of(x.plan, domain, manifold) for x in config.mechanisms}
+    return {x.series: shares_of(x.plan, domain, manifold, few=few) for x in config.mechanisms}
 
 
 def write_missing(run: Run, reason: MissingError) -> Path:

@@ -111,7 +111,7 @@ class ReleaseConfig(Record):
     mechanism : str
         ``auto``, the adaptive mean, or a name of `covdp mechanisms`.
     shares : tuple of float, optional
-        Of ``auto``: survey, then shells and mean of each round; sum 1.
+        Of ``auto``: mean, shells, mean, shells, mean; sum 1. Where left out, by n·μ.
     noise : {"hardened", "float"}
         ``float`` accepts, in writing, noise that is not safe to publish.
     run_key : str, optional

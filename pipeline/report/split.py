@@ -4,13 +4,14 @@ Shares stand in the record of the run, scales of noise in its rows. The steps of
 have the noise that `pipeline.mean.rounds.step_costs` gives them, a function of public numbers.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.figures import letter, number
-from pipeline.mean.plan import read_shares
+from pipeline.mean.plan import STEPS, Shares
 from pipeline.mean.rounds import step_costs
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
@@ -44,14 +45,29 @@ def split_of_budget(run: FinishedRun) -> dict[str, Any] | None:
     several, lines = len(names) > CLASS_COLUMNS, list[list[str]]()
     for series, parts in shares.items():
         own = shown & (rows["series"] == series)
-        places = [np.flatnonzero(own & (rows["class_name"] == name)) for name in names]
-        firsts = [{x: rows[x][at[0]] for x in rows} for at in places if len(at)]
-        steps = steps_of_series(firsts, parts) if firsts else []
-        lines += [[series, *_cells(x, parts[x.name], several=several)] for x in steps]
+        places = {name: np.flatnonzero(own & (rows["class_name"] == name)) for name in names}
+        cells = {name: {x: rows[x][at[0]] for x in rows} for name, at in places.items() if len(at)}
+        few = run.record.few_shares.get(series, {})
+        small = {name for name, cell in cells.items() if few and _looks_like(few, cell)}
+        for title, own_parts, chosen in (
+            (series, parts, [name for name in cells if name not in small]),
+            (f"{series}, small n·μ", few, [name for name in cells if name in small]),
+        ):
+            steps = steps_of_series([cells[name] for name in chosen], own_parts) if chosen else []
+            for step in steps:
+                sigmas = dict(zip(chosen, step.sigmas, strict=True))
+                step = step._replace(sigmas=[sigmas.get(name, np.nan) for name in names])
+                lines.append([title, *_cells(step, own_parts[step.name], several=several)])
     heads = ["σ, over all classes"] if several else [f"σ, {name}" for name in names]
     value = number(values[len(values) // 2])
     first = ["Series", "Spent on", "Mechanism", f"Budget, of {value}", "As pure DP"]
     return table([*first, *heads], lines, text=5)
+
+
+def _looks_like(parts: Mapping[str, float], cell: Row) -> bool:
+    """Return whether shares leave to what is no mean what a row says that they do."""
+    counts = sum(share for step, share in parts.items() if not step.startswith("mean"))
+    return math.isclose(counts, float(cell["footpoint_share"]), rel_tol=1e-6)
 
 
 def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[SplitStep]:
@@ -64,9 +80,8 @@ def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[Sp
         )
         for cell in cells
     ]
-    if "survey" in parts:
-        shares = read_shares(tuple(parts.values()))
-        assert shares is not None
+    if tuple(parts) == STEPS:
+        shares = Shares(*parts.values())
         each = [
             step_costs(budget, int(cell["n"]), shares, dim=int(cell["dim"]))
             for budget, cell in zip(budgets, cells, strict=True)

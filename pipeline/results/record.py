@@ -87,6 +87,8 @@ class RunRecord:
     shares : mapping of str to mapping of str to float
         What each step of a series takes of its budget, by name, in order; empty where no series
         is of private means.
+    few_shares : mapping of str to mapping of str to float
+        The same in cells of a small n·μ, of series whose shares it decides.
     guarantees : mapping of str to str
         What one draw of each series guarantees at its largest budget, or why nothing.
     status : {"ok", "undefined", "data not available"}
@@ -111,6 +113,7 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     unit: str = "image"
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    few_shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     guarantees: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     started: str = ""

@@ -65,7 +65,7 @@ LAW_FAULTS = {
     "two coordinates share noise",
     "a part of the noise is shared",
     "noise of the step before last",
-    "noise of the survey in the shells",
+    "noise of a mean in the shells",
     "noise of the first class in the second",
     "noise of the night before",
     "rounded noise",
@@ -487,8 +487,8 @@ def test_no_sound_mechanism_violates_its_claim() -> None:
     assert all(finding.lower <= finding.claim.value * (1.0 + 1e-9) for finding in exact)
     assert min(finding.tightness for finding in exact) > 0.5
     share = {finding.case: finding.tightness for finding in exact}
-    assert min(share[ADAPTIVE_CASES[0]], share[PERSON_CASES[0]]) > 0.999
-    assert share[STREAM_CASES["stream, opening"]] > 0.99
+    assert min(share[ADAPTIVE_CASES[0]], share[PERSON_CASES[0]]) > 0.998
+    assert share[STREAM_CASES["stream, opening"]] > 0.985  # overshoots of both ends leave less
     labels = {finding.case.mechanism for finding in found if finding.verdict == "label"}
     assert labels == {"generalized-gaussian"}
 

@@ -160,7 +160,7 @@ def test_the_page_says_how_the_budget_is_split(tiles_run: Path) -> None:
     assert lines["RL as published", "mean"][:3] == ["rl", "μ = 1", f"ε = {epsilon - 5e-4:.3f}"]
     assert ("RL as published", "footpoint") not in lines
     steps = [step for series, step in lines if series == "Adaptive"]
-    assert (steps[0], steps[-1]) == ("survey", "mean 3")
+    assert (steps[0], steps[-1]) == ("mean 1", "mean 3")
     squares = [float(lines["Adaptive", step][1].split("= ")[1]) ** 2 for step in steps]
     assert sum(squares) == pytest.approx(1.0, abs=0.01)
     for step, square in zip(steps, squares, strict=True):  # of a mean of vectors, Δ = 1/n

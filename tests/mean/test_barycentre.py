@@ -4,6 +4,7 @@ Random tests are seeded; they compare with proven bounds or fixed figures and ra
 """
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -336,3 +337,19 @@ def test_a_mean_is_refused_where_its_rounding_was_not_measured(away: float) -> N
         return
     with pytest.raises(PrivacyError, match=f"within {away + 3.0:g} of the origin"):
         records.check_rounding()
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
+def test_a_flat_mean_says_what_rounding_may_do(name: str) -> None:
+    """Beside the exact mean of the records it is off by the lattice and what it says, no more."""
+    manifold, rng = MEDIUM[name], np.random.default_rng(4)
+    points = manifold.exp(manifold.origin, 1.5 * rng.standard_normal((301, manifold.dim)))
+    records = admit(points, domain=Ball(6.0, name), manifold=manifold)
+    found = records.barycentre
+    exact = [sum(map(Fraction, column)) / 301 for column in records.placed.T.tolist()]
+    off = [float(Fraction(x) - y) for x, y in zip(found.point.tolist(), exact, strict=True)]
+    wide = records.feasible_set.diameter
+    lattice = wide * math.sqrt(manifold.dim) * 2.0**-41
+    assert 0.0 < float(np.linalg.norm(off)) <= lattice + found.rounding
+    assert 0.0 < found.rounding < 1e-15 * wide
+    assert records.span == wide + 2.0 * 301 * found.rounding

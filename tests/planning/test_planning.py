@@ -49,6 +49,7 @@ from pipeline.stream import (
     later_openings,
     release_night,
 )
+from pipeline.stream.plan import SERIES_SHARES
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
 
@@ -161,7 +162,7 @@ def test_a_night_errs_by_the_norm_of_its_weights() -> None:
         norm = math.sqrt(squares[365] * squares[night - 1])
         signal = 1000.0 * (night - 1) / norm
         own = default_shares(picture_records(curve())[0].records.prior, few=False).last
-        later = signal * math.sqrt(0.95 / own)
+        later = signal * math.sqrt(SERIES_SHARES[-1] / own)
         a, b = opening_curve(plan).ends(1000.0).high / night, curve().ends(later).high
         found = stream_ends(plan, curve(), units, night)
         assert found

@@ -28,18 +28,14 @@ def compile_kernels() -> None:
 
 
 def compile_means() -> None:
-    """Draw private means of matrices, with noise that hides all and hardly any, and by chains.
-
-    One is drawn by the loop that was before, too: a test compares with it, and a copy of the tree.
-    """
+    """Draw private means of matrices, with noise that hides all and hardly any, and by chains."""
     import numpy as np
 
     from pipeline.descriptors import domain
     from pipeline.geometry import MANIFOLDS
-    from pipeline.mean import AdaptivePlan, admit, prepare, private_mean
-    from pipeline.mechanisms import MECHANISMS, ChainSettings, FloatNoise
+    from pipeline.mean import AdaptivePlan, private_mean
+    from pipeline.mechanisms import MECHANISMS, ChainSettings
     from pipeline.privacy import GDP, PureDP
-    from tests.tools.benchmarks.one_by_one import draw_one_by_one
 
     rng, few = np.random.default_rng(0), ChainSettings(burn_in=8, keep=4)
     for name in ("spd-affine-invariant", "spd-log-euclidean", "spd-log-cholesky"):
@@ -48,8 +44,6 @@ def compile_means() -> None:
         for budget, moment in ((1e-3, True), (100.0, True), (100.0, False)):
             plan = AdaptivePlan(moment=moment)
             private_mean(points, GDP(budget), domain=known, manifold=name, plan=plan, rng=rng)
-    ready = prepare(admit(points, domain=known, manifold=MANIFOLDS[name](k=5)), plan, rng=None)
-    draw_one_by_one(ready.records, GDP(100.0), AdaptivePlan(), noise=FloatNoise(rng), size=1)
     for name in ("spd-affine-invariant", "spd-log-euclidean", "hyperbolic"):
         space, family = MANIFOLDS[name].of_dimension(3), MECHANISMS["rl"]
         settings = {"sensitivity": 0.1, "manifold": space, "chain": few}

@@ -18,7 +18,6 @@ from tests.tools.tuning.flatness import Tried, flatness
 from tests.tools.tuning.images import HELD_OUT, SET_ON, ImageClass, classes_of
 from tests.tools.tuning.measured import MeasuredNumber, measured
 from tests.tools.tuning.numbers import NUMBERS
-from tests.tools.tuning.openings import openings
 from tests.tools.tuning.ranges import RangeCell, groups_of, ranges
 from tests.tools.tuning.scales import write_scales
 
@@ -39,7 +38,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--factors", action="store_true", help="the table of errors instead")
     parser.add_argument("--scales", action="store_true", help="make the file of the prior's scales")
     parser.add_argument("--ranges", action="store_true", help="how often a plan's range holds")
-    parser.add_argument("--openings", action="store_true", help="shares of a stream's opening")
     parser.add_argument("--data-root", type=Path, help="folder of image files; none is downloaded")
     parser.add_argument("--json", type=Path, help="write all figures there as well")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
@@ -119,18 +117,6 @@ def make_ranges(asked: argparse.Namespace) -> dict[str, Any]:
     return out
 
 
-def make_openings(asked: argparse.Namespace) -> dict[str, Any]:
-    """Print how much a stream errs by the shares of its opening."""
-    found = list(openings(asked.data_root, draws=1 if asked.quick else 6, jobs=asked.jobs))
-    table = Table("survey", "shells", "means", "error against the code's, %", title="Openings")
-    for row in found:
-        shares = row.shares
-        cells = (f"{shares.survey:g}", f"{shares.shells}", f"{shares.means}")
-        table.add_row(*cells, f"{100 * row.change:+.1f} ± {100 * row.error:.1f}")
-    SCREEN.print(table)
-    return {"openings": [row._asdict() | {"shares": row.shares.all} for row in found]}
-
-
 def make_factors(asked: argparse.Namespace, known: list[ImageClass]) -> dict[str, Any]:
     """Print both groups of the README's tables of errors."""
     others, missing = classes_of(HELD_OUT, asked.data_root)
@@ -191,9 +177,6 @@ def main() -> None:
     asked = arguments()
     if asked.scales:
         write_scales()
-        return
-    if asked.openings:
-        write(asked, make_openings(asked))
         return
     if asked.ranges:
         write(asked, make_ranges(asked))

@@ -5,7 +5,6 @@ Where the prior speaks of one class, the figure of a set is the average of its c
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +14,7 @@ from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
 from pipeline.geometry import vecd
 from pipeline.mean import Records, tuning
-from pipeline.mean.histogram import shell_counts
 from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
-
-FILLED = 0.01
-"""A bin with at least this share of the records counts as filled."""
 
 
 class MeasuredNumber(NamedTuple):
@@ -47,7 +42,6 @@ def measured(classes: list[ImageClass], root: Path | None) -> list[MeasuredNumbe
         *_correlations("grid9", dict(groups)),
         *_correlations("grid11", colour),
         *_place(known),
-        *_chains(known),
         _curvature(),
     ]
 
@@ -114,77 +108,29 @@ def _correlations(descriptor: str, groups: dict[str, list[ImageArray]]) -> list[
 
 
 def _place(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
-    """Return how far the means of classes lie from the prior's centre: along the line, off it."""
+    """Return where the means of classes are, along the contrast axis and off it, and how wide."""
 
     def squares(records: Records) -> FloatArray:
         usual, frame = records.prior, records.frame
-        off = records.frechet.point - records.centre
-        along = off @ frame.to_axes[:, :1]
-        off = off - along @ frame.to_axes[:, :1].T
-        wide = usual.doubt / tuning.PRIOR_SD_RADIAL
-        rest = off @ np.linalg.solve(frame.prior_cov(1.0, wide**2), off) / frame.others
-        return np.array([float(along[0] / usual.step) ** 2, rest])
-
-    found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
-    return [
-        MeasuredNumber(title, value, {name: float(values[i]) for name, values in found.items()})
-        for i, (title, value) in enumerate(
+        mean, way = records.frechet.point, records.in_axes(records.centre, records.frechet.point)
+        spread = records.space.log(mean, records.placed) @ frame.to_axes
+        length = float(np.linalg.norm(frame.from_axes[0]))
+        return np.array(
             [
-                ("PRIOR_SD_LINE", tuning.PRIOR_SD_LINE),
-                ("PRIOR_SD_RADIAL", tuning.PRIOR_SD_RADIAL),
+                (way[0] * length) ** 2,
+                way[1:] @ way[1:] / usual.unit**2,
+                spread[:, 0].var() * length**2,
             ]
         )
+
+    found = {name: np.sqrt(values) for name, values in _by_set(known, squares).items()}
+    names = ("PRIOR_SD_LINE", "PRIOR_SD", "LINE_SD")
+    return [
+        MeasuredNumber(
+            title, getattr(tuning, title), {name: float(own[i]) for name, own in found.items()}
+        )
+        for i, title in enumerate(names)
     ]
-
-
-def _transitions(
-    chain: tuning.HmmPrior, histogram: Callable[[Records], FloatArray], records: Records
-) -> FloatArray:
-    """Return whether the first is filled; rises, first and again, and drops; bins before each."""
-    filled = histogram(records) >= FILLED
-    first, filled = filled[0], filled[1:] if chain.separate_first else filled
-    before, after = filled[:-1], filled[1:]
-    some = np.maximum.accumulate(before)  # a bin up to this one is filled
-    fresh, over = ~some, some & ~before
-    rises = [np.sum(fresh & after), np.sum(over & after), np.sum(before & ~after)]
-    bins = [np.sum(fresh), np.sum(over), np.sum(before)]
-    return np.array([first, *rises, *bins], dtype=float)
-
-
-def _shells(records: Records) -> FloatArray:
-    """Return the shares in shells around the mean of the class."""
-    away = (records.placed - records.frechet.point) @ records.frame.to_axes
-    size = np.linalg.norm(away[:, records.frame.lines :], axis=1)
-    return shell_counts(size[None], records.bins[1].edges)[0] / records.n
-
-
-def _line(records: Records) -> FloatArray:
-    """Return the shares along the line."""
-    along = records.bins[0]
-    assert along is not None
-    return records.counts[: len(along.edges) + 1] / records.n
-
-
-def _chains(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
-    """Return how often histograms without noise begin filled, rise, rise again and drop."""
-    out = []
-    for title, chain, histogram in [
-        ("LINE_PRIOR", tuning.LINE_PRIOR, _line),
-        ("SHELL_PRIOR", tuning.SHELL_PRIOR, _shells),
-    ]:
-        found = _by_set(known, partial(_transitions, chain, histogram))
-        rates = {
-            name: np.append(m[0], m[1:4] / np.maximum(m[4:], 1.0)) for name, m in found.items()
-        }
-        out += [
-            MeasuredNumber(
-                f"{title} {field}",
-                getattr(chain, field),
-                {name: float(values[i]) for name, values in rates.items()},
-            )
-            for i, field in enumerate(("first", "p_fill", "p_refill", "p_empty"))
-        ]
-    return out
 
 
 def _curvature() -> MeasuredNumber:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.mean import Shares, public_model, records, tuning
+from pipeline.mean.plan import STEPS
 
-CHAIN = ("p_fill", "p_refill", "p_empty", "level_decay")
 FACTORS = (0.5, 0.8, 1.25, 2.0)
 
 
@@ -99,12 +99,15 @@ def _typical(what: str, entries: tuple[int, ...]) -> Number:
     return Number(f"oct5.typical {what}, shift", 0.0, (-2.0, -1.0, 1.0, 2.0), put, of_domain=True)
 
 
-def _chain(constant: str, field: str, *trials: float) -> Number:
-    """Return one probability of a chain."""
-    chain: tuning.HmmPrior = getattr(tuning, constant)
-    value: float = getattr(chain, field)
-    tried = trials or tuple(factor * value for factor in FACTORS)
-    return Number(f"{constant} {field}", value, tried, lambda x: chain._replace(**{field: x}))
+def _part(constant: str, which: int, *trials: float, case: str = "images") -> Number:
+    """Return one number of a constant that has several."""
+    values: tuple[float, ...] = getattr(tuning, constant)
+
+    def put(value: float) -> tuple[float, ...]:
+        return tuple(value if i == which else x for i, x in enumerate(values))
+
+    tried = trials or tuple(factor * values[which] for factor in FACTORS)
+    return Number(f"{constant} {which + 1}", values[which], tried, put, case)
 
 
 def _share(constant: str, which: int, *trials: float, case: str = "images") -> Number:
@@ -115,28 +118,10 @@ def _share(constant: str, which: int, *trials: float, case: str = "images") -> N
     def put(share: float) -> Shares:
         rest = (1.0 - share) / (1.0 - value)
         new = [share if i == which else rest * x for i, x in enumerate(shares.all)]
-        return Shares(new[0], tuple(new[1::2]), tuple(new[2::2]))
+        return Shares(*new)
 
     tried = trials or tuple(factor * value for factor in FACTORS)
-    return Number(f"{constant} {shares.names[which]}", value, tried, put, case)
-
-
-def _number_of_rounds() -> Number:
-    """Return the number of rounds, the whole for shells and for means being kept."""
-    usual = tuning.SHARES_WITH_LINE
-    shells, means = sum(usual.shells), sum(usual.means)
-    last = {
-        1: (means,),
-        2: (0.13 * means, 0.87 * means),
-        3: usual.means,
-        4: (0.03 * means, 0.06 * means, 0.15 * means, 0.76 * means),
-    }
-
-    def put(count: float) -> Shares:
-        few = round(count)
-        return Shares(usual.survey, (shells / few,) * few, last[few])
-
-    return Number("SHARES_WITH_LINE rounds", 3.0, (1.0, 2.0, 4.0), put)
+    return Number(f"{constant} {STEPS[which]}", value, tried, put, case)
 
 
 NUMBERS = (
@@ -144,39 +129,35 @@ NUMBERS = (
     _typical("intensity", (0,)),
     _typical("slopes", (1, 2)),
     _typical("bends", (3, 4)),
-    _plain("LINE_STEP"),
-    _plain("LEAST_DISTANCE"),
-    _plain("PRIOR_SD_RADIAL"),
     _plain("TYPICAL_LOG_VARIANCE", -7.0, -6.0, -4.0, -3.0, case="unlisted"),
     _plain("SCALE_LOG_VARIANCE", case="unlisted"),
     _plain("SCALE_OTHERS", case="unlisted"),
-    _plain("BALL_LEAST", case="ball"),
-    _plain("BALL_PRIOR_SD", case="ball"),
-    _plain("LINE_RATIO", 1.3, 1.5, 2.2, 3.0),
-    _plain("STEPS_BELOW", 5, 8, 12, 20),
-    _plain("STEPS_ABOVE", 2, 3, 5, 8),
-    _plain("CUTS_PER_STEP", 2, 3, 5, 8),
-    _plain("SHELL_RATIO", 1.18, 1.25, 1.5, 1.8),
-    _plain("RADIUS_RATIO", 1.05, 1.15, 1.2, 1.35),
-    _plain("FAR_RATIO"),
-    _plain("LINE_WEIGHT"),
-    _plain("STABLE_RATIO", 1.0, 1.5, 3.0, 8.0),
-    _plain("LOWEST_LEVEL"),
-    _plain("LEVEL_RATIO", 1.22, 1.35, 1.75, 2.25),
-    _plain("LEVEL_SD"),
-    _plain("SUM_CORRECTION_SD"),
-    *(_chain("LINE_PRIOR", field) for field in ("first", *CHAIN)),
-    _chain("SHELL_PRIOR", "first", 0.25, 0.4, 0.625, 0.9),
-    *(_chain("SHELL_PRIOR", field) for field in CHAIN),
-    _plain("LENGTH_DISCOUNT"),
-    _plain("CURVATURE_FRACTION", case="curved"),
-    _plain("BIAS_AS_VARIANCE"),
-    _plain("VARIANCE_RATIO", 1.5, 3.0, 30.0),
-    _plain("DISAGREEMENT_SD"),
-    _plain("PRIOR_SD_LINE"),
+    _plain("LINE_SD"),
     _plain("FIRST_RADIUS"),
-    *(_share("SHARES_WITH_LINE", which) for which in range(6)),
-    _number_of_rounds(),
+    _plain("FEW"),
+    _plain("FEW_RADIUS"),
+    _part("SHELLS", 0),
+    _part("SHELLS", 1),
+    _part("SHELLS", 2, 5, 6, 10, 12),
+    _plain("BALL_LEAST", case="ball"),
+    _plain("BALL_SHELLS", 6, 9, 16, 24, case="ball"),
+    _plain("BALL_PRIOR_SD", case="ball"),
+    _plain("OUTSIDE"),
+    _plain("MOST_OUTSIDE", 0.2, 0.35, 0.6, 0.8),
+    _plain("FAR_OFF"),
+    _plain("NEARER"),
+    _plain("PRIOR_SD_LINE"),
+    _plain("PRIOR_SD"),
+    _plain("SURPRISE"),
+    _plain("FARTHEST"),
+    _plain("NEAR"),
+    _plain("NEAR_TO"),
+    _plain("WIDE"),
+    *(_part("SURE", which) for which in range(5)),
+    _plain("CURVATURE_FRACTION", case="curved"),
+    _plain("USUAL_SIZE", case="curved"),
+    *(_share("SHARES", which) for which in range(4)),
+    *(_share("SHARES_OF_FEW", which) for which in range(4)),
     *(_share("SHARES_WITHOUT_LINE", which, case="ball") for which in range(4)),
 )
 """All of them; shares of the last mean are what the others leave."""

@@ -232,8 +232,8 @@ def _check_drawn(document: NightDocument, stream: StreamMechanism, nights: Itera
     if other:
         raise OutputError(
             f"night {document.night} of the stream {document.settings.name!r} was drawn "
-            f"with other {other} than this version has; go on with the version that the document "
-            f"names, {document.settings.version}"
+            f"with other {other} than this version has; go on with version "
+            f"{document.settings.version}, or open a stream of another name, which is charged"
         )
 
 

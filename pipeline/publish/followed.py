@@ -14,7 +14,7 @@ SHARED = {*SAME_MEANS, "classes", "shown"}
 
 
 def check_follows(query: str, ledger: Ledger) -> None:
-    """Raise unless the stream that a new one follows is of the same means."""
+    """Raise unless the stream that a new one follows is of the same means, and can be read."""
     spec = json.loads(query)
     before = stream_before(read_settings(spec), ledger)
     if before is None:
@@ -27,6 +27,7 @@ def check_follows(query: str, ledger: Ledger) -> None:
                 f"{others.get(key)!r} as in {before.name!r}, found {spec.get(key)!r}; set it back, "
                 "or leave follows out and pay for a stream of its own"
             )
+    followed_means(read_settings(spec), ledger)  # before anything is opened
 
 
 def followed_means(settings: SettingsPart, ledger: Ledger) -> Mapping[str, CumulativeMean]:

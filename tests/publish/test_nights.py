@@ -48,7 +48,7 @@ from pipeline.geometry import MANIFOLDS
 from pipeline.inference import NOISY, check_opening
 from pipeline.inference.confidence import least_opening
 from pipeline.jobs import ReleaseJob
-from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_status
+from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_named, stream_status
 from pipeline.ledger.api import Transaction
 from pipeline.mean import NoisyMoments
 from pipeline.mechanisms import FloatNoise
@@ -57,6 +57,7 @@ from pipeline.publish import ReleaseConfig, load_release, read_histories, releas
 from pipeline.publish import sums as sums_module
 from pipeline.publish.arrivals import Arrivals, Unread
 from pipeline.publish.document import night_row, stands_on
+from pipeline.publish.followed import night_document
 from pipeline.publish.night import check_account, mechanism_of
 from pipeline.publish.preview import refusals
 from pipeline.publish.sums import read_sums, sums_folder
@@ -178,6 +179,35 @@ def ward(tmp_path: Path) -> Ward:
     found = Ward(tmp_path)
     found.pay()
     return found
+
+
+def test_a_stream_of_another_version_ends_in_one_line(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says the way out; nothing is reserved, what was paid stays, no stream follows it."""
+    for day in (1, 2, 3):
+        ward.put(well=5, ill=5)
+        ward.settle(day)
+    other = {
+        name: 1.01 * value for name, value in stands_on(mechanism_of(ward.stream.query)).items()
+    }
+    monkeypatch.setattr("pipeline.publish.document.stands_on", lambda _: other)
+    ward.put(well=5, ill=5)
+    names = ("nightly", STREAM), ("later", STREAM + 'follows = "nightly"\n')
+    for name, stream in names:
+        ward.write(config=CONFIG.replace('"nightly"', f'"{name}"'), stream=stream)
+        with pytest.raises(OutputError, match="another name, which is charged") as caught:
+            ward.settle(4)
+        assert "\n" not in str(caught.value)
+    assert stream_named(ward.ledger, "ward-7", "later") is None
+    assert ward.stream.pending is None
+    (row,) = ward.ledger.show("ward-7")
+    assert (row.spent, row.releases, row.unfinished) == (GDP(20.0), 1, 0)
+    *_, last = stored_nights(ward.ledger, ward.stream)
+    older = json.loads(last.result)
+    del older["classes"][0]["certainty"]["parts"][0]["observed"]["reach"]
+    with pytest.raises(LedgerError, match="another name, which is charged"):
+        night_document(json.dumps(older).encode())
 
 
 def test_a_folder_that_keeps_yesterdays_images(ward: Ward) -> None:

@@ -130,7 +130,7 @@ def aged(sums: Sums, nights: int) -> Sums:
             nights_of.append(replace(last, night=number, n_so_far=so_far, opened=None, epoch=None))
         more = nights - len(found.nights)
         histories.append(replace(found, nights=tuple(nights_of)))
-        rows = (private.survey, private.shells, private.means)
+        rows = (private.shells, private.means)
         again = ([1] * (len(row) - 1) + [more] * (len(row) > 0) for row in rows)
         after.append(
             PrivateSums(

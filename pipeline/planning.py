@@ -604,10 +604,9 @@ class _Forecasts:
         n = units.until(night) if nights is None else in_mean(nights, units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
         if isinstance(plan, AdaptivePlan):
-            prior = mean.default_prior(self.curve.domain, manifold)
-            few = is_few(self.config.cost, n, prior)
-            shares = plan.shares or default_shares(prior, few=few)
-            sigma = gaussian_sigma(self.config.cost, 1.0 / n) / math.sqrt(shares.last)
+            prior, cost = mean.default_prior(self.curve.domain, manifold), self.config.cost
+            shares = plan.shares or default_shares(prior, few=is_few(cost, n, prior))
+            sigma = gaussian_sigma(cost, 1.0 / n) / math.sqrt(shares.last)
         share = None
         if estimate is not None:
             error = estimate.low if best else estimate.high

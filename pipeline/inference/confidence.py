@@ -13,7 +13,7 @@ S belongs to the mean before it was shrunk. The released mean is nearer to the t
 depends on the truth: the covariance that the shrinkage predicts makes regions much too small.
 
 **What rare images cost.** One image in a hundred that is black, or striped, moves the mean by ten
-times its noise at n·μ = 500, and is found in the noise of no count there. A region holds such
+times its noise at n·μ = 500, and no count there tells it from noise. A region holds such
 means as often as it says only if it is so wide always, also where all images are similar. No
 procedure escapes. Let a region hold the mean with probability 1 − α whatever the records, and m' be
 the mean when k of the n records are replaced. μ-GDP lets it hold m', for the records as they are,

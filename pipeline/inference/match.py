@@ -9,14 +9,13 @@ R, and the smaller p-value counts twice (Bonferroni); of descriptors with means 
 third, as in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and σ² is known, the
 quantiles are those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu
 ("Modified Nel and Van der Merwe test", 2004), one covariance being known. Few local records may
-hold none of a rare sort that makes their class wide: so S is never less wide than the histograms of
-the release say, nor off the contrast axis, in any coordinate, than its second moment.
+hold none of a rare sort that makes their class wide: so S is never less wide than the release's
+second moment, on the contrast axis than the mean of its diagonal, off it in any coordinate.
 
 **Images.** How far a record is from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
-unclipped, c the mean, 1/w_i = T_i + 2τ: T what the histograms say, one variance along the contrast
-axis and one off it, and 2τ what noise may mask in any direction (`noise_edge`). The axes follow the
-second moments of earlier rounds, and neither depends on the noise of the last, so that its second
-moment A gives the mean of d², q = Σ w_i·A_ii, with known noise of deviation σ/λ·‖w‖ and no bias.
+unclipped, c the mean, 1/w_i = T + 2τ: T the mean of the diagonal of the second moment A, 2τ what
+noise may mask in any direction (`noise_edge`). All w_i are one number, of which percentiles do not
+depend, so A gives the mean of d², q = Σ w_i·A_ii, with noise of deviation σ/λ·‖w‖ and no bias.
 
 Descriptors of images have heavy tails, and each class its own, which noise covers at any n·μ of
 interest. So d² is taken to follow s·F(f, ν), f the effective degrees of freedom of the weights, of
@@ -287,7 +286,7 @@ def _scatter(moments: NoisyMoments, vectors: FloatArray) -> FloatArray:
     """Return the covariance of local vectors, as wide as the release says or wider.
 
     Few local records may hold none of a rare sort that makes their class as wide as it is: off the
-    contrast axis the histograms say so of all directions together, the second moment of each. By
+    contrast axis the second moment says so of all directions together and of each. By
     ``covdp reproduce`` of ours-match in log-Cholesky coordinates, whose tails are heavy, `tiles`:
     without the second moment 50 local images of one class differ in up to 20 % of 100 draws at a
     level of 5 % (`oct5`; `gauss6` 36 %), with it in 5 % at most.

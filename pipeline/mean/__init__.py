@@ -1,14 +1,14 @@
 """The private mean: where every mean of this project is planned, bounded and drawn.
 
     points ─► records ─► plan ─┬► single: statistic, sensitivity, noise ─┐
-              (the door)       └► adaptive: means and shells in turn ────┴► Release
+              (the door)       └► adaptive: means and counts ────────────┴► Release
 
 ``engine.py`` is the whole in one page; ``release.py`` is what comes out, and what is secret of
 classes. In reading order, on to them: ``plan.py``; ``public_model.py``, what is publicly known of
 records; ``records.py``, the door and the barycentre, and ``sums.py``, sums of what comes in batches
 and never overflow or round; ``sensitivity.py`` and ``single.py``. The adaptive mean, noise as wide
-as the records of a class are and not as any two images could: ``axes.py``, ``clip.py``,
-``noisy_moments.py``, ``rounds.py``. Its numbers that were set by hand stand in
+as the records of a class are and not as any two images could: ``axes.py``,
+``clip.py``, ``noisy_moments.py``, ``rounds.py``. Its numbers that were set by hand stand in
 ``tuning.py``.
 """
 

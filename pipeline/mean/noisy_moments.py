@@ -95,14 +95,14 @@ class NoisyMoments:
     n: Annotated[Numbers, COUNT]
     base: Annotated[NDArray[Any], COORDINATES]
     axes: Annotated[FloatArray, BASIS]
-    middle: Annotated[FloatArray, NUMBERS]
+    middle: Annotated[FloatArray, COORDINATES]
     vector: Annotated[FloatArray, NUMBERS]
     moment: Annotated[FloatArray, TRIANGLE] | None
     sigma: Annotated[Numbers, DIVISOR]
     gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Limits(0, 1, kind="int")]
     overshoots: Annotated[FloatArray, NUMBERS]
-    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(1, 6))]
+    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(6,))]
     blank: Annotated[FloatArray, NUMBERS]
     clipped: Annotated[Numbers, SHARE]
     clipped_noise: Annotated[Numbers, SIZE]
@@ -176,12 +176,15 @@ class NoisyMoments:
     def predicted_bias(self) -> tuple[Numbers, Numbers]:
         """What clipping is predicted to do, along the contrast axis and off it, in distance.
 
-        Clipping by count makes a bias in proportion to the noise. What is added has noise of its
-        own, and of what is left so much counts as lies beyond its noise. Curvature leaves some of
-        the way to the mean.
+        Clipping by count makes a bias in proportion to the noise, or to that which as many records
+        outside are worth: balls of streams are older than their noise. What is added has noise of
+        its own, and of what is left so much counts as lies beyond its noise. Curvature leaves some
+        of the way to the mean.
         """
+        worth = np.asarray(self.clipped) / (tuning.OUTSIDE * math.sqrt(self.vector.shape[-1]))
+        worth = np.maximum(worth, np.asarray(self.sigma))
         squares = ((self.sure * self.overshoot_noise[..., 1:]) ** 2)[..., None] * self.directions**2
-        total = squares.sum(axis=-2) + column((tuning.BIAS * np.asarray(self.sigma)) ** 2)
+        total = squares.sum(axis=-2) + column((tuning.BIAS * worth) ** 2)
         found, noise = self.overshoots[..., 0], self.overshoot_noise[..., 0]
         left = np.where(found > tuning.LEFT_SD * noise, found**2 - noise**2, 0.0)
         off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT * left

@@ -1,7 +1,7 @@
 """Every number of the private mean that was set by hand: what it is, and what it trades.
 
-None of them touches privacy: they choose where budget goes, where records are clipped and what
-released numbers are taken to say. ``python -m tests.tools.tuning`` prints the table of them: beside
+None of them touches privacy: they choose where budget goes, where records are clipped and what is
+taken for noise. ``python -m tests.tools.tuning`` prints the table of them: beside
 each what `tiles`, PneumoniaMNIST and BreastMNIST say of it, or what other values cost there. What a
 number has to show for itself beyond that table stands with it. The code reads them as
 ``tuning.NAME`` when it runs, so that a trial changes them here alone; no compiled loop reads one.

@@ -360,13 +360,13 @@ def test_what_a_mean_is_likely_usable_for_is_asked_of_the_larger_end(
 def test_after_a_first_look_the_next_opening_is_needed(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At n·μ of 50 a stream opens, and of 300 again: at 600 images, or now with that much more μ.
+    """At n·μ of 55 a stream opens, and of 300 again: at 600 images, or now with that much more μ.
 
     What came since the first look is not in its mean, which has no region.
     """
     (ward / "stream.toml").write_text(CONFIG + STREAM + "opening = 40\n")
-    asked = "stream", "--n", "well=100", "--per-night", "110", "--nights"
-    for night, arrived in ((1, 100), (5, 540)):
+    asked = "stream", "--n", "well=110", "--per-night", "110", "--nights"
+    for night, arrived in ((1, 110), (5, 550)):
         said = planned(ward, capsys, *asked, str(night))["forecast"]["verdict"]
         mu = two_digits(0.5 * 600 / arrived)
         assert said[0] == "Likely not usable: well."

@@ -327,7 +327,7 @@ def assert_same(mine: Night, theirs: Night) -> None:
     assert (mine.night, mine.units, mine.n_so_far) == (theirs.night, theirs.units, theirs.n_so_far)
     assert (mine.opened is None) == (theirs.opened is None)
     assert (mine.epoch is None) == (theirs.epoch is None)
-    pairs = [(getattr(mine, x), getattr(theirs, x)) for x in ("survey", "shells", "w", "moment")]
+    pairs = [(getattr(mine, x), getattr(theirs, x)) for x in ("shells", "w", "moment")]
     if mine.opened and theirs.opened:
         pairs.append((mine.opened.offset, theirs.opened.offset))
     if mine.epoch and theirs.epoch:

@@ -16,7 +16,6 @@ from sample_nights import CONFIG, STREAM, Ward
 
 from pipeline.cli import main
 from pipeline.inference import combine, two_sample
-from pipeline.mean.public_model import FeasibleSet
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
 from pipeline.publish.several import open_document
@@ -60,18 +59,11 @@ def run(*tokens: object) -> int:
 
 @pytest.fixture(scope="module")
 def wards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of two streams, of unlike length, two first looks, a release, and images.
-
-    That of ``whole`` covers the whole region, as seldom happens: nothing is known of how records
-    lie.
-    """
+    """Return the folder of two streams, of unlike length, a first look, a release, and images."""
     folder = tmp_path_factory.mktemp("wards")
     hospital(folder / "north", (20, 30, 30, 30), 1)
     hospital(folder / "south", (30, 60), 2)
     hospital(folder / "early", (1, 2, 3), 3, FIRST_LOOK)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FeasibleSet, "cover", property(lambda _: 1e-9))  # before what is remembered
-        hospital(folder / "whole", (1, 2), 11, FIRST_LOOK)
     west = hospital(folder / "west", (), 4, "")
     west.put(90, 90, seed=400)
     config = load_release(west.folder / "night.toml", run_key="2026-03-09")
@@ -190,23 +182,14 @@ def test_the_same_people_in_two_streams_are_warned_of(
 LOOK = "it is a first look at 1 records: its noise is "
 
 
-@pytest.mark.parametrize("name", ["early", "whole"])
 @pytest.mark.parametrize("other", ["north/night-4.json", "release.json"])
 @pytest.mark.parametrize("command", ["compare", "combine"])
 def test_a_first_look_is_read_and_not_tested(
-    command: str,
-    other: str,
-    name: str,
-    wards: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    command: str, other: str, wards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the table, for programs and in the headline: words, and no p-value."""
-    early = wards / name / "night-2.json"
-    certainty = rows(early)[0]["certainty"]
-    assert (certainty["population"] is None) == (name == "whole")
-    assert (certainty["parts"][0]["observed"]["moment"] is None) == (name == "whole")
-    look = f"in {name} {LOOK}"
+    early = wards / "early" / "night-2.json"
+    look = f"in early {LOOK}"
     for paths in ((early, wards / other), (wards / other, early)):
         assert run(command, *paths, "--out", tmp_path, "--json") == 0
         told = json.loads(capsys.readouterr().out)
@@ -217,54 +200,38 @@ def test_a_first_look_is_read_and_not_tested(
         text = text_of(tmp_path / f"{command}.html")
         assert "Nothing could be tested, because for well" in text
         assert f": {look}" in text
-        assert f"{name} has no region for well, as {LOOK}" in text
+        assert f"early has no region for well, as {LOOK}" in text
         assert run(command, *paths) == 0
         assert look in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("name", ["early", "whole"])
 def test_first_looks_among_themselves(
-    name: str, wards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None is matched: one line says what is needed. Two are compared in words.
-
-    Two that cover the whole region cannot be combined: neither says how wide records lie.
-    """
+    """None is matched: one line says what is needed. Two are compared in words."""
     local = hospital(tmp_path / "local", (), 8, "")
     local.put(20, 20, seed=800)
-    early, other, out = wards / name / "night-2.json", tmp_path / "other.json", tmp_path / "out"
+    early, other, out = wards / "early" / "night-2.json", tmp_path / "other.json", tmp_path / "out"
     second = json.loads(early.read_text(encoding="utf-8"))
     second["settings"] |= {"name": "other", "population": "other"}
     for row in second["classes"]:  # else they are one release
         row["predicted_error"] *= 1.01
     other.write_text(json.dumps(second))
     beside = "--dataset", local.folder / "ward.toml", "--data-root", local.folder
-    tries = [("match", early, *beside)]
-    words = ["until the stream opens again with more; n·μ of 500 is needed"]
-    if name == "whole":
-        tries += [
-            ("combine", early, other),
-            ("harmonise", early, other),
-        ]
-        words += [
-            "none holds a second moment: the noise covers the whole region",
-            "give a night after it has opened again",
-        ]
-    for tokens, line in zip(tries, words, strict=True):
-        assert run(*tokens, "--out", out) == 2
-        said = capsys.readouterr()
-        assert line in said.err
-        assert (said.out, said.err.count("\n")) == ("", 1)
-        assert not out.exists()
+    assert run("match", early, *beside, "--out", out) == 2
+    said = capsys.readouterr()
+    assert "until the stream opens again with more; n·μ of 500 is needed" in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert not out.exists()
     assert run("compare", early, other, "--out", out) == 0
-    assert f"for well and ill: in {name} {LOOK}" in text_of(out / "compare.html")
+    assert f"for well and ill: in early {LOOK}" in text_of(out / "compare.html")
     assert f"; in other {LOOK}" in text_of(out / "compare.html")
-    book = "--ledger", wards / name / "ledger.sqlite"
+    book = "--ledger", wards / "early" / "ledger.sqlite"
     assert run("history", "--out", tmp_path / "history", *book) == 0
     page = text_of(tmp_path / "history" / "index.html")
     assert "Region of 95 % radius not available" in page
     for label in ("well", "ill"):
-        assert f"No region is available for {label}: {LOOK}4 times too wide" in page
+        assert f"No region is available for {label}: {LOOK}3 times too wide" in page
 
 
 def part(document: dict[str, Any]) -> Any:

@@ -322,7 +322,7 @@ def cost(one: Vectors, other: Vectors) -> float:
     return sum(float(np.sum((a - b) ** 2)) / sigma**2 for (a, sigma, _), (b, _, _) in pairs)
 
 
-FAINT, ROWS = 60, 255
+FAINT, ROWS = 0, 255
 """Gray levels of every other row of an image."""
 CASES = {
     "an image": (CLASSES, 1, {"well": FAINT}, {"none": ROWS}),

@@ -12,6 +12,7 @@
     ├── PrivacyError          a budget, scale or combination for which no guarantee exists
     │   └── UndefinedError    a scale at which the law has no density
     ├── ConvergenceError      an iteration that did not reach its certificate
+    ├── MachineError          too few files, processes or threads are left to read images
     ├── LedgerError           ledger unreachable, damaged or not matching
     │   └── BudgetError       not enough is left in an account: asking again will not help
     └── OutputError           a folder or file that cannot be written or read back
@@ -21,6 +22,7 @@ from private data.
 """
 
 import difflib
+import errno
 import re
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -90,6 +92,22 @@ class UndefinedError(PrivacyError):
 
 class ConvergenceError(CovdpError, ArithmeticError):
     """An iteration that did not reach its certificate."""
+
+
+class MachineError(CovdpError):
+    """Too few open files, processes or threads, whatever the images are."""
+
+
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+"""Failures of the system that say nothing about a file."""
+
+
+def shortage(what: str, reason: object) -> MachineError:
+    """Return the error of what cannot be done for now, as this machine is short of something."""
+    return MachineError(
+        f"{what} ({reason}), as this machine has too little left for it; end other programs or "
+        "raise what you may use (ulimit -a), and try again"
+    )
 
 
 class LedgerError(CovdpError):

@@ -37,7 +37,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from pipeline.errors import ConfigError, CovdpError, OutputError, require_extra
+from pipeline.errors import ConfigError, CovdpError, OutputError, require_extra, shortage
 
 Submit: TypeAlias = Callable[..., "Future[Any]"]
 """``submit(work, *arguments)``, as executors have it."""
@@ -100,7 +100,10 @@ def side_by_side() -> Iterator[Submit]:
     pool = ThreadPoolExecutor(threads(), initializer=lambda: own.add(threading.get_ident()))
 
     def submit(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        begun.add(job := pool.submit(work, *arguments))
+        try:
+            begun.add(job := pool.submit(work, *arguments))
+        except RuntimeError as error:
+            raise shortage("no thread starts", error) from error
         return job
 
     joined = True

@@ -89,7 +89,9 @@ def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
             f"{path} is {error.strerror}, so no {what}; give the path of a TOML file"
         ) from error
     except OSError as error:
-        raise fault(f"cannot read the {what} {path} ({error.strerror}); check its path") from error
+        raise fault(
+            f"cannot read the {what} {path} ({error.strerror}); check its path and mode"
+        ) from error
     place = ""
     try:
         fields = tomllib.loads(content.decode("utf-8-sig"))

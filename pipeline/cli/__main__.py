@@ -187,7 +187,10 @@ def run_in_thread(
     leave = partial(_leave, stderr, ended, way)
     before = {number: signal.signal(number, leave) for number in SIGNAL_WORDS}
     try:
-        threading.Thread(target=run, name="command", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="command", daemon=True).start()
+        except RuntimeError:  # no more may run
+            run()
         while not wait([done], timeout=0.2).done:  # a wait without end would not be interrupted
             continue
     finally:

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pipeline.datasets.library import Download, LibraryError, first_cause, run
-from pipeline.datasets.listing import as_written, require_inside
+from pipeline.datasets.listing import as_written, require_inside, wrap_errors
 from pipeline.errors import DatasetError, ImageError, MissingError
-from pipeline.files import atomic_path, home, locked, temporary_folder
+from pipeline.files import atomic_path, home, locked, open_regular, temporary_folder
 from pipeline.progress import counted
 
 
@@ -43,8 +43,8 @@ def find_own(name: str, target: Path, root: Path) -> Path:
     require_inside(target, root, name)
     if not present(target):
         raise MissingError(
-            f"{name} is your own dataset but {target} does not exist; put it there, correct "
-            "the card, or name the data root with --data-root or COVDP_DATA"
+            f"{name} is your own dataset but {target} does not exist, or you may not see it; put "
+            "it there, correct the card, or name the data root with --data-root or COVDP_DATA"
         )
     return target
 
@@ -163,14 +163,12 @@ def verify(path: Path, md5: str) -> Path:
 
 def digest(path: Path) -> str:
     """Return the MD5 of a file, computed once a process while its size and time do not change."""
-    try:
+    with wrap_errors(path, "file", "make it readable", DatasetError):
         state = path.stat()
         return _digest(path.resolve(), state.st_size, state.st_mtime_ns)
-    except OSError as error:
-        raise DatasetError(f"cannot read {path} ({error.strerror}); make it readable") from error
 
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, size: int, mtime_ns: int) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "md5").hexdigest()
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "md5").hexdigest()  # type: ignore[arg-type]

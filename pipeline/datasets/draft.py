@@ -619,8 +619,10 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
     DatasetError
         When there is no such folder, no image in it, or no table of images.
     """
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist; name a folder of images, or a table of them")
+    if not os.access(path, os.F_OK):
+        raise DatasetError(
+            f"{path} does not exist, or you may not see it; name a folder of images, or a table"
+        )
     path = path.resolve()
     root = (root or path.parent).resolve()
     listing.require_inside(path, root, str(path))

@@ -81,7 +81,8 @@ def check_single(image: Any, file: Path) -> None:
     if max(pages, least) > 1:
         found = f"at least {least}" if pages == 1 else pages
         raise image_error(
-            f"{file}: one file must be one image, found {found}; save each in a file of its own"
+            f"{file}: one file must be one image, found {found}; save each, or the one that "
+            "counts, in a file of its own"
         )
 
 

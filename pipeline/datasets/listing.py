@@ -20,6 +20,7 @@ Accents may be written in two ways, é or e and ´, and systems differ in which:
 if all were written in one (NFC), and a path is followed as it is written on the disk.
 """
 
+import errno
 import itertools
 import os
 import re
@@ -36,7 +37,14 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from pipeline import files
 from pipeline.datasets.cards import goes_down
-from pipeline.errors import CovdpError, DatasetError, ImageError, image_error
+from pipeline.errors import (
+    SHORTAGES,
+    CovdpError,
+    DatasetError,
+    ImageError,
+    image_error,
+    shortage,
+)
 
 PATTERN_NAMES = ("class", "split", "person", "date")
 
@@ -341,6 +349,11 @@ def open_regular(path: Path) -> BinaryIO:
     raise EOFError("it is empty")
 
 
+def way_to(error: OSError) -> str:
+    """Return the way out where a file cannot be opened."""
+    return "bring it" if isinstance(error, FileNotFoundError) else "make it readable"
+
+
 @contextmanager
 def wrap_errors(
     file: Path | str, kind: str, way: str, error: Callable[[str], DatasetError] = image_error
@@ -365,8 +378,11 @@ def wrap_errors(
     except Exception as caught:  # readers raise whatever they stumble over
         text = " ".join(str(caught).replace(str(file), "file").split())[:200]
         if isinstance(caught, OSError) and caught.errno:
-            missing = isinstance(caught, FileNotFoundError)
-            text, way = str(caught.strerror), "bring it" if missing else "make it readable"
+            if caught.errno in SHORTAGES:
+                raise shortage(f"cannot read {file}", caught.strerror) from caught
+            text, way = str(caught.strerror), way_to(caught)
+        if isinstance(caught, MemoryError):
+            text, way = "it takes more memory than there is", f"{way}, read it with more memory"
         reason = f"is not a readable {kind} ({text or type(caught).__name__})"
         if isinstance(caught, files.IrregularFileError):
             reason, way = f"is not a file but {text}", "bring the file itself"
@@ -420,9 +436,11 @@ def read_exclusions(
     try:
         content = files.read_regular(file, LARGEST_LIST)
     except OSError as error:
+        closed = isinstance(error, PermissionError)
+        way = "make it readable" if closed else "put it there, beside the card"
         raise DatasetError(
-            f"cannot read {file} ({error.strerror}), which exclude in the card names; put it "
-            "there, beside the card, or take the key out"
+            f"cannot read {file} ({error.strerror}), which exclude in the card names; {way}, or "
+            "take the key out"
         ) from error
     if b"\0" in content:
         raise DatasetError(f"{file} must be text in UTF-8, found bytes of 0; save it so")
@@ -616,6 +634,8 @@ def _listed(folder: str, faults: Faults) -> tuple[Iterable[str], frozenset[str]]
     names, odd, runs = list[str](), set[str](), list[Paths]()
     try:
         with os.scandir(folder) as entries:
+            if not os.access(folder, os.X_OK):  # names alone can be read
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             for entry in entries:
                 names.append(entry.name)
                 if not entry.is_file(follow_symlinks=False):
@@ -624,10 +644,12 @@ def _listed(folder: str, faults: Faults) -> tuple[Iterable[str], frozenset[str]]
                     runs.append(packed(sorted(names)))
                     names.clear()
     except OSError as error:
+        if error.errno in SHORTAGES:
+            raise shortage(f"cannot list {folder}", error.strerror) from error
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             fault = ImageError(
                 f"{folder} cannot be listed ({error.strerror}); make it readable, or leave it "
-                "out by a narrower pattern"
+                "out by pattern, masks or classes in the card"
             )
             faults.append(Fault(folder, fault, listed=False))
         return [], frozenset()

@@ -155,7 +155,10 @@ def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[
             end = volume.offset + math.prod(volume.shape) * volume.dtype.itemsize
             while stream.read(UNPACKED_BYTES):
                 if stream.tell() > end + UNPACKED_BYTES:
-                    raise EOFError("it unpacks to more than its header says")
+                    raise image_error(
+                        f"{volume.file} is not a readable NIfTI file (it unpacks to more than its "
+                        "header says); bring it again, write it anew"
+                    )
 
 
 def _inside(volume: Volume, stored: NDArray[Any]) -> NDArray[np.bool_]:
@@ -311,7 +314,7 @@ def _check_slice(file: Path, shape: tuple[int, ...], axis: int, width: int) -> N
     if math.prod(sides) * width > IMAGE_BYTES:
         raise image_error(
             f"{file}: a slice must have up to {IMAGE_BYTES:,} bytes, found {sides} voxels of "
-            f"{width}; cut the volume to pieces"
+            f"{width} byte(s); cut the volume to pieces"
         )
 
 

@@ -39,6 +39,7 @@ from pipeline.datasets.source import (
     ImageSource,
     Rows,
     StreamReader,
+    changed,
     check_extent,
     check_label_shape,
     check_labels,
@@ -119,8 +120,7 @@ class Member:
         filled, room = 0, content.reshape(-1).view(np.uint8)
         while filled < len(room):
             piece = self.read(min(MEMBER_BYTES, len(room) - filled))
-            if not piece:
-                raise EOFError(f"{self.info.filename} ends early")
+            assert piece  # `Members.open` compares the shape with the bytes that are left
             room[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
 
@@ -300,7 +300,10 @@ def open_npz(card: NpzCard, path: Path, faults: Faults) -> ImageSource:
         shapes = {split: _shape(members, split, card, path) for split in splits}
         labels = {split: _labels(members, split, shapes[split][0], card, path) for split in splits}
     if len(different := {shape[1:] for shape in shapes.values()}) != 1:
-        raise DatasetError(f"{path}: images of all splits must have one size, found {different}")
+        raise DatasetError(
+            f"{path}: images of all splits must have one size, found {sorted(different)}; save "
+            "them so"
+        )
     shape = different.pop()
     counts = {split: len(labels[split]) for split in splits}
     return ImageSource(
@@ -323,9 +326,9 @@ def read_npz(
     cuts = itertools.pairwise(np.searchsorted(rows, np.array(ends, rows.dtype)).tolist())
     blocks = (
         block
-        for split, first, (low, high) in zip(counts, ends, cuts, strict=False)
+        for (split, count), first, (low, high) in zip(counts.items(), ends, cuts, strict=False)
         if low < high
-        for block in _blocks(path, shape, split, rows[low:high], first)
+        for block in _blocks(path, (count, *shape), split, rows[low:high], first)
     )
     return regroup(blocks, size)
 
@@ -334,14 +337,14 @@ def _blocks(
     path: Path, shape: tuple[int, ...], split: str, rows: Rows, first: int
 ) -> Iterator[ImageArray]:
     """Yield the wanted rows of each block of the member; `first` is the first that it has."""
-    step = max(1, BYTES_AT_ONCE // math.prod(shape))
+    total, *sides = shape
+    step = max(1, BYTES_AT_ONCE // math.prod(sides))
     with open_members(path) as members:
         header, member = members.open(f"{split}_images")
-        if header.shape[1:] != shape:
-            raise EOFError(f"{split}_images changed while it was read")
-        total = header.shape[0]
+        if header.shape != shape:
+            raise changed(path)
         for start in range(0, total, step):
-            block = np.empty((min(step, total - start), *shape), np.uint8)
+            block = np.empty((min(step, total - start), *sides), np.uint8)
             member.fill(block)
             ends = np.array((start, start + len(block)), np.int64) + first
             low, high = np.searchsorted(rows, ends.astype(rows.dtype))

@@ -403,7 +403,8 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
                 f"{file} has more pixels than are read; cut it to tiles, make it smaller"
             ) from error
         read = stream.tell()
-        with image, spending(image.format or ""):
+        way = "bring it whole" + ", save it anew" * (image.format == "TIFF")  # maybe compressed
+        with wrap_errors(file, "image", way), image, spending(image.format or ""):
             _check_one(image, file)
             yield image
             _check_upright(image, file)
@@ -416,7 +417,8 @@ def _not_readable(file: Path, found: str, formats: tuple[Format, ...]) -> ImageE
     asked = " or ".join(formats)
     reason, way = f"{asked} is asked", "save it anew"
     if found in formats:
-        reason = f"it begins as {found}, but is damaged or has values of a type that is not read"
+        reason = f"it begins as {found}, but is damaged, or has a compression or values of a type "
+        reason += "that is not read"
     elif found in FORMATS and formats is not MASKS:
         reason, way = f"it is {found}, not {asked}", f"add {found} to formats in the card"
     elif found:

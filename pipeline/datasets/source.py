@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import ImageArray, LabelArray, count_labels, counting
 from pipeline.datasets.cards import Card
+from pipeline.datasets.listing import way_to
 from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
 from pipeline.parallel import Submit, side_by_side, threads
 
@@ -190,7 +191,12 @@ class FilesReader:
             wanted, place = frames, slice(None)
             if len(frames) > 1:
                 wanted, place = np.unique(frames, return_inverse=True)
-            images.append(self.decode(file, wanted, *self._beside(index))[place])
+            try:
+                images.append(self.decode(file, wanted, *self._beside(index))[place])
+            except MemoryError as error:
+                raise image_error(
+                    f"{file} takes more memory than there is; read it with more, make it smaller"
+                ) from error
         return _whole(images)
 
     def files_of(self, row: int) -> list[str]:
@@ -293,7 +299,7 @@ def file_state(file: Path | str) -> bytes:
     try:
         status = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
     except OSError as error:
-        raise image_error(f"{file} cannot be read ({error.strerror}); bring it") from error
+        raise image_error(f"{file} cannot be read ({error.strerror}); {way_to(error)}") from error
     text = f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
     return text.encode(errors="surrogateescape")
 

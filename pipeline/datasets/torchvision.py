@@ -158,7 +158,9 @@ def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
             splits.append(split_codes(split, len(images)))
             arrays.append(images)
     if len(shapes := {images.shape[1:] for images in arrays}) != 1:
-        raise DatasetError(f"{path}: splits must have one size, found {shapes}; write them so")
+        raise DatasetError(
+            f"{path}: splits must have one size, found {sorted(shapes)}; write them so"
+        )
     images = MemoryReader(np.concatenate(arrays))
     return ImageSource(card, shapes.pop(), np.concatenate(labels), np.concatenate(splits), images)
 

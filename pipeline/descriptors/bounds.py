@@ -242,12 +242,13 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covarian
     """Return the bound called `DescriptorDomain.rounding`.
 
     With u = 2⁻⁵³, the computed descriptor R̂ has ‖R̂ − R‖_F ≤ 4u(T + kη) if its moments are exact
-    (conversion, division and + η each round an entry once), and ≤ (3|S| + 32)·u·B if not: a sum
-    of |S| terms in any order is off by at most |S|·u times the sum of their absolute values, three
-    such sums meet in an entry, E|ab| and E|a|·E|b| are at most √(E a²·E b²), and the Frobenius
-    norm of that matrix is Σ E a² ≤ B; the 32 covers the steps outside the sums, and that a feature
-    itself, the angle, may be off by 4u of its value, which twice meets in an entry. A backward
-    stable eigen or Cholesky decomposition counts for at most 16·k·u·(T + kη). Let e be the total.
+    (conversion, division and + η each round an entry once), and ≤ (3|S| + 32)·u·B if not: a sum of
+    |S| terms in any order is off by at most |S|·u times the sum of their absolute values, three
+    such sums meet in an entry, E|ab| and E|a|·E|b| are at most √(E a²·E b²), and the Frobenius norm
+    of that matrix is Σ E a² ≤ B; the 32 covers the steps outside the sums, and that a feature
+    itself, magnitude or angle, may be off by 4u of its value, which twice meets in an entry. A
+    backward stable eigen or Cholesky decomposition counts for at most 16·k·u·(T + kη). Let e be the
+    total.
 
     With η of 4e or more each factorisation succeeds, and its correction is relative to the matrix
     at most e/(η − e) ≤ 1/3 (``mean/records.py``). What the errors make of the coordinates is the

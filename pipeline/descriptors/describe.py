@@ -64,8 +64,8 @@ def describe(
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
     on the number of threads (`pipeline.parallel`). `oct5` and `vol7` are computed in integers
-    and rounded once to 53 bits, once by the division and once by adding η: the same on all
-    machines.
+    and rounded once to 53 bits, once by the division and once by adding η; sums of `grid9` and
+    `grid11` have one order: all are the same on all machines.
 
     Parameters
     ----------

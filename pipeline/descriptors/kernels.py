@@ -33,23 +33,45 @@ so int16 holds all of them. |512·Ixx| up to 130560 does not fit: it is held as 
 products are put together at the end.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.parallel import compiled
 
 PIXELS_SUMMED = 128
-"""Pixels whose products are summed before the sum is widened: int32 holds BLOCK · 4095²."""
+"""Products that a lane sums before the sum is widened: int32 holds 128 · 4095²."""
+SUMMED = 16 * PIXELS_SUMMED
+"""Pixels that 16 lanes sum so, and those of a strip of `grid_moments`."""
+COLUMNS_AT_ONCE = SUMMED - 4
+"""Columns that `grid_moments` has at once: a strip has one row at least."""
 STRIP = 4096
-"""Pixels of a strip, about: a strip and its features stay in the first-level cache."""
+"""Pixels of a strip of `oct5`, about: a strip and its features stay near the first-level cache."""
 SLICE_STRIP = 1100
 """Voxels of a slice of a strip, about: longer ones leave the first-level cache, and shorter ones
 filter more rows twice. Strips of 28×28 have all rows, strips of 64×64 a quarter."""
 DIGIT = 32
 """A second derivative of a volume is DIGIT · (high + 2040) + low."""
+RING = 512
+"""Pixels that `add_steepest` keeps, a power of 2."""
+RING_ROW = RING + 8
+"""Length of its rows: were it a power of 2, all had one place in the first-level cache."""
+PIECE = 384
+"""Pixels after which it still has all of them: it is ahead of what it adds by 96."""
+ARCTAN = (
+    *(-0.6666666666666666, 0.3999999999999104, -0.28571428569333085, 0.22222222030512723),
+    *(-0.18181809156247805, 0.15384366381652173, -0.13329022894763895, 0.1171629782560442),
+    *(-0.1017089947588052, 0.07846331659117438, -0.03835377423812452),
+)
+"""p of 2·arctan(t) = 2t + t·t²·p(t²), interpolated at the zeros of Chebyshev's polynomial: to 7e-18
+of it for 0 ≤ t ≤ tan(π/8)."""
 ROWS = 11
 """Rows of products of `vol7`: inside, I, three first derivatives, high digits, low digits."""
 
@@ -71,10 +93,15 @@ def mirror(index: int, size: int) -> int:
 
 @compiled
 def strip_of(height: int, width: int, pixels: int) -> tuple[int, int, int]:
-    """Return rows, pixels (four of padding a row) and blocks of a strip of about `pixels`."""
+    """Return rows of a strip of about `pixels`, its pixels (four of padding a row), and room.
+
+    Room is for so many pixels and the next that make it a multiple of 32. All strips of an image
+    have as many rows, as far as can be.
+    """
     rows = min(height, max(1, pixels // (width + 4)))
+    rows = -(-height // -(-height // rows))
     size = rows * (width + 4)
-    return rows, size, -(-size // PIXELS_SUMMED)
+    return rows, size, -(-size // 32) * 32
 
 
 @compiled
@@ -111,20 +138,23 @@ def load_luminance(image: ImageArray, top: int, plane: IntArray) -> None:
     """Do as `load_gray` for 10⁴·(0.2125 R + 0.7154 G + 0.0721 B) of a colour image (h, w, 3)."""
     height, width, _ = image.shape
     for row in range(plane.shape[0]):
-        y = mirror(top + row - 2, height)
+        line, target = image[mirror(top + row - 2, height)].reshape(-1), plane[row, 2:]
         for x in range(width):
-            red, green, blue = image[y, x, 0], image[y, x, 1], image[y, x, 2]
-            plane[row, x + 2] = 2125 * red + 7154 * green + 721 * blue
+            red, green, blue = line[3 * x], line[3 * x + 1], line[3 * x + 2]
+            target[x] = np.int32(2125 * np.int32(red) + 7154 * np.int32(green)) + 721 * blue
     mirror_sides(plane, width)
 
 
 @compiled
-def derivatives(views: Views, scratch: IntArray, out: IntArray, size: int) -> None:
-    """Write I, 4 Ix, 4 Iy, 32 Ixx, 32 Iyy of a strip into the rows of `out`, as exact integers.
+def derivatives(
+    views: Views, scratch: IntArray, mask: IntArray, centres: IntArray, out: IntArray, size: int
+) -> None:
+    """Write I, 4|Ix|, 4|Iy|, 32|Ixx|, 32|Iyy| of a strip into the rows of `out`, exactly.
 
-    Ix is (1/4)·[1, 2, 1]ᵀ[1, 0, −1] and Ixx is (1/32)·[1, 4, 6, 4, 1]ᵀ[1, 0, −2, 0, 1], Iy and Iyy
-    their transposes; each is applied as a column filter, then a row filter. If I is in [0, b], no
-    intermediate value leaves [−32 b, 32 b]: int16 holds b = 255, int32 holds b = 2,550,000.
+    Less `centres`, and 0 where `mask` is. Ix is (1/4)·[1, 2, 1]ᵀ[1, 0, −1] and Ixx is
+    (1/32)·[1, 4, 6, 4, 1]ᵀ[1, 0, −2, 0, 1], Iy and Iyy their transposes; each is applied as a
+    column filter, then a row filter. If I is in [0, b], no intermediate value leaves [−32 b, 32 b]:
+    int16 holds b = 255, int32 holds b = 2,550,000.
     """
     a, b, c, d, e = views
     for x in range(size + 4):
@@ -132,13 +162,21 @@ def derivatives(views: Views, scratch: IntArray, out: IntArray, size: int) -> No
         scratch[1, x] = b[x] - d[x]
         scratch[2, x] = a[x] + 4 * b[x] + 6 * c[x] + 4 * d[x] + e[x]
         scratch[3, x] = a[x] - 2 * c[x] + e[x]
-    s = scratch
+    s, kind = scratch, out.dtype.type
+    of_gray, of_first, of_second = centres[0], centres[1], centres[3]
     for x in range(size):
-        out[0, x] = c[x + 2]
-        out[1, x] = s[0, x + 1] - s[0, x + 3]
-        out[2, x] = s[1, x + 1] + 2 * s[1, x + 2] + s[1, x + 3]
-        out[3, x] = s[2, x] - 2 * s[2, x + 2] + s[2, x + 4]
-        out[4, x] = s[3, x] + 4 * s[3, x + 1] + 6 * s[3, x + 2] + 4 * s[3, x + 3] + s[3, x + 4]
+        out[0, x] = (c[x + 2] - of_gray) * mask[x]
+    for x in range(size):
+        out[1, x] = (abs(kind(s[0, x + 1] - s[0, x + 3])) - of_first) * mask[x]
+    for x in range(size):
+        value = kind(s[1, x + 1] + 2 * s[1, x + 2] + s[1, x + 3])
+        out[2, x] = (abs(value) - of_first) * mask[x]
+    for x in range(size):
+        value = kind(s[2, x] - 2 * s[2, x + 2] + s[2, x + 4])
+        out[3, x] = (abs(value) - of_second) * mask[x]
+    for x in range(size):
+        value = kind(s[3, x] + 4 * s[3, x + 1] + 6 * s[3, x + 2] + 4 * s[3, x + 3] + s[3, x + 4])
+        out[4, x] = (abs(value) - of_second) * mask[x]
 
 
 @compiled
@@ -153,159 +191,388 @@ def mark_pixels(mask: IntArray, inside: ImageArray, rows: int, width: int) -> No
             mask[row * (width + 4) + x] = inside[row, x] if len(inside) else 1
 
 
-@compiled
-def add_exact(rows: IntArray, moments: IntArray) -> None:
-    """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, exactly.
+INT32, INT64, DOUBLE = ir.IntType(32), ir.IntType(64), ir.DoubleType()
+EIGHT, EIGHT_WHOLES = ir.VectorType(DOUBLE, 8), ir.VectorType(INT32, 8)
+vectorised: Callable[[Callable[..., Any]], Any] = intrinsic(prefer_literal=True)
+"""Makes a function that writes machine code, of the types of its arguments and of its constants.
 
-    `rows` is int16 (k + 1, blocks, BLOCK) within ±4095: a block then sums to at most
-    128 · 4095² = 2,146,435,200 < 2³¹.
+Sums of floats have eight lanes, whatever the machine has, and the compiler neither reorders them
+nor joins products to them: where both are one operation, of one rounding, `_fma` says so, for which
+machines without it call a function. So all bits are the same on all machines.
+"""
+
+
+def _rows(context: Any, b: Any, kind: Any, value: Any) -> Callable[..., Any]:
+    """Return (row, column) ↦ its address, of a contiguous matrix that a function is given."""
+    array = context.make_array(kind)(context, b, value)
+    columns = cgutils.unpack_tuple(b, array.shape)[1]
+    return lambda row, at: b.gep(array.data, [b.add(b.mul(INT64(row), columns), at)])
+
+
+def _vector(b: Any, address: Any, lanes: int) -> Any:
+    """Return so many neighbours, from an address on."""
+    kind = address.type.pointee
+    pointer = b.bitcast(address, ir.VectorType(kind, lanes).as_pointer())
+    return b.load(pointer, align=8 if kind == DOUBLE else kind.width // 8)
+
+
+def _call(b: Any, name: str, *vectors: Any) -> Any:
+    kind = ir.FunctionType(EIGHT, [EIGHT] * len(vectors))
+    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.{name}.v8f64"), vectors)
+
+
+def _fma(b: Any, left: Any, right: Any, total: Any) -> Any:
+    return _call(b, "fma", left, right, total)
+
+
+def _eight(value: float) -> Any:
+    return ir.Constant(EIGHT, [value] * 8)
+
+
+def _lanes(b: Any, vector: Any, places: range) -> Any:
+    mask = ir.Constant(ir.VectorType(INT32, len(places)), [INT32(place) for place in places])
+    return b.shuffle_vector(vector, vector, mask)
+
+
+def _totals(b: Any, kind: Any, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], Any]:
+    return {pair: cgutils.alloca_once_value(b, ir.Constant(kind, None)) for pair in pairs}
+
+
+def _fold(b: Any, totals: dict[tuple[int, int], Any], cells: Callable[..., Any]) -> None:
+    """Add the lanes of each total, halves first, to the cell of its name."""
+    for (row, column), total in totals.items():
+        vector, add = b.load(total), b.fadd
+        if vector.type != EIGHT:
+            vector, add = b.sext(vector, ir.VectorType(INT64, 16)), b.add
+        while (half := vector.type.count // 2) > 0:
+            low, high = (_lanes(b, vector, range(k, k + half)) for k in (0, half))
+            vector = add(low, high)
+        cell = cells(row, INT64(column))
+        b.store(add(b.load(cell), b.extract_element(vector, INT32(0))), cell)
+
+
+@vectorised
+def add_products(_: Any, rows: Any, start: Any, size: Any, first: Any, last: Any, sums: Any) -> Any:
+    """Add Σ rows[a]·rows[b] to sums[a, b], b ≤ a and first ≤ a < last.
+
+    The sum is over `size` columns, a multiple of 32, from `start` on. Of int16 within ±4095, and up
+    to `SUMMED` columns, it is exact: 16 lanes of int32 hold `PIXELS_SUMMED` products each, 128 ·
+    4095² = 2,146,435,200 < 2³¹. Of float64 it is in one fixed order.
     """
-    for a in range(1, rows.shape[0]):
-        for b in range(a + 1):
-            for block in range(rows.shape[1]):
-                total = np.int32(0)
-                for j in range(PIXELS_SUMMED):
-                    product = np.int32(np.int32(rows[a, block, j]) * np.int32(rows[b, block, j]))
-                    total = np.int32(total + product)
-                moments[a, b] += total
+    exact = rows.dtype == types.int16
+    total, lanes = (ir.VectorType(INT32, 16), 32) if exact else (EIGHT, 8)
+    pairs = [(a, c) for a in range(first.literal_value, last.literal_value) for c in range(a + 1)]
+
+    def code(context: Any, b: Any, _: Any, arguments: Any) -> Any:
+        places, totals = _rows(context, b, rows, arguments[0]), _totals(b, total, pairs)
+        stop = b.add(arguments[1], arguments[2])
+        with cgutils.for_range_slice(b, arguments[1], stop, INT64(lanes)) as (at, _):
+            vectors = [_vector(b, places(a, at), lanes) for a in range(last.literal_value)]
+            if exact:
+                vectors = [b.sext(v, ir.VectorType(INT32, 32)) for v in vectors]
+            for (left, right), place in totals.items():
+                if exact:
+                    product = b.mul(vectors[left], vectors[right])
+                    even, odd = (_lanes(b, product, range(k, 32, 2)) for k in (0, 1))
+                    b.store(b.add(b.load(place), b.add(even, odd)), place)
+                else:
+                    b.store(_fma(b, vectors[left], vectors[right], b.load(place)), place)
+        _fold(b, totals, _rows(context, b, sums, arguments[5]))
+        return context.get_dummy_value()
+
+    return types.void(rows, start, size, first, last, sums), code
 
 
-@compiled
-def add_float(rows: FloatArray, lanes: FloatArray, moments: FloatArray) -> None:
-    """Add Σ rows[a]·rows[b] to moments[a, b], b ≤ a ≥ 1, in one fixed order.
+class Strip(NamedTuple):
+    """What the stages of `add_steepest` know: the code they write, and where rows are."""
 
-    `rows` is float64 (k + 1, blocks, BLOCK). BLOCK running sums in `lanes`, folded in halves, let
-    the compiler use vector instructions without reordering anything.
+    b: Any
+    level: Callable[..., Any]
+    edge: Callable[..., Any]
+    ring: Callable[..., Any]
+    start: Any
+    known: int
+    """Rows of levels, before |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude and angle."""
+    kept: range
+    """Rows of whole numbers that the ring has as floats."""
+
+    def place(self, row: int, at: Any) -> Any:
+        """Return where the ring has a pixel of a row."""
+        column = self.b.and_(at, INT64(RING - 1))
+        return self.b.gep(self.ring(0, INT64(0)), [self.b.add(column, INT64(row * RING_ROW))])
+
+    def keep(self, row: int, at: Any, vector: Any) -> None:
+        """Put eight pixels of a row into the ring."""
+        self.b.store(vector, self.b.bitcast(self.place(row, at), EIGHT.as_pointer()), align=8)
+
+    def row(self, row: int, at: Any) -> Any:
+        """Return eight pixels of a row, from the ring if it has them."""
+        if row in self.kept or row >= self.known + 4:
+            return _vector(self.b, self.place(row, at), 8)
+        return self.whole(row, at)
+
+    def whole(self, row: int, at: Any) -> Any:
+        """Return eight whole numbers of a row as floats."""
+        column, known = self.b.add(at, self.start), self.known
+        place = self.level(row, column) if row < known else self.edge(row - known, column)
+        vector = _vector(self.b, place, 8)
+        vector = vector if vector.type == EIGHT_WHOLES else self.b.sext(vector, EIGHT_WHOLES)
+        return self.b.sitofp(vector, EIGHT)
+
+
+def _magnitudes(strip: Strip, at: Any) -> None:
+    b, known = strip.b, strip.known
+    for row in strip.kept:
+        strip.keep(row, at, strip.whole(row, at))
+    x, y = strip.row(known, at), strip.row(known + 1, at)
+    strip.keep(known + 4, at, _call(b, "sqrt", _fma(b, x, x, b.fmul(y, y))))
+
+
+def _tangents(strip: Strip, at: Any) -> None:
+    b, known = strip.b, strip.known
+    x, y = strip.row(known, at), strip.row(known + 1, at)
+    less = b.fcmp_ordered("<", x, y)
+    low, high = b.select(less, x, y), b.select(less, y, x)
+    whole = b.fadd(high, strip.row(known + 4, at))
+    whole = b.select(b.fcmp_ordered("<", whole, _eight(1.0)), _eight(1.0), whole)
+    strip.keep(known + 5, at, b.fdiv(low, whole))
+
+
+def _angles(strip: Strip, at: Any) -> None:
+    b, known = strip.b, strip.known
+    x, y, t = (strip.row(known + k, at) for k in (0, 1, 5))
+    square, series = b.fmul(t, t), _eight(ARCTAN[-1])
+    for power in ARCTAN[-2::-1]:
+        series = _fma(b, series, square, _eight(power))
+    angle = _fma(b, b.fmul(t, square), series, b.fadd(t, t))
+    steeper = b.fcmp_ordered("<", y, x)
+    strip.keep(known + 5, at, b.select(steeper, b.fsub(_eight(np.pi / 2), angle), angle))
+
+
+def _add_products_of(strip: Strip, at: Any, totals: dict[tuple[int, int], Any]) -> None:
+    b = strip.b
+    vectors = {row: strip.row(row, at) for row in range(1, strip.known + 6)}
+    for (row, column), total in totals.items():
+        so_far = b.load(total)
+        if column:
+            b.store(_fma(b, vectors[column], vectors[row], so_far), total)
+        else:
+            b.store(b.fadd(vectors[row], so_far), total)
+
+
+@vectorised
+def add_steepest(
+    _: Any, levels: Any, count: Any, edges: Any, ring: Any, start: Any, size: Any, sums: Any
+) -> Any:
+    """Add Σ (1, φ)·(magnitude, angle) to the last two rows of `sums`, but for Σ magnitude².
+
+    In: the first `count` rows of `levels`, of which the first is 1 inside and 0 elsewhere, and the
+    rows |Ix|, |Iy|, |Ixx|, |Iyy| of `edges`, 0 outside; 96 more columns are read than are summed,
+    `size` from `start` on, a multiple of 32. If `edges` is int32, up to `PIECE` columns of all
+    features are then in `ring`, as floats.
+
+    Four stages, each of other pixels of one loop: none waits for another, and what one hands on is
+    still in the first-level cache. |Ix|, |Iy| < 2²⁶ are whole numbers: Ix² + Iy² is rounded once,
+    and magnitude, its root, once more. With l ≤ h the two of them,
+
+        t = l/(h + magnitude) = tan(½·arctan(l/h)) ≤ tan(π/8)        t = 0 where both are 0
+
+    and the angle is a = 2·arctan(t) or, where |Ix| > |Iy|, π/2 − a. As floats have them, a ≥ 0, so
+    that π/2 − a ≤ π/2, and a is within 4 u of at most π/4, u = 2⁻⁵³: each angle is in [0, π/2]
+    without being held there. Magnitude and angle are within 4 u of their values.
     """
-    for a in range(1, rows.shape[0]):
-        for b in range(a + 1):
-            lanes[:] = 0.0
-            for block in range(rows.shape[1]):
-                for j in range(PIXELS_SUMMED):
-                    lanes[j] += rows[a, block, j] * rows[b, block, j]
-            half = PIXELS_SUMMED // 2
-            while half:
-                for j in range(half):
-                    lanes[j] += lanes[j + half]
-                half //= 2
-            moments[a, b] += lanes[0]
+    known = count.literal_value
+    kept = range(known, known + 2) if edges.dtype == types.int16 else range(1, known + 4)
+    pairs = [(known + 4, a) for a in range(known + 4)] + [(known + 5, a) for a in range(known + 6)]
+
+    def code(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
+        level, edge, columns, cells = (
+            _rows(context, b, signature.args[k], arguments[k]) for k in (0, 2, 3, 6)
+        )
+        strip = Strip(b, level, edge, columns, arguments[4], known, kept)
+        totals = _totals(b, EIGHT, pairs)
+        add = partial(_add_products_of, totals=totals)
+        stages: list[Callable[[Strip, Any], None]] = [_magnitudes, _tangents, _angles, add]
+
+        def step(at: Any, count: int) -> None:
+            for stage, ahead in zip(stages, range(count - 1, -1, -1), strict=False):
+                for lane in range(0, 32, 8):
+                    stage(strip, b.add(at, INT64(32 * ahead + lane)))
+
+        for count in range(1, 4):
+            step(INT64(0), count)
+        with cgutils.for_range_slice(b, INT64(0), arguments[5], INT64(32)) as (at, _):
+            step(at, 4)
+        _fold(b, totals, cells)
+        return context.get_dummy_value()
+
+    return types.void(levels, count, edges, ring, start, size, sums), code
 
 
 @compiled
 def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> None:
     """Add the exact moments of (1, I, 4|Ix|, 4|Iy|, 32|Ixx|, 32|Iyy|), each centred at mid-range.
 
-    Centring keeps every value within ±4080, as `add_exact` wants, and changes no covariance.
+    Centring keeps every value within ±4080, as `add_products` wants, and changes no covariance.
     """
     n, height, width, _ = images.shape
     gray = images.reshape(n, height, width)
-    step, size, blocks = strip_of(height, width, STRIP)
+    step, size, room = strip_of(height, width, STRIP)
     flat = np.zeros((step + 4) * (width + 4) + 4, np.int16)
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
     views = five_rows(flat, width)
     scratch = np.empty((4, size + 4), np.int16)
-    rows = np.zeros((6, blocks, PIXELS_SUMMED), np.int16)
-    phi = rows.reshape(6, blocks * PIXELS_SUMMED)
-    mask, features = phi[0], phi[1:]
-    centre = np.array(OCT5_CENTRES).astype(np.int16)
+    rows = np.zeros((6, room), np.int16)
+    mask, features = rows[0], rows[1:]
+    centres = np.array(OCT5_CENTRES).astype(np.int16)
     everywhere, marked = np.zeros((0, 0), np.uint8), 0
     for i in range(n):
+        image, sums = gray[i], moments[i]
         for top in range(0, height, step):
-            load_gray(gray[i], top, plane)
+            load_gray(image, top, plane)
             if len(masks) or marked != min(step, height - top):
                 marked = min(step, height - top)
                 inside = masks[i, top : top + step] if len(masks) else everywhere
                 mark_pixels(mask, inside, marked, width)
-            derivatives(views, scratch, features, size)
-            for a in range(5):
-                middle = centre[a]
-                for x in range(size):
-                    value = features[a, x]
-                    features[a, x] = ((value if value >= 0 else -value) - middle) * mask[x]
-            add_exact(rows, moments[i])
+            derivatives(views, scratch, mask, centres, features, size)
+            for start in range(0, room, SUMMED):
+                add_products(rows, start, min(SUMMED, room - start), 0, 6, sums)
 
 
-@compiled
+def aligned(rows: int, columns: int, kind: Any) -> NDArray[Any]:
+    """Return zeros, the first at a multiple of 64 bytes, with 128 more after the last."""
+    size = np.dtype(kind).itemsize
+    room = np.zeros((rows * columns + 128) * size + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    table: NDArray[Any] = room[first : first + rows * columns * size].view(kind)
+    return table.reshape(rows, columns)
+
+
 def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> None:
     """Add the moments of (1, x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude, angle).
 
-    In pixels and integer intensities: only magnitude, angle and large products of derivatives of
-    the luminance are rounded. Gray images, (n, h, w, 1), and colour images, (n, h, w, 3).
+    In pixels and integer intensities; of gray images 32|Ixx| and 32|Iyy| less 4080, the middle of
+    their range, which changes no covariance. Gray images, (n, h, w, 1), and colour images, (n, h,
+    w, 3). Rounded are sums with magnitude and angle, and large ones of derivatives of luminance.
+
+    Wide images are cut: two more columns on each side, masked, leave filters as they are.
     """
     n, height, width, channels = images.shape
-    step, size, blocks = strip_of(height, width, STRIP)
-    flat = np.zeros((step + 4) * (width + 4) + 4, np.int32)
-    plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
-    views = five_rows(flat, width)
-    scratch, edges = np.empty((4, size + 4), np.int32), np.empty((5, size), np.int32)
-    rows, lanes = np.zeros((channels + 9, blocks, PIXELS_SUMMED)), np.empty(PIXELS_SUMMED)
-    phi = rows.reshape(channels + 9, blocks * PIXELS_SUMMED)
-    everywhere, marked = np.zeros((0, 0), np.uint8), 0
-    for i in range(n):
-        for top in range(0, height, step):
-            if channels == 1:
-                load_gray(images[i, :, :, 0], top, plane)
-            else:
-                load_luminance(images[i], top, plane)
-            if len(masks) or marked != min(step, height - top):
-                marked = min(step, height - top)
-                inside = masks[i, top : top + step] if len(masks) else everywhere
-                mark_pixels(phi[0], inside, marked, width)
-            derivatives(views, scratch, edges, size)
-            place_features(images[i, top : top + step], top, phi)
-            edge_features(edges, phi[0], phi[3 + channels :], size)
-            add_float(rows, lanes, moments[i])
+    if width > COLUMNS_AT_ONCE:
+        inside = masks if len(masks) else np.ones(images.shape[:3], np.uint8)
+        for left in range(0, width, COLUMNS_AT_ONCE - 4):
+            first, last = max(0, left - 2), min(width, left + COLUMNS_AT_ONCE - 2)
+            part, mask = np.zeros_like(moments), inside[:, :, first:last].copy()
+            mask[:, :, : left - first] = 0
+            mask[:, :, left - first + COLUMNS_AT_ONCE - 4 :] = 0
+            grid_moments(np.ascontiguousarray(images[:, :, first:last]), mask, part)
+            part[:, 1, 1] += first * (2 * part[:, 1, 0] + first * part[:, 0, 0])
+            part[:, 1, 0] += first * part[:, 0, 0]
+            part[:, 2:, 1] += first * part[:, 2:, 0]
+            moments += part
+        return
+    gray, (step, _, room) = channels == 1, strip_of(height, width, SUMMED)
+    kind = np.int16 if gray else np.int32
+    levels = aligned(8 if gray else 6, room, np.int16)
+    grid_strips(
+        images.reshape(n, height, width) if gray else images,
+        *(masks, step, aligned(1, room + 4 * (width + 4) + 4, kind)[0]),
+        *(aligned(4, room + 32, kind), levels, levels[3:] if gray else aligned(5, room, kind)),
+        np.array([0, 0, 0, 4080, 4080] if gray else [0] * 5, kind),
+        *(aligned(channels + 9, RING_ROW, np.float64), moments),
+    )
 
 
 @compiled
-def place_features(strip: ImageArray, top: int, phi: FloatArray) -> None:
-    """Fill x, y and the channels of a strip, 0 where ``phi[0]`` is and below its last row."""
-    height, width, channels = strip.shape
-    for row in range(height):
-        first = row * (width + 4)
-        for x in range(width):
-            phi[1, first + x] = x * phi[0, first + x]
-            phi[2, first + x] = (top + row) * phi[0, first + x]
-        for channel in range(channels):
-            for x in range(width):
-                phi[3 + channel, first + x] = strip[row, x, channel] * phi[0, first + x]
-    for a in range(1, 3 + channels):
-        for t in range(height * (width + 4), phi.shape[1]):
-            phi[a, t] = 0.0
+def grid_strips(
+    images: ImageArray,
+    masks: ImageArray,
+    step: int,
+    flat: IntArray,
+    scratch: IntArray,
+    levels: IntArray,
+    features: IntArray,
+    centres: IntArray,
+    ring: FloatArray,
+    moments: FloatArray,
+) -> None:
+    """Do as `grid_moments`, of images (n, h, w) or (n, h, w, 3), in strips of `step` rows.
 
-
-@compiled
-def edge_features(edges: IntArray, mask: FloatArray, out: FloatArray, size: int) -> None:
-    """Fill |Ix|, |Iy|, |Ixx|, |Iyy|, magnitude and angle, 0 where `mask` is."""
-    for a in range(4):
-        for t in range(size):
-            value = edges[1 + a, t]
-            out[a, t] = (value if value >= 0 else -value) * mask[t]
-    for t in range(size):
-        out[4, t] = np.sqrt(out[0, t] * out[0, t] + out[1, t] * out[1, t])
-    for t in range(size):
-        out[5, t] = angle(out[0, t], out[1, t])
-
-
-@compiled
-def angle(ix: float, iy: float) -> float:
-    """Return arctan(ix / iy) of whole numbers 0 <= ix, iy < 2**26; 0 of two zeros.
-
-    Within 2 units in the last place, and never above π/2 as floats have it. The smaller is divided
-    by the larger, and above tan(π/8) turned by π/4: |x| <= tan(π/8). Then comes the rational
-    function of Cephes' atan (S. Moshier), without a branch, so that loops become vector code.
+    In a strip y begins at 0, and all whole numbers of `levels` (inside, x, y, channels, and of gray
+    images `features`) are within ±4080.
     """
-    low, high = (ix, iy) if ix < iy else (iy, ix)
-    near = low > 0.41421356237309503 * high
-    x = (low - high if near else low) / (low + high if near else max(high, 1.0))
-    z = x * x
-    p = -8.750608600031904122785e-1 * z - 1.615753718733365076637e1
-    p = ((p * z - 7.500855792314704667340e1) * z - 1.228866684490136173410e2) * z
-    q = (z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2
-    q = ((q * z + 4.328810604912902668951e2) * z + 4.853903996359136964868e2) * z
-    radians = x + x * (z * (p - 6.485021904942025371773e1) / (q + 1.945506571482613964425e2))
-    radians = radians + np.pi / 4 if near else radians
-    return np.pi / 2 - radians if ix > iy else radians
+    height, width = images.shape[1:3]
+    plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
+    views, mask, edges = five_rows(flat, width), levels[0], features[1:]
+    exact, sums = np.zeros((len(levels), len(levels)), np.int64), np.zeros(moments.shape[1:])
+    everywhere, marked = np.zeros((0, 0), np.uint8), 0
+    ring[0] = 1.0
+    for i in range(len(images)):
+        image, total = images[i], moments[i]
+        for top in range(0, height, step):
+            rows = min(step, height - top)
+            size = -(-rows * (width + 4) // 32) * 32
+            if len(masks) or marked != rows:
+                marked = rows
+                inside = masks[i, top : top + rows] if len(masks) else everywhere
+                mark_pixels(mask, inside, rows, width)
+                for t in range(rows * (width + 4)):
+                    levels[1, t] = t % (width + 4) * mask[t]
+                    levels[2, t] = t // (width + 4) * mask[t]
+                levels[1:, rows * (width + 4) :] = 0
+            if images.ndim == 3:
+                load_gray(image, top, plane)
+                derivatives(views, scratch, mask, centres, features, size)
+                add_products(levels, 0, size, 0, 6, exact)
+                add_products(levels, 0, size, 6, 8, exact)
+                add_steepest(levels, 4, edges, ring, 0, size, sums)
+            else:
+                load_luminance(image, top, plane)
+                derivatives(views, scratch, mask, centres, features, size)
+                load_channels(image[top : top + rows], levels)
+                add_products(levels, 0, size, 0, 6, exact)
+                for start in range(0, size, PIECE):
+                    piece = min(PIECE, size - start)
+                    add_steepest(levels, 6, edges, ring, start, piece, sums)
+                    add_products(ring, 0, piece, 6, 8, sums)
+                    add_products(ring, 0, piece, 8, 10, sums)
+            join_strip(exact, sums, top, total)
+
+
+@compiled
+def load_channels(strip: ImageArray, levels: IntArray) -> None:
+    """Copy the channels of a strip (rows, w, 3) into rows 3 to 5, 0 where row 0 is."""
+    rows, width, _ = strip.shape
+    for row in range(rows):
+        first, line = row * (width + 4), strip[row].reshape(-1)
+        inside, red = levels[0, first:], levels[3, first:]
+        green, blue = levels[4, first:], levels[5, first:]
+        for x in range(width):
+            red[x], green[x] = line[3 * x] * inside[x], line[3 * x + 1] * inside[x]
+            blue[x] = line[3 * x + 2] * inside[x]
+
+
+@compiled
+def join_strip(exact: IntArray, sums: FloatArray, top: int, total: FloatArray) -> None:
+    """Add the sums of a strip from row `top` on to those of its image, and clear them.
+
+    Magnitude² is |Ix|² + |Iy|²; in the image y is more by `top`.
+    """
+    across, magnitude = len(sums) - 6, len(sums) - 2
+    for a in range(len(exact)):
+        for b in range(a + 1):
+            sums[a, b] += exact[a, b]
+    exact[:] = 0
+    sums[magnitude, magnitude] = sums[across, across] + sums[across + 1, across + 1]
+    sums[2, 2] += top * (2 * sums[2, 0] + top * sums[0, 0])
+    sums[2, 1] += top * sums[1, 0]
+    sums[2, 0] += top * sums[0, 0]
+    for a in range(3, len(sums)):
+        sums[a, 2] += top * sums[a, 0]
+    for a in range(len(sums)):
+        for b in range(a + 1):
+            total[a, b] += sums[a, b]
+    sums[:] = 0
 
 
 @compiled
@@ -405,11 +672,11 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     """Add the exact moments of (1, I, 16|Ix|, |Iy|, |Iz|, 512|Ixx|, |Iyy|, |Izz|), each centred.
 
     Centred at 128, 2040 and 65280, which changes no covariance: every feature within ±65280, and
-    every digit within ±2040, as `add_exact` wants.
+    every digit within ±2040, as `add_products` wants.
     """
     n, depth, height, width, _ = images.shape
     volumes = images.reshape(n, depth, height, width)
-    step, size, blocks = strip_of(height, width, SLICE_STRIP)
+    step, size, room = strip_of(height, width, SLICE_STRIP)
     planes = np.zeros((5, step + 5, width + 4), np.uint8)
     ring = planes.reshape(5, (step + 5) * (width + 4))
     deep, filtered = np.zeros((4, ring.shape[1]), np.int16), np.zeros((6, size + 4), np.int16)
@@ -417,8 +684,7 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
         *(five_rows(deep[0], width), five_rows(deep[1], width)),
         *(five_rows(deep[2], width), five_rows(deep[3], width)),
     )
-    rows = np.zeros((ROWS, blocks, PIXELS_SUMMED), np.int16)
-    phi, sums = rows.reshape(ROWS, blocks * PIXELS_SUMMED), np.zeros((ROWS, ROWS), np.int64)
+    phi, sums = np.zeros((ROWS, room), np.int16), np.zeros((ROWS, ROWS), np.int64)
     everywhere = np.zeros((0, 0), np.uint8)
     for i in range(n):
         for top in range(0, height, step):
@@ -435,7 +701,12 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
                 filter_rows(under, filtered)
                 first_features(ring[z % 5, 2 * (width + 4) + 2 :], filtered, phi, size)
                 second_features(filtered, phi, size)
-                add_exact(rows, sums)
+                for start in range(0, room, SUMMED):
+                    piece = min(SUMMED, room - start)
+                    add_products(phi, start, piece, 0, 6, sums)
+                    add_products(phi, start, piece, 6, 8, sums)
+                    add_products(phi, start, piece, 8, 10, sums)
+                    add_products(phi, start, piece, 10, ROWS, sums)
         join_digits(sums, moments[i])
 
 

@@ -76,7 +76,7 @@ class MapsDocument(BaseModel):
             if (value := getattr(self, key)) != ours:
                 raise MismatchError(
                     f"{path} was made of releases with {key} = {value!r}, found {ours!r} here; "
-                    "describe the images as the releases were"
+                    "take maps of releases with the same, or describe the images as these were"
                 )
 
 

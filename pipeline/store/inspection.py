@@ -189,10 +189,11 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     """
     folder = path if path.is_dir() else path.parent
     opened = collect_faults(may_be_empty(card), path, key)
+    closed = any(_is_closed(fault.file) for fault in opened.faults)
     faults = listing_faults(opened.faults, folder)
     if opened.source is None:
         faults = _weighed(faults, {}, card)
-        layout = tuple(layout_faults(card, path, None))
+        layout = () if closed else tuple(layout_faults(card, path, None))
         none = _no_pixels(0)
         return Inspection(folder, None, opened.error, tuple(faults), (), (), (), none, (), layout)
     source = opened.source
@@ -224,8 +225,13 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
         count_files(summaries),
         pixels,
         tuple(warnings),
-        tuple(layout_faults(card, path, counts)),
+        () if closed else tuple(layout_faults(card, path, counts)),
     )
+
+
+def _is_closed(path: str) -> bool:
+    """Return whether there is a folder whose files cannot be known."""
+    return os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK)  # noqa: PTH112 (raises)
 
 
 def layout_faults(card: Card, path: Path, counts: Sequence[int] | None) -> Iterator[str]:
@@ -406,8 +412,12 @@ def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
 
 
 def _file_fault(file: str, error: DatasetError, name: str, listed: bool = True) -> FileFault:
-    """Return a fault; a list of exclusions, one path in each row, names no file of several."""
+    """Return a fault; a list of exclusions names only what is stated to be left out by one.
+
+    It has one path in each row, so it names no file whose name has two.
+    """
     reason = _plain(str(error), name)
+    listed = listed and "with exclude" in reason.rpartition(";")[2]
     if listed and ("\n" in file or file.endswith("\r")):
         rule = reason.partition(";")[0]
         return FileFault(file, f"{rule}; rename it, as a list has one name a row", False)

@@ -19,7 +19,7 @@ from pipeline.datasets import ImageSource, Splits
 from pipeline.datasets.source import Selection
 from pipeline.geometry import AffineMap
 
-SHARD_FORMAT = 3
+SHARD_FORMAT = 4
 """Raised when a shard's file, or what is in it, changes."""
 SHARD_IMAGES = 1 << 14
 PIXELS = 1 << 28

@@ -120,7 +120,10 @@ def change(name: str, value: object) -> Any:
         (change("train_images", np.zeros((41, 6, 5, 1), np.uint8)), "move or drop axes"),
         (change("train_images", np.zeros((41, 6, 5, 3), np.uint8)), "correct channels or volumes"),
         (change("train_images", np.zeros((5, 6, 41), np.uint8).T), "ascontiguousarray"),
-        (change("train_images", np.zeros((41, 6, 6), np.uint8)), "all splits must have one size"),
+        (
+            change("train_images", np.zeros((41, 6, 6), np.uint8)),
+            r"all splits must have one size, found \[.*\]; save them so",
+        ),
         (change("train_labels", np.zeros(40, np.uint8)), "must be 41 integers"),
         (change("train_labels", np.zeros((41, 2), np.uint8)), "found uint8 of shape \\(41, 2\\)"),
         (change("train_labels", np.zeros(41)), "found float64 of shape"),

@@ -183,6 +183,7 @@ def test_own_pickles_are_refused(tmp_path: Path) -> None:
         ("magic", "is not a readable split of torchvision"),
         ("label", r"labels must be 0..9, .* found 0..10"),
         ("count", "labels must be 30 integers"),
+        ("size", r"splits must have one size, found \[\(5, 6\), \(28, 28\)\]; write them so"),
         ("absent", "is your own dataset but .*t10k-labels-idx1-ubyte does not exist"),
     ],
 )
@@ -199,6 +200,8 @@ def test_bad_files_are_one_line(tmp_path: Path, spoil: str, reason: str) -> None
             labels.write_bytes(idx(np.arange(30, dtype=np.uint8) % 11))
         case "count":
             labels.write_bytes(idx(np.zeros(29, np.uint8)))
+        case "size":
+            images.write_bytes(idx(np.zeros((30, 5, 6), np.uint8)))
         case "absent":
             paths["t10k-labels-idx1"].unlink()
     with pytest.raises(DatasetError, match=reason) as caught:

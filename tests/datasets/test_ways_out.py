@@ -4,14 +4,16 @@ A way out is followed to the letter: what `covdp check` lists is left out, or a 
 name is put into the card. Then all other images are read.
 """
 
+import errno
 import gzip
 import io
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,15 +25,17 @@ import pytest
 import tifffile
 from numpy.typing import NDArray
 from PIL import Image
-from pydicom.uid import JPEGBaseline8Bit
+from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
-from pipeline.datasets import find_card, open_dataset
+import pipeline.datasets.nifti
+from pipeline.datasets import find_card, open_dataset, tiles
+from pipeline.datasets.dicom import decoder, pixels
 from pipeline.datasets.registry import fetch
-from pipeline.errors import CurableError, DatasetError, ImageError
+from pipeline.errors import CurableError, DatasetError, ImageError, MachineError
 from pipeline.files import write_whole
 from pipeline.parallel import limited_to, side_by_side
 from pipeline.store import exclusion_list, inspect
-from tests.sample_dicom import write_dicom, write_segmentation
+from tests.sample_dicom import item, write_dicom, write_segmentation
 from tests.tools.patience import PATIENCE
 
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
@@ -83,6 +87,24 @@ def dicom(place: float = 0.0, series: str = "1", **elements: Any) -> Callable[[P
     }  # fmt: skip
     pixels = elements.pop("pixels", values(5, 7))
     return lambda file: write_dicom(file, pixels, **said | elements)
+
+
+def two_windows(file: Path) -> None:
+    """Write a DICOM file of two slices, each with another window."""
+    groups = [
+        item(
+            FrameVOILUTSequence=[item(WindowCenter=center, WindowWidth=9)],
+            PlanePositionSequence=[item(ImagePositionPatient=[0, 0, center])],
+        )
+        for center in (1, 2)
+    ]
+    dicom(pixels=values(2, 5, 7), NumberOfFrames=2, PerFrameFunctionalGroupsSequence=groups)(file)
+
+
+def floating(file: Path) -> None:
+    """Write a DICOM file whose pixels are floating numbers."""
+    dicom(pixels=values(5, 8))(file)
+    file.write_bytes(file.read_bytes().replace(b"\xe0\x7f\x10\0OB", b"\xe0\x7f\x08\0OF"))
 
 
 def broken(file: Path) -> None:
@@ -160,6 +182,21 @@ def masked(mask: bytes) -> Refused:
     return Refused(f'{FOLDER}masks = "m/{{class}}/*.png"\n', "a/x.png", put, "")
 
 
+def nifti_masks(file: Path) -> None:
+    """Write a larger image of NIfTI, and masks of all."""
+    file.write_bytes(nifti(values(6, 6, 1)))
+    for name in ("a/0", "a/1", "b/0", "b/1", "a/x"):
+        place = file.parents[1] / f"m/{name}.nii"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(nifti(np.ones((6, 6 if file.stem in name else 5, 1), np.uint8)))
+
+
+def with_byte(content: bytes, before: bytes, byte: int, place: int = 0) -> bytes:
+    """Return a file with another byte, some places behind the first of others."""
+    at = content.index(before) + len(before) + place
+    return content[:at] + bytes([byte]) + content[at + 1 :]
+
+
 PNG, SMALL = picture(values(6, 5)), values(6, 5, 1)
 TIFF, DEEP = f'{FOLDER}formats = ["PNG", "TIFF"]\n', values(6, 5).astype("u2") * 99
 NOT_A_NUMBER = np.full((6, 5), np.nan, "f4")
@@ -210,11 +247,24 @@ CASES = {
         f"{TIFF}window = [0, 1]\n", "a/x.tif", tiff(NOT_A_NUMBER), "finite, found NaN"
     ),
     "mode": Refused(TIFF, "a/x.tif", tiff(values(6, 5, 3), "cielab"), "found mode LAB; save"),
+    "compression": Refused(
+        TIFF, "a/x.tif", with_byte(tiff(values(6, 5)), b"\x03\x01\x03\0\1\0\0\0", 9),
+        r"a compression or values of a type that is not read\); save it anew",
+    ),
+    "unread compression": Refused(
+        TIFF, "a/x.tif", with_byte(tiff(values(6, 5)), b"\x03\x01\x03\0\1\0\0\0", 8),
+        r"\(decoder error -2\); bring it whole, save it anew",
+    ),
+    "signed JPEG 2000": Refused(
+        f'{FOLDER}formats = ["PNG", "JPEG2000"]\nwindow = "image"\n', "a/x.jp2",
+        with_byte(picture(DEEP, "JPEG2000"), b"\xff\x4f\xff\x51", 0x8F, 38),
+        "values in JPEG 2000 must not have a sign; save it as TIFF",
+    ),
     "double": Refused(TIFF, "a/x.tif", tiff(values(6, 5) / 2), "of a type that is not read"),
     "two pages": Refused(
         FOLDER, "a/x.png",
         picture(values(6, 5), save_all=True, append_images=[Image.fromarray(values(6, 5))]),
-        "must be one image, found 2",
+        "must be one image, found 2; save each, or the one that counts, in",
     ),
     "no mask": masked(b"")._replace(words=r"m/a/x.png .*\(No such file or directory\); bring it"),
     "empty mask": masked(picture(np.zeros((6, 5), np.uint8)))._replace(words="of 30; draw"),
@@ -229,6 +279,10 @@ CASES = {
         SLICED, "a/x.nii.gz", nifti(SMALL), "found no archive of gzip; name it .nii,",
         "", "nifti",
     ),
+    "NIfTI more": Refused(
+        SLICED, "a/x.nii.gz", gzip.compress(nifti(SMALL) + bytes(3 << 20)),
+        r"unpacks to more than its header says\); bring it again, write it anew", "", "nifti",
+    ),
     "NIfTI axes": Refused(
         SLICED, "a/x.nii", nifti(values(6, 5, 1, 2)), "three axes .*; save", "", "nifti"
     ),
@@ -240,6 +294,15 @@ CASES = {
     ),
     "NIfTI type": Refused(
         SLICED, "a/x.nii", nifti(SMALL, 70, b"\x4d\0"), r"unknown \(77\)", "", "nifti"
+    ),
+    "NIfTI slice": Refused(
+        SLICED, "a/x.nii", nifti(values(6, 6, 1)),
+        r"up to 31 bytes, found \(6, 6\) voxels of 1 byte\(s\); cut", "", "nifti",
+    ),
+    "NIfTI mask": Refused(
+        f'{SLICED}size = 4\nmasks = "m/{{class}}/*.nii"\n', "a/x.nii", nifti_masks,
+        r"m/a/x.nii: a mask must have up to 32 voxels, found \(6, 6, 1\); cut it to pieces",
+        "", "nifti",
     ),
     "NIfTI labels": Refused(
         SLICED, "a/x.nii", nifti(SMALL, 68, b"\xea\x03"), "map of labels", "", "nifti"
@@ -265,6 +328,13 @@ CASES = {
     "DICOM sides": Refused(DICOM, "a/x", dicom(Rows=0, Columns=7), "found 0; correct", "", "dicom"),
     "DICOM samples": Refused(
         DICOM, "a/x", dicom(SamplesPerPixel=3), "must be 1 with MONOCHROME2, found 3", "", "dicom"
+    ),
+    "DICOM size": Refused(
+        DICOM, "a/x", dicom(pixels=values(5, 8)), "must be 1 to 36 bytes, found 40; cut the im",
+        "", "dicom",
+    ),
+    "DICOM floats": Refused(
+        DICOM, "a/x", floating, "and its pixels are floating numbers; write them", "", "dicom"
     ),
     "DICOM frames": Refused(DICOM, "a/x", dicom(NumberOfFrames=0), "found '0'; co", "", "dicom"),
     "DICOM slope": Refused(
@@ -308,9 +378,30 @@ CASES = {
         COLOUR, "a/x", dicom(pixels=values(5, 7, 3), PhotometricInterpretation="YBR_ICT"),
         "of JPEG 2000 only; correct", "", "colour",
     ),
+    "YBR of JPEG": Refused(
+        COLOUR, "a/x",
+        dicom(
+            pixels=values(5, 7, 3), PhotometricInterpretation="YBR_ICT", syntax=JPEGBaseline8Bit,
+            encoded=[picture(values(5, 7, 3), "JPEG")],
+        ),
+        "of JPEG 2000 only; correct", "", "colour",
+    ),
+    "segments": Refused(
+        COLOUR, "a/x",
+        dicom(pixels=values(5, 7, 3), **RGB, syntax=RLELossless, encoded=[b"\1" + bytes(99)]),
+        r"must have 3 segment\(s\), .*, found 1; write the file anew", "", "colour",
+    ),
+    "palette": Refused(
+        COLOUR, "a/x", dicom(PhotometricInterpretation="PALETTE COLOR"),
+        "found 'PALETTE COLOR'; convert it to RGB or gray", "", "colour",
+    ),
     "YBR in whole": Refused(
         COLOUR, "a/x", dicom(pixels=values(5, 8, 3), PhotometricInterpretation="YBR_FULL_422"),
         "422, which needs even Columns and two bytes a pixel; correct it, as", "", "colour",
+    ),
+    "windows": Refused(
+        f'{VOLUMES}window = "header"\nslices = [2, 2]\n', "a/x", two_windows,
+        r"WindowCenter \(0028,1050\) must be one for all slices of a volume; give w", "", "series",
     ),
     "slice lost": Refused(
         VOLUMES, "a/0/2", dicom(3, "4.0"), "at equal steps, found 1 to 2 mm; bring", "", "series"
@@ -321,6 +412,15 @@ CASES = {
         "found several; leave out slices", "", "series",
     ),
 }  # fmt: skip
+
+
+LIMITS = {
+    "too large": (Image, "MAX_IMAGE_PIXELS", 40),
+    "NIfTI slice": (pipeline.datasets.nifti, "IMAGE_BYTES", 31),
+    "NIfTI mask": (pipeline.datasets.nifti, "LARGEST_VOLUME", 4),
+    "DICOM size": (pixels, "IMAGE_BYTES", 36),
+}
+"""Limits that are lower in a case."""
 
 
 def write(root: Path, card: str, files: dict[str, Content]) -> None:
@@ -347,8 +447,9 @@ def count(root: Path) -> int:
 def test_a_way_out_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A file is refused in one line, true words of it; as they say, all other images are read."""
     case = CASES[name]
+    if name in LIMITS:
+        monkeypatch.setattr(*LIMITS[name])
     if name == "too large":
-        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
         case = case._replace(content=picture(values(9, 9)))
     put(tmp_path, case)
     with pytest.raises(DatasetError, match=case.words) as caught:
@@ -363,7 +464,7 @@ def test_a_way_out_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name:
         assert count(tmp_path) == GOOD + 1
     (tmp_path / "out.txt").write_bytes(exclusion_list(found.faults, ()))
     (tmp_path / "c.toml").write_text(f'{case.card}exclude = "out.txt"\n')
-    assert count(tmp_path) == GOOD - (case.kind == "series")
+    assert count(tmp_path) == GOOD - case.file.startswith("a/0/")
 
 
 @pytest.mark.parametrize("folder", ["in the card", "x; give size in the card"])
@@ -429,6 +530,14 @@ def test_no_list_leaves_out_both_of_two(tmp_path: Path) -> None:
         ("", "a/0.png".encode("utf-16"), r"out.txt must be text in UTF-8, found bytes of 0"),
         ("", None, r"exclude = 'out.txt' leads out of the folder .*; put the list itself there"),
         ('pattern = "{class}/[z-a]"\n', b"", r"cannot be read: bad character range z-a; mend it"),
+        ("window = [5, 5]\n", b"", r"window must be .* low < high, found \(5.0, 5.0\)"),
+        ("classes_per_person = 2\n", b"", 'classes_per_person needs unit = "person"'),
+        (
+            'unit = "person"\nclasses_per_person = 3\npattern = "{class}/{person}.png"\n',
+            b"",
+            "at most the number of classes, 2, found 3",
+        ),
+        (f'pattern = "{{class}}/{"x" * 4096}"\n', b"", "up to 4,096 letters, found 4,104"),
         ('window = "auto"\n', b"", r"must be \[low, high\], \"image\" or \"header\", found 'auto'"),
         ('path = "c.toml"\n', b"", r"c.toml must be a folder of images; correct path or kind"),
     ],
@@ -500,8 +609,10 @@ def test_embedded_tiles_have_bounds(tmp_path: Path, classes: str, size: int, wor
     write(tmp_path, card + f"size = {size}\n" * bool(size), {})
     with pytest.raises(DatasetError, match=words):
         count(tmp_path)
-    write(tmp_path, card.replace("liver", "ihc") + "size = 512\n", {})
+    write(tmp_path, card.replace("liver", "ihc") + "size = 512\n", {"ihc.png": PNG[:60]})
     assert count(tmp_path) == 1
+    with pytest.raises(DatasetError, match=r"cannot read .*ihc.png; install scikit-image again"):
+        tiles.opened(tmp_path / "ihc.png")
 
 
 def test_segmentations_that_cannot_be_read_are_there(tmp_path: Path) -> None:
@@ -539,6 +650,18 @@ def test_unreadable_files_and_odd_splits_are_named(
         patched.setattr(os, "open", refuse)
         with pytest.raises(DatasetError, match=r"x.png .*\(Permission denied\); make it readable"):
             count(tmp_path)
+        (tmp_path / "c.toml").write_text(f'{FOLDER}exclude = "x.png"\n')
+        (tmp_path / "x.png").write_text("a/x.png")
+        with pytest.raises(DatasetError, match="in the card names; make it readable, or take"):
+            count(tmp_path)
+    (tmp_path / "c.toml").write_text(FOLDER)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, mode: not str(path).endswith("ward/a"))
+        card = find_card(tmp_path / "c.toml")
+        found = inspect(card, tmp_path / "ward")
+        (fault,) = found.faults
+        assert "cannot be listed (Permission denied); make it readable, or leave it" in fault.reason
+        assert (fault.file, fault.listed, found.layout) == ("a", False, ())
     for split in ("train", "valid"):
         for name, content in sources("folder").items():
             place = tmp_path / name.replace("ward", f"sets/{split}")
@@ -549,6 +672,142 @@ def test_unreadable_files_and_odd_splits_are_named(
     card = find_card(tmp_path / "c.toml")
     (text,) = inspect(card, fetch(card, tmp_path)).layout
     assert text == "folder 'valid' is of no split; name it train, val, test, or move it away"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fails", "words"),
+    [
+        ("folder", "open", r"cannot read .*a/0.png \(Too many open files\), as this machine has"),
+        ("nifti", "open", r"cannot read .*a/0.nii \(Too many open files\), as this machine has"),
+        ("dicom", "scandir", r"cannot list .*ward/a \(Too many open files\), as this machine has"),
+        ("folder", "submit", r"no thread starts \(can't start new thread\), as this machine has"),
+        ("dicom", "/no/python", r"no process starts .*\(No such file .*`/no/python -P .* prints"),
+        ("dicom", "/bin/false", r"no process starts .* ended by exit code 1\); .*\(ulimit -u\)"),
+    ],
+)
+def test_no_file_is_blamed_for_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, fails: str, words: str
+) -> None:
+    """Where too little is left to read with, no file is at fault, and none is left out."""
+    content = [picture(values(5, 7), "JPEG")]
+    files = sources(kind)
+    if fails.startswith("/"):
+        files = {x: dicom(syntax=JPEGBaseline8Bit, encoded=content) for x in files}
+    write(tmp_path, {"nifti": SLICED, "dicom": DICOM}.get(kind, FOLDER), files)
+    function = getattr(os, fails, None)
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
+        if "ward/a" in str(path):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return function(path, *arguments, **options)
+
+    def no_thread(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if fails.startswith("/"):
+        monkeypatch.setattr(sys, "executable", fails)
+        monkeypatch.setattr(decoder, "_IDLE", [])
+    elif fails == "submit":
+        monkeypatch.setattr(ThreadPoolExecutor, fails, no_thread)
+    else:
+        monkeypatch.setattr(os, fails, refuse)
+    card = find_card(tmp_path / "c.toml")
+    for read in (lambda: count(tmp_path), lambda: inspect(card, fetch(card, tmp_path))):
+        with limited_to(2), pytest.raises(MachineError, match=words):
+            read()
+
+
+@pytest.mark.parametrize("kind", ["folder", "nifti"])
+def test_memory_is_stated_where_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An image that memory does not hold says so."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    write(tmp_path, SLICED if kind == "nifti" else FOLDER, sources(kind))
+    if kind == "nifti":
+        monkeypatch.setattr(pipeline.datasets.nifti, "_shown", fail)
+    else:
+        monkeypatch.setattr(Image.Image, "convert", fail)
+    with pytest.raises(ImageError, match=r"takes more memory than there is.*; .*read it with more"):
+        count(tmp_path)
+
+
+def archive(*shape: int) -> bytes:
+    """Return a .npz of images of class 0, and one of class 1."""
+    stream = io.BytesIO()
+    labels = np.arange(shape[0]) == 0
+    np.savez(stream, train_images=values(*shape), train_labels=labels)
+    return stream.getvalue()
+
+
+NPZ = 'kind = "npz"\nlocal = true\npath = "d.npz"\nchannels = 1\nclasses = ["a", "b"]\n'
+
+
+@pytest.mark.parametrize(
+    ("card", "file", "before", "after"),
+    [
+        (NPZ, "d.npz", archive(4, 6, 5), archive(3, 6, 5)),
+        (NPZ, "d.npz", archive(4, 6, 5), archive(5, 6, 5)),
+        (NPZ, "d.npz", archive(4, 6, 5), archive(4, 5, 5)),
+        (f"{NIFTI}axis = 0\nsize = 4\n", "ward/a/0.nii", nifti(SMALL), nifti(values(3, 5, 1))),
+        (SLICED, "ward/a/0.nii", nifti(SMALL), nifti(SMALL.astype("u2"))),
+        (
+            f'{SLICED}size = 4\nmasks = "*.nii"\n', "0.nii",
+            nifti(np.ones((6, 5, 2), "u1")), nifti(np.ones((6, 5, 1), "u1")),
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_changes_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, card: str, file: str, before: bytes,
+    after: bytes,
+) -> None:  # fmt: skip
+    """A file that is another one than when it was listed says so; read again, it is read."""
+    if "masks" in card:
+        (tmp_path / file).write_bytes(before)
+        planes = pipeline.datasets.nifti.read_planes(tmp_path / file, 2, [1])
+        (tmp_path / file).write_bytes(after)
+        with pytest.raises(ImageError, match=r"0.nii has changed since it was listed; read the im"):
+            next(planes)
+        return
+    write(tmp_path, card, (sources("nifti") if "nifti" in card else {}) | {file: before})
+    source = open_dataset(tmp_path / "c.toml", tmp_path)
+    alike = pipeline.datasets.nifti._check_alike
+
+    def change(card: Any, first: Any, volume: Any) -> None:
+        alike(card, first, volume)
+        if volume.file == tmp_path / file:
+            volume.file.write_bytes(after)
+
+    if card == SLICED:
+        monkeypatch.setattr(pipeline.datasets.nifti, "_check_alike", change)
+    else:
+        (tmp_path / file).write_bytes(after)
+    with pytest.raises(ImageError, match=f"{file} has changed since it was listed; read the im"):
+        list(source.chunks())
+    monkeypatch.undo()
+    assert count(tmp_path)
+
+
+def test_a_list_names_what_is_stated_to_be_left_out(tmp_path: Path) -> None:
+    """A damaged file of all images is not listed, as its card leaves nothing out."""
+    write(tmp_path, NPZ, {"d.npz": with_byte(archive(4, 6, 5), b"\n", 0, 9)})
+    card = find_card(tmp_path / "c.toml")
+    (fault,) = inspect(card, fetch(card, tmp_path)).faults
+    assert fault.reason.endswith("(Bad CRC-32 for train_images.npy); download or save it again")
+    assert exclusion_list([fault], ()) == b""
+
+
+@pytest.mark.parametrize(("make", "words"), [(Path.mkdir, "a folder"), (os.mkfifo, "a named pipe")])
+def test_a_download_is_a_file(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+    """What stands in the place of a file that would be downloaded is not waited for."""
+    file = f'[[files]]\nsize = 28\nurl = "https://x/d.npz"\nmd5 = "{"0" * 32}"\n'
+    head = 'kind = "npz"\nchannels = 1\nclasses = ["a", "b"]\n'
+    write(tmp_path, head + file, {"c.npz": make})
+    with pytest.raises(DatasetError, match=f"c.npz is not a file but {words}; bring the file"):
+        count(tmp_path)
 
 
 def test_a_name_that_is_no_text_is_written_to_a_page(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def assert_close(found, wanted, name):
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=3e-15 * DESCRIPTORS[name].norm_bound)
 
 
-SIZES = [(28, 28), (2, 2), (2, 3), (3, 2), (7, 40), (40, 31), (64, 33), (130, 70), (224, 224)]
+SIZES = [(28, 28), (2, 2), (2, 3), (3, 2), (7, 40), (40, 31), (3, 2100), (130, 70), (224, 224)]
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
@@ -319,6 +319,7 @@ def test_registry_is_frozen_and_named():
 def test_compiled_code_calls_none_of_another_file():
     """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
     plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.parallel"}
+    plain |= {"collections.abc", "functools", "llvmlite", "numba.core", "numba.extending"}
     found = {path.name: path.read_text() for path in Path(kernels.__file__).parent.glob("*.py")}
     compiled = {
         name: text for name, text in found.items() if "\n@compiled" in text or "njit" in text
@@ -328,23 +329,39 @@ def test_compiled_code_calls_none_of_another_file():
         assert set(re.findall(r"^(?:from|import) (\S+)", text, re.MULTILINE)) <= plain
 
 
-def test_angles_are_those_of_the_library():
-    """Of whole numbers up to the largest derivative, within 2 units of the last place, never > π/2.
+@compiled
+def steepest(levels, edges, ring, sums):
+    kernels.add_steepest(levels, 6, edges, ring, 0, kernels.PIECE, sums)
+
+
+def test_magnitudes_and_angles_are_those_of_the_library():
+    """Of whole numbers up to the largest derivative, within 4 u of their value, never > π/2.
 
     Compared in extended precision with zeros, equal pairs and neighbours of tan(π/8) among them.
+    Their sums of products are those of the rows, each added up with one rounding a step.
     """
     rng = np.random.default_rng(8)
-    for most in (4, 1020, 10_200_000):
-        ix, iy = rng.integers(0, most + 1, (2, 20_000)).astype(np.float64)
-        ix[:300], iy[200:500], ix[500:700] = 0, 0, iy[500:700]
-        ix[700:900] = np.rint((np.sqrt(2) - 1) * iy[700:900])
-        found = np.array([kernels.angle(*pair) for pair in zip(ix, iy, strict=True)])
-        wanted = np.arctan2(ix.astype(np.longdouble), iy.astype(np.longdouble))
-        apart = np.abs(found - wanted) / np.spacing(np.maximum(wanted.astype(float), 1e-300))
-        assert apart.max() < 2
-        assert found.min() >= 0
-        assert found.max() <= np.pi / 2
-        assert not found[200:300].any()
+    size = kernels.PIECE
+    levels, edges = kernels.aligned(6, size, np.int16), kernels.aligned(4, size, np.int32)
+    ring, sums = np.zeros((12, kernels.RING_ROW)), np.zeros((12, 12))
+    levels[:] = rng.integers(0, 256, levels.shape)
+    for most in (1, 4, 1020, 10_200_000) * 13:
+        edges[:] = rng.integers(0, most + 1, edges.shape)
+        ix, iy = edges[:2]
+        ix[:30], iy[20:50], ix[50:70] = 0, 0, iy[50:70]
+        ix[70:90] = np.rint((np.sqrt(2) - 1) * iy[70:90])
+        sums[:] = 0
+        steepest(levels, edges, ring, sums)
+        x, y = ix.astype(np.longdouble), iy.astype(np.longdouble)
+        for found, wanted in zip(ring[10:, :size], (np.hypot(x, y), np.arctan2(x, y)), strict=True):
+            assert (np.abs(found - wanted) <= 4 * 2.0**-53 * wanted).all()
+        magnitude, angle = ring[10:, :size]
+        assert angle.min() >= 0
+        assert angle.max() <= np.pi / 2
+        assert not angle[20:30].any()
+        rows = np.concatenate([np.ones((1, size)), levels[1:], edges, magnitude[None], angle[None]])
+        np.testing.assert_allclose(sums[10, :10], rows[:10] @ magnitude, rtol=size * 2.0**-53)
+        np.testing.assert_allclose(sums[11], rows @ angle, rtol=size * 2.0**-53)
 
 
 def test_without_a_folder_for_machine_code_images_are_described_all_the_same(monkeypatch):

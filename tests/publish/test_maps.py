@@ -98,6 +98,22 @@ def test_maps_of_another_size_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("key", "value"), [("eta", 1e-3), ("image_height", 30), ("image_depth", 4), ("masked", True)]
+)
+def test_maps_of_other_descriptors_are_refused(
+    key: str, value: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Maps of another eta, size or kind of images than is described say both: exit code 2."""
+    path, given = tmp_path / "maps.json", maps("spd-log-euclidean")
+    path.write_text(json.dumps({**given, key: value}))
+    tokens = ["describe", "--dataset", "tiles", "--store", str(tmp_path / "st"), "--map", str(path)]
+    assert main([*tokens, "--site", "x"]) == 2
+    found = f"was made of releases with {key} = {value!r}, found {given[key]!r} here; take maps"
+    assert found in capsys.readouterr().err
+    assert not (tmp_path / "st").exists()
+
+
+@pytest.mark.parametrize(
     "content", [[], 3, None, "maps", {**maps("spd-log-cholesky"), "sites": [3]}]
 )
 def test_what_is_no_object_is_told_so(content: Any, tmp_path: Path) -> None:

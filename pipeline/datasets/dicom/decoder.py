@@ -31,6 +31,8 @@ def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict
     ------
     ValueError
         When the decoder fails, with what it says, or with how it ended.
+    MachineError
+        When no process can be started.
     """
     child: Any = _idle()
     watch = threading.Timer(FRAME_SECONDS, child.kill)
@@ -56,17 +58,28 @@ def _idle() -> "subprocess.Popen[bytes]":
         while (child := _IDLE.pop()).poll() is not None:
             pass
         return child
-    child = subprocess.Popen(
-        [sys.executable, "-P", __file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a terminal's Ctrl-C is for this process
+    from pipeline.errors import MachineError
+
+    command = [sys.executable, "-P", __file__]
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a terminal's Ctrl-C is for this process
+        )
+    except OSError as error:
+        reason = str(error.strerror)
+    else:
+        with suppress(EOFError, pickle.UnpicklingError):
+            if pickle.load(child.stdout) == _READY:  # type: ignore[arg-type]
+                return child
+        reason = _how_it_ended(child)
+    raise MachineError(
+        f"no process starts to decode compressed images in ({reason}); let more run (ulimit -u), "
+        f"or see what `{' '.join(command)}` prints"
     )
-    with suppress(EOFError, pickle.UnpicklingError):
-        if pickle.load(child.stdout) == _READY:  # type: ignore[arg-type]
-            return child
-    raise RuntimeError(f"no process to decode it in, {_how_it_ended(child)}")
 
 
 def _how_it_ended(child: "subprocess.Popen[bytes]") -> str:

@@ -470,10 +470,10 @@ def read_header(stream: BinaryIO, file: Path) -> Header:
     if pixels.tag != _PIXELS:
         check_image(file, elements)
         what = _class_name(text(elements, "SOPClassUID"))
-        raise image_error(
-            f"{file}: PixelData (7FE0,0010) is missing ({what}), or the file is cut off before it; "
-            "bring it whole"
-        )
+        rest, way = "or the file is cut off before it", "bring it whole"
+        if 0 < pixels.tag < _PIXELS:
+            rest, way = "and its pixels are floating numbers", "write them as integers"
+        raise image_error(f"{file}: PixelData (7FE0,0010) is missing ({what}), {rest}; {way}")
     if pixels.length != UNDEFINED and pixels.start + pixels.length > size:
         raise image_error(
             f"{file}: PixelData (7FE0,0010) must have {pixels.length:,} bytes, found "

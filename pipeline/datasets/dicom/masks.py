@@ -325,8 +325,8 @@ def _check_segmentation(header: Header) -> None:
         )
     if header.syntax not in (IMPLICIT, EXPLICIT):
         raise image_error(
-            f"{header.file}: a segmentation must not be compressed; write it uncompressed, as with "
-            "dcmconv +te"
+            f"{header.file}: a segmentation must not be compressed; write it uncompressed, in "
+            "little endian"
         )
     check_size(header)
 

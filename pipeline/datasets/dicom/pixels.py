@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.datasets.dicom.decoder import decode_in_subprocess
-from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, Header
+from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, WAY, Header
 from pipeline.datasets.jpeg import is_whole
 from pipeline.datasets.source import IMAGE_BYTES
 from pipeline.errors import image_error
@@ -108,7 +108,7 @@ def _check_meaning(header: Header, channels: int) -> None:
         raise header.fault(
             "PhotometricInterpretation",
             f"must be one of {', '.join((*GRAY, *COLOUR_MODELS))}, found {header.photometric!r}",
-            "convert it, or write the file anew",
+            "convert it to RGB or gray" if header.photometric else WAY,
         )
     if header.samples != (1 if gray else 3):
         one = f"must be {1 if gray else 3} with {header.photometric}, found {header.samples}"
@@ -143,7 +143,7 @@ def _check_bits(header: Header) -> None:
         raise header.fault(
             "BitsStored", f"must be 8 with {header.photometric}, found {header.stored}"
         )
-    if header.photometric in ("YBR_ICT", "YBR_RCT") and not header.encapsulated:
+    if header.photometric in ("YBR_ICT", "YBR_RCT") and (DECODERS.get(header.syntax) != "openjpeg"):
         raise header.fault("PhotometricInterpretation", "is one of JPEG 2000 only")
 
 
@@ -191,8 +191,8 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
                     f"{header.file}: frame {index + 1} is cut off, a part of it is missing; bring "
                     "the file whole"
                 )
-            if header.samples == 3 and meaning["photometric_interpretation"] != "RGB":
-                raise header.fault("PhotometricInterpretation", "is not what the frames are")
+            # of `COLOUR_MODELS` pydicom makes RGB
+            assert header.samples == 1 or meaning["photometric_interpretation"] == "RGB"
             yield frame
         if index == last:
             return
@@ -263,6 +263,12 @@ def _check_encoded(header: Header, encoded: bytes) -> None:
         raise image_error(
             f"{header.file}: a frame must be {wanted} as the header says (rows, columns, samples), "
             f"found {encoded_sides or 'another format'}; write the file anew"
+        )
+    segments, found = header.samples * header.allocated // 8, int.from_bytes(encoded[:4], "little")
+    if DECODERS[header.syntax] == "rle" and found != segments:
+        raise image_error(
+            f"{header.file}: a frame of RLE must have {segments} segment(s), as SamplesPerPixel "
+            f"and BitsAllocated say, found {found}; write the file anew"
         )
     size = header.frame_bits // 8
     if len(encoded) > 2 * size + _SPARE:

@@ -182,7 +182,8 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
     counts = tuple(ClassCount(label, source.classes[label], n[label]) for label in run.labels)
     note = _note(source.card, origin(source.card))
     facts = (*notes, *source.facts, *_persons(config, source.select(config.splits)))
-    shares, others = (budget_shares(config, image_setting(run), few=x) for x in (False, True))
+    setting = image_setting(run)
+    shares, others = (budget_shares(config, setting, few=few) for few in (False, True))
     few = {series: own for series, own in others.items() if own != shares[series]}
     return _write(
         run,

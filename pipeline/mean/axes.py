@@ -37,7 +37,7 @@ class Frame:
 
     @property
     def line(self) -> FloatArray:
-        """The contrast axis as a row of length 1, (lines, d)."""
+        """The contrast axis as a row of length 1, (1, d); without one (0, d)."""
         rows = self.from_axes[: self.lines]
         return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
@@ -63,7 +63,7 @@ def unit_length(rows: FloatArray) -> Numbers:
 
 
 def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Frame:
-    """Return the axes of a contrast axis, along which one unit is `length`, and of scales off it.
+    """Return the axes of a contrast axis, where a step of 1 is `length`, and of scales off it.
 
     Parameters
     ----------

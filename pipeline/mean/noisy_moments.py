@@ -128,7 +128,7 @@ class NoisyMoments:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Unit vectors of all overshoots but the first, (..., 5·lines, d)."""
+        """Unit vectors of all overshoots but the first, (..., 5, d), or (0, d)."""
         d = self.vector.shape[-1]
         if not self.lines:
             return np.zeros((0, d))
@@ -202,7 +202,7 @@ class NoisyMoments:
 
     @cached_property
     def limits(self) -> FloatArray:
-        """The largest mean overshoots that bounds allow for, (1 + 5·lines,), as `overshoots`.
+        """The largest mean overshoots that bounds allow for, in the shape of `overshoots`.
 
         No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
         deviations and no more, wherever they are.

@@ -1,4 +1,4 @@
-"""How a budget is spent, decided before the data are read: in one draw, or in adaptive rounds."""
+"""How a budget is spent, decided before the data are read: in one draw, or in adaptive steps."""
 
 import math
 from dataclasses import dataclass
@@ -91,14 +91,14 @@ class SinglePlan:
 
 @dataclass(frozen=True)
 class AdaptivePlan:
-    """A private centre and private radii found in rounds, then a clipped mean.
+    """A private centre and private radii found step by step, then a clipped mean.
 
     Parameters
     ----------
     shares : Shares, optional
         Shares of the budget; a public rule when left out.
     moment : bool
-        Whether the second moment rides along in the last round. It costs no privacy and the mean
+        Whether the second moment rides along in the last mean. It costs no privacy and the mean
         stays as it is, but it takes time, which repetitions of one experiment may spare.
     """
 

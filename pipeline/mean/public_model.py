@@ -234,12 +234,12 @@ class Prior:
 
     @cached_property
     def edges(self) -> FloatArray:
-        """The radii that are told apart."""
+        """Radii between which records are counted."""
         return np.geomspace(*self.shells)
 
     @cached_property
     def far_edges(self) -> FloatArray:
-        """The same up to `farthest`, for classes with many far records."""
+        """Radii up to `farthest`, for classes with many outliers."""
         return self.edges * (self.farthest / self.shells[1])
 
 

@@ -10,7 +10,7 @@ them together cost what one does (parallel composition).
 *Secret labels.* In neighbours one record of one class becomes any other record **of any class**.
 The number N of all records is public, and so is the list of classes; how many records a class has
 is not. Each step releases the **sum** of the vectors of a class, with the same noise for every
-class. A record's vector is its bin over √2 in a histogram, or u with ‖u‖² ≤ 3/8 in a mean
+class. A record's vector is its shell over √2 in a count, or u with ‖u‖² ≤ 3/8 in a mean
 (``sums.py``: β + 2β² + ‖h‖², with overshoots or without, with products or without), to which one
 more coordinate comes, a = √(1/8), the same for every record.
 
@@ -20,7 +20,7 @@ record moves in the stack, squared, is at most
 =====================================  ==========================================================
 in the mean of its class               ‖u − u'‖² ≤ 1, as a cancels: two such u are at most 1 apart
 from class A to class B, of means      ‖u‖² + a² in A's block, ‖u'‖² + a² in B's: 2·(3/8 + 1/8) = 1
-of a histogram, to another bin         ½ + ½ = 1, whether of the same class or of another
+of a count, to another shell           ½ + ½ = 1, whether of the same class or of another
 added, or removed                      at most 3/8 + 1/8 = ½, in one block
 =====================================  ==========================================================
 
@@ -234,7 +234,7 @@ class Release(NamedTuple):
     seconds : float
         Wall time of one draw.
     moments : tuple of NoisyMoments
-        What the last round of each draw of an adaptive plan released; empty for a single one.
+        What the last mean of each draw of an adaptive plan released; empty for a single one.
     diagnostics : Diagnostics
         How the sampler made the draws.
     class_size : ReleasedCount or None
@@ -296,7 +296,7 @@ class Release(NamedTuple):
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the last round of the first mean released, its base a point of `space`.
+        """What the last step of the first mean released, its base a point of `space`.
 
         Raises
         ------

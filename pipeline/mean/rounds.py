@@ -239,7 +239,7 @@ class _Draws:
 
 
 def first_belief(model: PublicModel) -> FloatArray:
-    """Return the covariance, (d, d), of where the mean is before anything is seen."""
+    """Return the covariance, (d, d), of where the mean is before any record is used."""
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
     return frame.covariance(line, prior.doubt**2 / d)

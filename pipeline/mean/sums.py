@@ -265,7 +265,7 @@ class Clipping(NamedTuple):
 
     @property
     def reach(self) -> FloatArray:
-        """What each is measured by, (..., overshoots): left, below, above, the same far, blank."""
+        """Reach of each, (..., overshoots): left, below, above, both beyond `near`, blank."""
         ends = [self.farthest]
         if self.lines:
             blank = np.linalg.norm(self.blank, axis=-1)

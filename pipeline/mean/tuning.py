@@ -88,8 +88,9 @@ CURVATURE_FRACTION = 0.17
 
 That of the average plane of SPD(5) is 0.17.
 """
-USUAL_SIZE = 0.75
-"""Root mean square length of clipped records, in radii of the ball."""
+USUAL_SIZE = 0.5
+"""Length of records that Newton's step reckons with, in radii of the ball: one too large leaves a
+share of the way to the mean that no budget removes."""
 SCATTER_FLOOR = 0.1
 """Least variance of a coordinate of a vector, over that of vectors as long as the ball allows."""
 LARGEST_LOG_SCALE = 80.0

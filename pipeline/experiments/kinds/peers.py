@@ -42,7 +42,7 @@ def noisy_quantile(
     steps: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the value below which about `count` lie: bisected by counts that cost μ together."""
+    """Return the value below which about `count` are: bisected by counts that cost μ together."""
     low, high = ends
     for _ in range(steps):
         middle = (low + high) / 2.0

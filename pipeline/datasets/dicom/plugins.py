@@ -48,16 +48,16 @@ def choose_decoder(syntax: str, pinned: str, asked: tuple[str, ...]) -> str:
 def _choose_decoder(syntax: str, pinned: str, asked: tuple[str, ...]) -> str:
     from pydicom.uid import UID
 
-    for plugin in asked:
-        fault = "" if plugin == pinned else find_fault(syntax, plugin)
-        if not fault:
-            return plugin
-        logging.getLogger(__name__).warning(
-            "%s: %s is not used for %s, as it %s; %s goes on",
-            *map(one_line, (DECODERS_VARIABLE, plugin, UID(syntax).name, fault)),
-            pinned,
-        )
-    return pinned
+    faults = dict[str, str]()
+    for chosen in (*asked, pinned):
+        if chosen == pinned or not (fault := find_fault(syntax, chosen)):
+            break
+        faults[chosen] = fault
+    for plugin, fault in faults.items():
+        words = DECODERS_VARIABLE, plugin, UID(syntax).name, fault, chosen
+        line = "%s: %s is not used for %s, as it %s; %s goes on"
+        logging.getLogger(__name__).warning(line, *map(one_line, words))
+    return chosen
 
 
 def find_fault(syntax: str, plugin: str) -> str:
@@ -71,7 +71,8 @@ def find_fault(syntax: str, plugin: str) -> str:
             made = digest_pixels(*decode_in_subprocess(syntax, plugin, encoded, frame["options"]))
         except ValueError as error:
             if not cut:
-                return f"fails on a public frame, {frame['name']} ({error})"
+                reason = str(error).strip().removeprefix(f"{plugin}: ")
+                return f"fails on a public frame, {frame['name']} ({reason})"
         else:
             if made != frame["digest"]:
                 return f"makes other pixels of a public frame, {frame['name']}"

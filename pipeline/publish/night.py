@@ -489,9 +489,9 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
             ]
             raise MismatchError(
                 "all nights of a stream add up images that were made of files in one way: the card "
-                f"of {config.name!r} had {settings[0]} when it was opened, found {settings[1]} in "
-                f"{config.dataset}; set it back, or give the config another name: that is another "
-                "stream, and is charged"
+                f"of {config.name!r}, or the environment, had {settings[0]} when it was opened, "
+                f"found {settings[1]} in {config.dataset}, or there; set it back, or give the "
+                "config another name: that is another stream, and is charged"
             )
 
 

@@ -9,6 +9,7 @@ from pydantic import model_validator as check
 from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
 from pipeline.datasets.classed import PatternCard
 from pipeline.datasets.dicom.header import FrameId
+from pipeline.datasets.dicom.plugins import DECODERS_VARIABLE, asked_decoders
 from pipeline.datasets.pictures import Window
 
 
@@ -88,6 +89,12 @@ class DicomCard(PatternCard):
     def objects(self) -> str | None:
         """Where segmentation objects are."""
         return None if self.beside else self.masks
+
+    @property
+    def rendering_settings(self) -> dict[str, Any]:
+        """What it says of how files become images, and the decoders that are asked for."""
+        asked = asked_decoders()
+        return super().rendering_settings | ({DECODERS_VARIABLE: asked} if asked else {})
 
     @property
     def person_from(self) -> str | None:

@@ -115,6 +115,9 @@ def _serve() -> None:
                 return
             try:
                 decoder = get_decoder(UID(syntax))
+                module, _, function = plugin.partition(":")
+                if function and plugin not in decoder.available_plugins:
+                    decoder.add_plugin(plugin, (module, function))
                 frame = encapsulate([encoded])
                 reply = decoder.as_array(frame, index=0, decoding_plugin=plugin, **options)
             except BaseException as error:  # a panic is no Exception

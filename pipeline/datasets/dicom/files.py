@@ -35,7 +35,8 @@ from pipeline.datasets.dicom.header import (
     text,
 )
 from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
-from pipeline.datasets.dicom.pixels import check_frames, read_frames
+from pipeline.datasets.dicom.pixels import check_frames, decoder_of, read_frames
+from pipeline.datasets.dicom.plugins import asked_decoders
 from pipeline.datasets.listing import Faults, no_usable_file
 from pipeline.datasets.pictures import PADDED, Scaling, is_padding, made_to_fit, to_uint8
 from pipeline.datasets.source import (
@@ -72,7 +73,7 @@ def open_dicom(
     """
     named = files.people is None and card.unit == "person"
     placed = card.volumes or card.objects is not None or any(map(is_nifti, files.masks or ()))
-    rules = Rules(card, named, placed, others)
+    rules = Rules(card, named, placed, others, tuple(asked_decoders()))
     summaries = _scan_headers(rules, files, faults)
     masks = None
     if card.objects or files.masks is not None:
@@ -115,12 +116,15 @@ class Rules(NamedTuple):
         Whether where frames are, and what they are known by, is needed.
     others : bool
         Whether there may be files among them that are not DICOM.
+    decoders : tuple of str
+        Decoders that are asked for, also of workers elsewhere.
     """
 
     card: DicomCard
     named: bool
     placed: bool
     others: bool
+    decoders: tuple[str, ...] = ()
 
 
 class ReferenceHeader(NamedTuple):
@@ -309,8 +313,6 @@ def _decode(
 
     Slices of a volume that has a window of its own are returned in the units of the file.
     """
-    from pydicom.uid import UID
-
     if error := errors.get(str(file)):
         raise type(error)(*error.args)  # anew, as threads may raise it at once
     card = rules.card
@@ -320,8 +322,8 @@ def _decode(
         _check_alike(card, first, header)
         if not set(frames.tolist()) <= set(readable_frames):
             raise changed(file)
-        frames_read = read_frames(stream, header, frames.tolist())
-        stored = each_spending(frames_read, UID(header.syntax).name)
+        plugin, words = decoder_of(header, rules.decoders)
+        stored = each_spending(read_frames(stream, header, frames.tolist(), plugin), words)
         pairs = zip(frames.tolist(), stored, strict=True)
         return np.stack([_shown(card, header, frame, values) for frame, values in pairs])
 

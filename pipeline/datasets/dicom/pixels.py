@@ -7,6 +7,7 @@ size that a compressed frame gives itself with the header's.
 import math
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.datasets.dicom.decoder import decode_in_subprocess
 from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, WAY, Header
+from pipeline.datasets.dicom.plugins import choose_decoder
 from pipeline.datasets.jpeg import is_whole
 from pipeline.datasets.source import IMAGE_BYTES
 from pipeline.errors import image_error
@@ -41,7 +43,7 @@ DECODERS = {
     "1.2.840.10008.1.2.5": "rle",
 }
 """Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
-pixels everywhere, whatever else is installed."""
+pixels everywhere, whatever else is installed. Others that are asked for must make the same."""
 
 JPEG = tuple(f"{_JPEG}{end}" for end in (50, 51, 57, 70))
 """Transfer syntaxes whose decoder fills up what is missing of a frame."""
@@ -147,8 +149,12 @@ def _check_bits(header: Header) -> None:
         raise header.fault("PhotometricInterpretation", "is one of JPEG 2000 only")
 
 
-def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
+def read_frames(
+    stream: BinaryIO, header: Header, frames: Sequence[int], plugin: str | None = None
+) -> Iterator[StoredFrame]:
     """Yield some frames, ascending, (h, w) or (h, w, 3), in the integers that the header says.
+
+    Compressed ones are decoded by `plugin`, and those that it fails on by the pinned decoder.
 
     Raises
     ------
@@ -158,7 +164,7 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
         Whatever damaged pixels make a decoder raise.
     """
     if header.encapsulated:
-        yield from _compressed(stream, header, frames)
+        yield from _compressed(stream, header, frames, plugin or pinned_decoder(header.syntax))
         return
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
@@ -176,7 +182,9 @@ def read_frames(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
         yield np.right_shift(np.left_shift(pixels, above), unused) if shifted else pixels
 
 
-def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iterator[StoredFrame]:
+def _compressed(
+    stream: BinaryIO, header: Header, frames: Sequence[int], plugin: str
+) -> Iterator[StoredFrame]:
     from pydicom.encaps import generate_frames
 
     stream.seek(header.pixels.start)
@@ -184,9 +192,8 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     for index, encoded in enumerate(generate_frames(stream, number_of_frames=header.frames)):
         if index in frames:
             _check_encoded(header, encoded)
-            plugin, options = _plugin(header), _options(header, 1)
-            frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
-            if header.syntax in JPEG and not _is_whole(header, encoded, frame):
+            frame, meaning = _decoded(header, encoded, plugin)
+            if header.syntax in JPEG and not _is_whole(header, encoded, frame, plugin):
                 raise image_error(
                     f"{header.file}: frame {index + 1} is cut off, a part of it is missing; bring "
                     "the file whole"
@@ -199,14 +206,25 @@ def _compressed(stream: BinaryIO, header: Header, frames: Sequence[int]) -> Iter
     raise image_error(f"{header.file}: frame {index + 2} is missing; bring the file whole")
 
 
-def _is_whole(header: Header, encoded: bytes, frame: StoredFrame) -> bool:
+def _decoded(header: Header, encoded: bytes, plugin: str) -> Any:
+    """Return the pixels of a frame and what they mean, from the pinned decoder if `plugin` fails.
+
+    So a frame that another decoder does not know is read, or refused, as it would be without it.
+    """
+    options, pinned = _options(header, 1), pinned_decoder(header.syntax)
+    if plugin != pinned:
+        with suppress(ValueError):
+            return decode_in_subprocess(header.syntax, plugin, encoded, options)
+    return decode_in_subprocess(header.syntax, pinned, encoded, options)
+
+
+def _is_whole(header: Header, encoded: bytes, frame: StoredFrame, plugin: str) -> bool:
     """Return whether nothing of a frame is filled up by its decoder."""
-    plugin, options = _plugin(header), _options(header, 1)
     return is_whole(
         encoded,
         (header.rows, header.columns),
         lambda rows, columns: frame[-rows:, -columns:],
-        lambda other: decode_in_subprocess(header.syntax, plugin, other, options)[0],
+        lambda other: _decoded(header, other, plugin)[0],
     )
 
 
@@ -235,7 +253,7 @@ def _check_decoder(header: Header) -> None:
     uid = UID(header.syntax)
     deep = header.syntax == f"{_JPEG}51" and header.stored > 8  # gdcm reads 8 bits of it only
     if header.syntax in DECODERS and not deep:
-        if _plugin(header) in get_decoder(uid).available_plugins:
+        if pinned_decoder(uid) in get_decoder(uid).available_plugins:
             return
         way = f"install {DECODER_PACKAGES[DECODERS[header.syntax]]}"
     else:
@@ -246,9 +264,25 @@ def _check_decoder(header: Header) -> None:
     )
 
 
-def _plugin(header: Header) -> str:
-    """Return the decoder of a compressed file by pydicom's name of it."""
-    return "gdcm" if DECODERS[header.syntax] == "gdcm" else "pylibjpeg"
+def pinned_decoder(syntax: str) -> str:
+    """Return the decoder of a compressed transfer syntax by pydicom's name of it."""
+    return "gdcm" if DECODERS[syntax] == "gdcm" else "pylibjpeg"
+
+
+def decoder_of(header: Header, asked: tuple[str, ...]) -> tuple[str | None, str]:
+    """Return which decoder reads a file, and its transfer syntax in words.
+
+    The decoder is None of a file that is not compressed, and part of the words if it is not the
+    pinned one.
+    """
+    from pydicom.uid import UID
+
+    syntax, words = header.syntax, UID(header.syntax).name
+    if syntax in NATIVE:
+        return None, words
+    pinned = pinned_decoder(syntax)
+    plugin = choose_decoder(syntax, pinned, asked)
+    return plugin, words if plugin == pinned else f"{words} by {plugin}"
 
 
 def _check_encoded(header: Header, encoded: bytes) -> None:

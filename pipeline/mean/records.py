@@ -89,7 +89,7 @@ from pipeline.geometry import (
     from_chart,
     to_chart,
 )
-from pipeline.mean.axes import Frame, matmul_in_order, to_frame, vectors_times
+from pipeline.mean.axes import Frame, build_frame, matmul_in_order, to_frame, vectors_times
 from pipeline.mean.public_model import (
     Domain,
     FeasibleSet,
@@ -311,6 +311,8 @@ class Records(PublicModel):
         Whether it is public in which class a record is.
     sample_of : (Records, array), optional
         The records in memory that these were drawn from, and which rows.
+    shaped : bool
+        Whether they are seen in the axes that the prior expects, or in those of the manifold.
 
     Raises
     ------
@@ -323,6 +325,7 @@ class Records(PublicModel):
     parts: Parts[Point]
     labels: Labels = PUBLIC_LABELS
     sample_of: "tuple[Records, NDArray[np.int64]] | None" = None
+    shaped: bool = True
 
     def __post_init__(self) -> None:
         check_domain(self.domain, self.manifold)
@@ -331,6 +334,18 @@ class Records(PublicModel):
     def n(self) -> int:
         """Number of records: public where labels are."""
         return self.parts.n
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The axes that they are seen in."""
+        plain = build_frame(None, np.eye(self.space.dim), 1.0)
+        return prior_frame(self.prior) if self.shaped else plain
+
+    @cached_property
+    def unshaped(self) -> "Records":
+        """They in the axes of the manifold, without a contrast axis."""
+        sample_of = self.sample_of and (self.sample_of[0].unshaped, self.sample_of[1])
+        return replace(self, sample_of=sample_of, shaped=False)
 
     @property
     def placed(self) -> Point:

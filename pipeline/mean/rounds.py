@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ from pipeline.mean.noisy_moments import (
     posterior_update,
 )
 from pipeline.mean.plan import STEPS, AdaptivePlan, Shares
-from pipeline.mean.public_model import Prior
+from pipeline.mean.public_model import Prior, center_of, prior_frame
 from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import (
     PUBLIC_LABELS,
@@ -75,6 +76,7 @@ from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_besi
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
+T = TypeVar("T")
 COORDINATES_AT_ONCE = 2**21
 """Coordinates of records, as repetitions see them, that are held at a time."""
 
@@ -196,6 +198,42 @@ class _Draws:
         found = choose_radius(shells, prior.edges, outside)
         return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
 
+    def is_wide(self, radius: FloatArray) -> NDArray[np.bool_]:
+        """Return where a ball has more noise than one around all that records may be, (size,)."""
+        axes, most = self.model.frame.from_axes, self.model.domain.radius
+        return np.asarray(radius**2 * np.sum(axes**2) > most**2 * len(axes))
+
+    def most_beyond(self, shells: FloatArray) -> NDArray[np.bool_]:
+        """Return where so many records are beyond that a ball around all is worth it, (size,)."""
+        noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[3].sigma
+        many = np.maximum(tuning.MOST_BEYOND * self.counted(), tuning.FAR_SD * noise)
+        return np.asarray(shells[:, -1] > many)
+
+    def some(self, rows: NDArray[np.intp], *, around_all: bool) -> "_Draws":
+        """Return some of the repetitions, before the last mean, which may be around all records."""
+
+        def own(each: Sequence[T]) -> list[T]:
+            return [each[r] for r in rows] if len(each) > 1 else list(each)
+
+        def part(values: NDArray[Any]) -> NDArray[Any]:
+            return in_shape(values, (self.size, *values.shape[1:]))[rows]
+
+        classes = own(self.classes)
+        if around_all:
+            classes = [records.unshaped for records in classes]
+        found = _Draws(classes, self.steps, self.plan, own(self.noise), len(rows))
+        found.points, found.belief = part(self.points), part(self.belief)
+        found.middle = part(self.middle)
+        if around_all:  # what was believed rests on clipped means
+            found.belief = np.eye(self.model.space.dim)[None] * self.model.domain.radius**2 * 1e6
+            found.middle = center_of(self.model.domain, self.model.space)[None]
+            if self.model.space.flat:
+                found.middle = found.points = in_shape(found.middle, found.points.shape)
+        if self.class_size is not None:
+            count = self.class_size
+            found.class_size = ReleasedCount(count.value[rows], count.variance[rows], count.total)
+        return found
+
     def mean(self, step: int, to: Clipping, *, paired: bool = False) -> FloatArray:
         """Return noised means of the vectors of records, (size, …), with what rides along."""
         parts, divisor = self.around(to.centre), self.labels.divisor(self.model.n)
@@ -230,7 +268,9 @@ class _Draws:
 
     def gain(self, radius: FloatArray) -> Numbers:
         """Return Newton's step of means of records clipped to balls."""
-        return newton_step(radius, self.model.frame.unit_length, -self.model.space.curvature[0])
+        prior, bent = self.model.prior, -self.model.space.curvature[0]
+        radius = np.minimum(radius, prior.edges[-1])
+        return newton_step(radius, prior_frame(prior).unit_length, bent)
 
     def put(self, observed: FloatArray, noise: FloatArray) -> None:
         """Put what was observed together with what was known: where centres are, and how sure."""
@@ -299,7 +339,7 @@ def draw_rounds(
     shares = plan.shares or default_shares(records.prior, few=few)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
-    done = list[tuple[_Draws, FloatArray, NoisyMoments]]()
+    done = list[tuple[_Draws, FloatArray, list[NoisyMoments]]]()
     for start in range(0, size, block):
         some = slice(start, start + block)
         own = classes[some] or classes, steps, plan, noise[some] or noise  # one is that of all
@@ -314,12 +354,12 @@ def draw_rounds(
         expected_error=None,
         predicted_error=np.concatenate([predicted for _, predicted, _ in done]),
         seconds=(time.perf_counter() - started) / size,
-        moments=tuple(moments for _, _, several in done for moments in several.each()),
+        moments=tuple(moments for _, _, several in done for moments in several),
         class_size=ReleasedCount.joint(sizes) if sizes else None,
     )
 
 
-def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
+def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     """Return the repetitions after all steps, their predicted errors, and what they released."""
     prior = source.model.prior
     source.move(0, np.array([prior.first]))
@@ -336,7 +376,31 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, NoisyMoments]:
     first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
     weight = np.where(goes | far, 0.0, first / (first + second))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
-    return _last(source, source.radius(counted, far), _chosen(far, shells, counted))
+    radius, shells = source.radius(counted, far), _chosen(far, shells, counted)
+    wide = source.is_wide(radius) | (~(far | few) & source.most_beyond(counted))
+    if not wide.any():
+        predicted, moments = _last(source, radius, shells)
+        return source, predicted, moments.each()
+    return _some_wide(source, radius, shells, wide)
+
+
+def _some_wide(
+    source: _Draws, radius: FloatArray, shells: FloatArray, wide: NDArray[np.bool_]
+) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
+    """Draw the last mean where some repetitions have a ball around all that records may be."""
+    predicted, rhos = np.empty((2, source.size))
+    points, each = np.empty((source.size, *source.points.shape[1:])), dict[int, NoisyMoments]()
+    for rows in (np.flatnonzero(~wide), np.flatnonzero(wide)):
+        if len(rows):
+            some = source.some(rows, around_all=bool(wide[rows[0]]))
+            reach = radius[rows]
+            if wide[rows[0]]:
+                reach = np.full(len(rows), source.model.domain.radius)
+            predicted[rows], moments = _last(some, reach, shells[rows])
+            points[rows], rhos[rows] = some.points, some.rhos[0]
+            each |= zip(rows.tolist(), moments.each(), strict=True)
+    source.points, source.rhos = points, [*source.rhos, rhos]
+    return source, predicted, [each[r] for r in range(source.size)]
 
 
 def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> FloatArray:
@@ -346,8 +410,8 @@ def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> Fl
 
 def _last(
     source: _Draws, radius: FloatArray, shells: FloatArray
-) -> tuple[_Draws, FloatArray, NoisyMoments]:
-    """Draw the last mean."""
+) -> tuple[FloatArray, NoisyMoments]:
+    """Draw the last mean; return its predicted error, and what was released."""
     model, base = source.model, in_shape(source.points, (source.size, *source.points.shape[1:]))
     radius, centres = source.centred(radius)
     blank = source.blanks(base, centres)
@@ -378,7 +442,7 @@ def _last(
     source.points = end_of(model, source.points, added)
     line, rest = moments.predicted_bias
     square = np.trace(source.belief, axis1=-2, axis2=-1) + line**2 + rest**2
-    return source, np.minimum(np.sqrt(square), model.feasible_set.diameter), moments
+    return np.minimum(np.sqrt(square), model.feasible_set.diameter), moments
 
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:

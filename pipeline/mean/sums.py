@@ -368,7 +368,7 @@ def sizes_beside_blank(
         centre, blank, long = centres[r], blanks[r], math.sqrt((blanks[r] ** 2).sum())
         for n in range(size.shape[1]):
             out[r, n] = norms[n]
-            if most < norms[n] < np.inf:
+            if most + min(most, HALF * long) < norms[n] < np.inf:
                 across = 0.0
                 for i in range(len(own)):
                     across += blank[i] * (own[i, n] - centre[i])

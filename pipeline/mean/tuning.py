@@ -53,6 +53,9 @@ FAR_SD = 4.0
 Then the second counts are on edges up to `FARTHEST`. Without that 2 % of striped images would cost
 a mean of n·μ = 5000 ten times its error; one false alarm doubles the noise of its draw.
 """
+MOST_BEYOND = 0.25
+"""Share of the records beyond the last edge of the second shells that is worth a ball around all
+that records may be: as where all images are black, and the centre comes near them."""
 FAR_OFF, NEARER = 3.0, 0.55
 """Radius, in units of the prior, that says the first centre is far off; and that around the second
 over it that says the same: then the ball is around the second.

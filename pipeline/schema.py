@@ -643,8 +643,11 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
     """Yield what is wrong with what was observed of n records of dimension d."""
     if moments.n != n:
         yield f"n is {moments.n}, and n {n}"
-    many = 1 + 5 * moments.lines
-    lengths = {"base": d, "middle": d, "vector": d, "blank": d * moments.lines}
+    odd = len(moments.odd) // d
+    many, lengths = (
+        1 + 4 * moments.lines + odd,
+        {"base": d, "middle": d, "vector": d, "odd": odd * d},
+    )
     for name, wanted in {**lengths, "overshoots": many, "reach": many}.items():
         if (length := len(getattr(moments, name))) != wanted:
             yield f"{name} has length {length}, not {wanted}"

@@ -232,9 +232,9 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
     free : array, shape (m, d)
     """
     near, far = moments.reach[[1, 3]] if moments.lines else (0.0, 0.0)
-    blank = moments.blank if moments.lines else np.zeros(1)
+    odd = moments.odd.reshape(-1, free.shape[1])
     ends = moments.lines, near, far, moments.reach[0]
-    return clipped_vectors(free, Clipping(np.zeros(free.shape[1]), 0.5, 1.0, *ends, blank))
+    return clipped_vectors(free, Clipping(np.zeros(free.shape[1]), 0.5, 1.0, *ends, odd))
 
 
 def _too_few(moments: NoisyMoments, many: int) -> str:

@@ -85,13 +85,13 @@ def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float
 
 
 def clipping(
-    radius: FloatArray, centre: FloatArray, blank: FloatArray, lines: int, prior: Prior
+    radius: FloatArray, centre: FloatArray, odd: FloatArray, lines: int, prior: Prior
 ) -> Clipping:
     """Return what maps a record to its vector in the last mean, and what overshoots reach to.
 
     Parameters
     ----------
-    radius, centre, blank
+    radius, centre, odd
         As in `Clipping`, of each repetition.
     """
     near = np.minimum(
@@ -99,15 +99,14 @@ def clipping(
     )
     far = np.maximum(2.0 * near, tuning.WIDE * prior.unit)
     farthest = np.maximum(2.0 * radius, prior.farthest)
-    return Clipping(centre, radius, 2.0 * radius, lines, near, far, farthest, blank)
+    return Clipping(centre, radius, 2.0 * radius, lines, near, far, farthest, odd)
 
 
 def ball(radius: FloatArray, centre: FloatArray) -> Clipping:
     """Return what maps a record to its vector in a mean that measures no overshoots."""
-    nothing = np.zeros(len(radius))
-    return Clipping(
-        centre, radius, 2.0 * radius, 0, nothing, nothing, nothing, np.zeros((len(radius), 1))
-    )
+    many, nothing = len(radius), np.zeros(len(radius))
+    none = np.zeros((many, 0, centre.shape[1]))
+    return Clipping(centre, radius, 2.0 * radius, 0, nothing, nothing, nothing, none)
 
 
 def newton_step(radius: Numbers, unit_length: float, curvature: float) -> Numbers:

@@ -76,11 +76,11 @@ class NoisyMoments:
         Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
-    overshoots, reach : array, shape (1 + 5·lines,)
+    overshoots, reach : array, shape (1 + 4·lines + m,)
         Mean lengths of what is cut off, in units of the vectors, noised, and what they were
-        measured by: what is left; below, above, the same far, towards the blank image.
-    blank : array, shape (d·lines,)
-        The vector of the blank image.
+        measured by: what is left; below, above, the same far; towards each odd picture.
+    odd : array, shape (m·d,)
+        The vectors of the odd pictures, one after another.
     clipped, clipped_noise : float
         Share of the records that are clipped, as a noisy count says, and its standard deviation.
     shells : array or None
@@ -103,7 +103,7 @@ class NoisyMoments:
     lines: Annotated[int, Limits(0, 1, kind="int")]
     overshoots: Annotated[FloatArray, NUMBERS]
     reach: Annotated[FloatArray, Limits(SMALLEST, sides=(6,))]
-    blank: Annotated[FloatArray, NUMBERS]
+    odd: Annotated[FloatArray, NUMBERS]
     clipped: Annotated[Numbers, SHARE]
     clipped_noise: Annotated[Numbers, SIZE]
     shells: Annotated[FloatArray, NUMBERS] | None = None
@@ -128,14 +128,12 @@ class NoisyMoments:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Unit vectors of all overshoots but the first, (..., 5, d), or (0, d)."""
-        d = self.vector.shape[-1]
-        if not self.lines:
-            return np.zeros((0, d))
-        out = np.zeros((*self.blank.shape[:-1], 5, d))
-        out[..., [0, 2], 0], out[..., [1, 3], 0] = -1.0, 1.0
-        out[..., 4, :] = self.blank / np.maximum(lengths(self.blank), 1e-300)[..., None]
-        return out
+        """Unit vectors of all overshoots but the first, (..., 4·lines + m, d)."""
+        odd = self.odd.reshape(*self.odd.shape[:-1], -1, self.vector.shape[-1])
+        along = np.zeros((*odd.shape[:-2], 4 * self.lines, odd.shape[-1]))
+        along[..., ::2, 0], along[..., 1::2, 0] = -1.0, 1.0
+        towards = odd / np.maximum(lengths(odd), 1e-300)[..., None]
+        return np.concatenate([along, towards], axis=-2)
 
     @cached_property
     def overshoot_noise(self) -> FloatArray:
@@ -146,7 +144,8 @@ class NoisyMoments:
     def sure(self) -> FloatArray:
         """How much of each overshoot but the first is added to the mean: 0 to 1."""
         found = (self.overshoots / self.overshoot_noise)[..., 1:]
-        limits = np.array(tuning.SURE[: found.shape[-1]])
+        many = found.shape[-1] - 4 * self.lines
+        limits = np.array([*tuning.SURE * self.lines, *[tuning.SURE_ODD] * many])
         logistic = 1.0 / (1.0 + np.exp(np.clip(limits**2 - found**2, -60.0, 60.0)))
         return np.where(found > 0.0, logistic, 0.0)
 
@@ -178,16 +177,17 @@ class NoisyMoments:
 
         Clipping by count makes a bias in proportion to the noise, or to that which as many records
         outside are worth: balls of streams are older than their noise. What is added has noise of
-        its own, and of what is left so much counts as lies beyond its noise. Curvature leaves some
-        of the way to the mean.
+        its own, and of what is not added so much counts as lies beyond its noise. Curvature leaves
+        some of the way to the mean.
         """
         worth = np.asarray(self.clipped) / (tuning.OUTSIDE * math.sqrt(self.vector.shape[-1]))
         worth = np.maximum(worth, np.asarray(self.sigma))
-        squares = ((self.sure * self.overshoot_noise[..., 1:]) ** 2)[..., None] * self.directions**2
-        total = squares.sum(axis=-2) + column((tuning.BIAS * worth) ** 2)
-        found, noise = self.overshoots[..., 0], self.overshoot_noise[..., 0]
-        left = np.where(found > tuning.LEFT_SD * noise, found**2 - noise**2, 0.0)
-        off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT * left
+        found, noise = self.overshoots, self.overshoot_noise
+        seen = np.where(found > tuning.LEFT_SD * noise, found**2 - noise**2, 0.0)
+        squares = (self.sure * noise[..., 1:]) ** 2 + (1.0 - self.sure) ** 2 * seen[..., 1:]
+        total = (squares[..., None] * self.directions**2).sum(axis=-2)
+        total += column((tuning.BIAS * worth) ** 2)
+        off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT * seen[..., 0]
         if not self.lines:
             return 0.0 * off, np.sqrt(off * self.unit_length**2 + self.bend**2)
         line = self.length * np.sqrt(total[..., 0])
@@ -219,7 +219,7 @@ class NoisyMoments:
         return self._shortened(self.limits)
 
     def _shortened(self, most: FloatArray) -> float:
-        return 0.5 * float(np.sum((most / self.reach)[:5]))
+        return 0.5 * float(np.sum((most / self.reach)[: 1 + 4 * self.lines]))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -233,19 +233,19 @@ class NoisyMoments:
         left counts as if it pointed one way. So does by how much vectors are shortened to leave
         room for overshoots: one of length ½ or less by the square of its overshoots over their
         reach, so by less than their sum, 1 − t² of it leaves room (``sums.py``); that of a record
-        towards the blank image is 0 from the first.
+        towards an odd picture is 0 from the first.
         """
-        most = self._limits(deviations)
+        most, added = self._limits(deviations), self.sure * self.overshoots[1:]
         shortened = self._shortened(most)
         along, off = 0.0, float(most[0]) + shortened + float(self.bend / self.unit_length)
+        least = np.maximum(self.overshoots - deviations * self.overshoot_noise, 0.0)[1:]
+        up, down = most[1:] - added, added - least
         if self.lines:
-            added = self.sure * self.overshoots[1:]
-            least = np.maximum(self.overshoots - deviations * self.overshoot_noise, 0.0)[1:]
-            up, down = most[1:] - added, added - least
-            blank, direction = float(np.maximum(up, down)[4]), self.directions[4]
             rises, falls = up[1] + up[3] + down[0] + down[2], up[0] + up[2] + down[1] + down[3]
-            along = max(float(rises), float(falls)) + shortened + blank * abs(float(direction[0]))
-            off += blank * float(np.linalg.norm(direction[1:]))
+            along = max(float(rises), float(falls)) + shortened
+        odd = np.maximum(up, down)[4 * self.lines :, None] * self.directions[4 * self.lines :]
+        along += float(np.abs(odd[:, : self.lines]).sum())
+        off += float(lengths(odd[:, self.lines :]).sum())
         return along, off
 
     @cached_property
@@ -310,7 +310,7 @@ def clipped_moments(released: FloatArray, to: Clipping, frame: Frame, **known: A
         lines=frame.lines,
         overshoots=reach * released[:, d : d + many] / OVERSHOOT,
         reach=reach,
-        blank=to.blank[:, : d * frame.lines] / unit,
+        odd=to.odd.reshape(len(unit), -1) / unit,
         **known,
     )
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, from_upper
-from pipeline.descriptors import DescriptorDomain
+from pipeline.descriptors import DescriptorDomain, describe, find_descriptor
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.covariances import Covariances, covariances_of
@@ -203,8 +203,8 @@ class Prior:
     line : array, shape (d,), or None
         Unit vector e of the *contrast axis*, along which records spread widely and unevenly: of
         images, where a change of contrast moves them. None: all directions are treated the same.
-    blank : array, shape (d,), or None
-        Coordinates of an image without features, where there is a contrast axis.
+    odd : array, shape (m, d)
+        Coordinates of public pictures unlike those of any class: blank, stripes, a checkerboard.
     shape : array, shape (d, d)
         Symmetric, positive definite: scales off the contrast axis. Best is the fourth root of the
         covariance of the records, so the square root of the standard deviation in each principal
@@ -224,7 +224,7 @@ class Prior:
 
     centre: FloatArray
     line: FloatArray | None
-    blank: FloatArray | None
+    odd: FloatArray
     shape: FloatArray
     unit: float
     first: float
@@ -264,7 +264,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     return Prior(
         centre=np.zeros(manifold.dim),
         line=None,
-        blank=None,
+        odd=np.zeros((0, manifold.dim)),
         shape=np.eye(manifold.dim),
         unit=domain.radius / tuning.BALL_LEAST,
         first=domain.radius,
@@ -294,14 +294,11 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
     squares = shape @ shape  # the root of the expected covariance
     along = float(line @ squares @ line)
     unit = math.sqrt(float(np.trace(squares)) - along + tuning.LINE_SD)
-    # features whose variance is always the largest, as those of a grid, have it here as well
-    floor = np.where(np.arange(k) < constant, 0.0, domain.eta)
-    blank = np.diag(np.where(typical == 0.0, largest, 0.0) + floor)
     least, most, many = tuning.SHELLS
     return Prior(
         centre=whole.log(whole.origin, _typical(domain, logs)),
         line=line,
-        blank=whole.log(whole.origin, blank),
+        odd=whole.log(whole.origin, _odd_pictures(domain)),
         shape=shape,
         unit=unit,
         first=tuning.FIRST_RADIUS * unit,
@@ -309,6 +306,27 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
         shells=(least * unit, most * unit, many),
         farthest=tuning.FARTHEST * unit,
     )
+
+
+def _odd_pictures(domain: DescriptorDomain) -> FloatArray:
+    """Return the descriptors of odd pictures, (m, k, k): blank, stripes both ways, a checkerboard.
+
+    Broken sensors and bad exports make such images, and what is drawn beside them.
+    """
+    spec = find_descriptor(domain.descriptor)
+    at = np.indices((32,) * spec.dimensions)
+    both = at[-2:]
+    pictures = np.stack(
+        [
+            0 * at[0],
+            *[np.where(axis % 8 < 4, 0, 255) for axis in both],
+            *[8 * axis for axis in both],
+            np.where(at.sum(axis=0) % 2, 0, 255),
+        ]
+    )
+    if spec.channels > 1:
+        pictures = np.repeat(pictures[..., None], spec.channels, axis=-1)
+    return np.asarray(describe(pictures.astype(np.uint8), domain.descriptor, domain.eta))
 
 
 def _typical(domain: DescriptorDomain, logs: FloatArray) -> FloatArray:

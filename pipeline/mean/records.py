@@ -283,11 +283,9 @@ class PublicModel:
         return prior_frame(self.prior)
 
     @cached_property
-    def blank(self) -> Point:
-        """An image without features, in `space`; the centre where nothing is known of one."""
-        if self.prior.blank is None:
-            return self.centre
-        return self.space.exp(self.space.origin, self.prior.blank)
+    def odd(self) -> Point:
+        """Public pictures unlike those of any class, (m, *point_shape), in `space`."""
+        return self.space.exp(self.space.origin, self.prior.odd)
 
     def in_axes(self, bases: Point, points: Point) -> FloatArray:
         """Return points in the axes: at the bases, (..., d); on a flat manifold at the centre."""

@@ -72,7 +72,7 @@ from pipeline.mean.release import (
     Step,
 )
 from pipeline.mean.sensitivity import step_sensitivity
-from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_blank
+from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_odd
 from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
 from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
@@ -165,10 +165,9 @@ class _Draws:
         prior, divisor = self.model.prior, self.labels.divisor(self.model.n)
         centres = self.centres()
         counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
-        blanks = self.blanks(self.points, centres)
+        odd = self.odd(self.points, centres)
         for records, size in self.around(centres):
-            if self.model.frame.lines:
-                size = sizes_beside_blank(records, size, centres, blanks, prior.edges[-1])
+            size = sizes_beside_odd(records, size, centres, odd, prior.edges[-1])
             counts = counts + shell_counts(size, prior.edges)
             if far.any():
                 ends = ends + shell_counts(size, prior.far_edges)
@@ -177,10 +176,10 @@ class _Draws:
         released = self.release(step, list(counts / (divisor * SQRT2)))
         return np.array(released) * (SQRT2 * divisor)
 
-    def blanks(self, points: Point, centres: FloatArray) -> FloatArray:
-        """Return the way from the centres to the blank image, in the axes at points."""
-        base = in_shape(points, (len(centres), *points.shape[1:]))
-        return self.model.in_axes(base, self.model.blank) - centres
+    def odd(self, points: Point, centres: FloatArray) -> FloatArray:
+        """Return the way from the centres to odd pictures, (r, m, d), in the axes at points."""
+        base = in_shape(points, (len(centres), *points.shape[1:]))[:, None]
+        return self.model.in_axes(base, self.model.odd) - centres[:, None]
 
     def outside(self) -> FloatArray:
         """Return how many records are left outside, (size,)."""
@@ -414,8 +413,7 @@ def _last(
     """Draw the last mean; return its predicted error, and what was released."""
     model, base = source.model, in_shape(source.points, (source.size, *source.points.shape[1:]))
     radius, centres = source.centred(radius)
-    blank = source.blanks(base, centres)
-    to = clipping(radius, centres, blank, model.frame.lines, model.prior)
+    to = clipping(radius, centres, source.odd(base, centres), model.frame.lines, model.prior)
     released, count = source.mean(4, to, paired=source.plan.moment), source.class_size
     n, sigma = source.counted(), source.sigma(4)
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n

@@ -38,9 +38,9 @@ very unlike the others make most of it. Whatever a record is, it is the sum of f
 the first is its vector and the others are told by overshoots h ≥ 0, √(3/8) times a length over its
 reach:
 
-    where the ball ends, or 0 of a record that is cut off towards the blank image (`ALIKE`, `HALF`)
+    where the ball ends, or 0 of a record cut off towards an odd picture (`ALIKE`, `HALF`)
     the way along the contrast axis: below or above, near or far, as two reaches hold
-    the way towards the blank image, of records that are cut off towards it
+    the way towards each of some public odd pictures, of records that are cut off towards it
     the length of what is left
 
 Of the vector v as much is left as makes
@@ -240,8 +240,8 @@ class Clipping(NamedTuple):
     near, far, farthest : float
         What overshoots are measured by: along the contrast axis up to `near`, beyond it up to
         `far`, of what is left up to `farthest`. 0 where none are measured.
-    blank : array, shape (d,)
-        The blank image, from the centre; any without a contrast axis.
+    odd : array, shape (m, d)
+        Public odd pictures, from the centre.
     """
 
     centre: FloatArray
@@ -251,7 +251,7 @@ class Clipping(NamedTuple):
     near: Numbers = 0.0
     far: Numbers = 0.0
     farthest: Numbers = 0.0
-    blank: FloatArray = np.zeros(1)
+    odd: FloatArray = np.zeros((0, 1))
 
     def as_repetition(self) -> "Clipping":
         """Return that of one repetition, which leads all arrays."""
@@ -260,21 +260,20 @@ class Clipping(NamedTuple):
 
     @property
     def overshoots(self) -> int:
-        """How many overshoots a record has: what is left, and five along public directions."""
-        return (1 + 5 * self.lines) * bool(np.all(self.farthest))
+        """How many overshoots a record has: what is left, and those along public directions."""
+        many = 1 + 4 * self.lines + int(self.odd.shape[-2])
+        return many if np.all(self.farthest) else 0
 
     @property
     def reach(self) -> FloatArray:
-        """Reach of each, (..., overshoots): left, below, above, both beyond `near`, blank."""
-        ends = [self.farthest]
-        if self.lines:
-            blank = np.linalg.norm(self.blank, axis=-1)
-            ends += [self.near, self.near, self.far, self.far, blank]
+        """Reach of each, (..., overshoots): left, below, above, both beyond `near`, each odd."""
+        ends = [self.farthest, *[self.near, self.near, self.far, self.far] * self.lines]
+        ends += list(np.moveaxis(np.linalg.norm(self.odd, axis=-1), -1, 0))
         return np.stack([np.asarray(end) for end in ends], axis=-1)
 
 
 ALIKE, HALF = 0.8, 0.5
-"""What is cut off of a record points to the blank image if the cosine is larger; and is cut off
+"""What is cut off of a record points to an odd picture if the cosine is larger; and is cut off
 towards it if it is longer than this share of the way there, or than `Clipping.near`."""
 
 
@@ -311,27 +310,44 @@ def _write_halves(
 
 
 @compiled
+def alike(
+    record: FloatArray, centre: FloatArray, odd: FloatArray, size: float
+) -> tuple[int, float, float]:
+    """Return which odd picture a record is like, how far it is that way, and how far that is.
+
+    −1 where it is like none.
+    """
+    which, best, length = -1, 0.0, 0.0
+    for k in range(len(odd)):
+        long, across = 0.0, 0.0
+        for i in range(len(record)):
+            long += odd[k, i] ** 2
+            across += odd[k, i] * (record[i] - centre[i])
+        long = math.sqrt(long)
+        if across > ALIKE * long * size and across > best * long:
+            which, best, length = k, across / long, long
+    return which, best, length
+
+
+@compiled
 def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.int64]) -> float:
     """Return what the vector v of a record outside is multiplied with; add its overshoots.
 
     ‖v‖ is at most ½, and they are at most √(3/8) together. v keeps its direction, and of β = ‖v‖²
     as much as leaves β + 2β² + ‖h‖² ≤ 3/8.
     """
-    centre, radius, _, lines, near, far, farthest, blank = to
+    centre, radius, _, lines, near, far, farthest, odd = to
     parts, within = np.zeros(len(beyond)), 1.0
     if not size < np.inf:
         parts[0] = 1.0  # no number
-    elif lines:
-        length, long, across = size - radius, 0.0, 0.0
-        for i in range(len(record)):
-            long += blank[i] ** 2
-            across += blank[i] * (record[i] - centre[i])
-        long = math.sqrt(long)
-        if across > ALIKE * long * size and length > min(near, HALF * long):
-            way, within = min(across / long, long), 0.0
-            parts[5] = way / long
-            left = math.sqrt(max(size**2 - 2.0 * way * across / long + way**2, 0.0))
-        else:
+    else:
+        length = size - radius
+        which, across, long = alike(record, centre, odd, size)
+        if which >= 0 and length > min(near, HALF * long):
+            way, within = min(across, long), 0.0
+            parts[1 + 4 * lines + which] = way / long
+            left = math.sqrt(max(size**2 - 2.0 * way * across + way**2, 0.0))
+        elif lines:
             cut = (record[0] - centre[0]) * (length / size)
             way = min(abs(cut), far)
             side = 2 if cut > 0.0 else 1
@@ -340,9 +356,9 @@ def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.i
             else:
                 parts[side + 2] = way / far
             left = math.sqrt(max(length**2 - cut**2, 0.0) + (abs(cut) - way) ** 2)
+        else:
+            left = length
         parts[0] = min(left / farthest, 1.0)
-    else:
-        parts[0] = min((size - radius) / farthest, 1.0)
     total = 0.0
     for part in parts:
         total += part**2
@@ -355,24 +371,21 @@ def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.i
 
 
 @compiled
-def sizes_beside_blank(
-    records: FloatArray, size: FloatArray, centres: FloatArray, blanks: FloatArray, most: float
+def sizes_beside_odd(
+    records: FloatArray, size: FloatArray, centres: FloatArray, odd: FloatArray, most: float
 ) -> FloatArray:
-    """Return sizes, (r, n), at most `most` of records that are about where the blank image is.
+    """Return sizes, (r, n), at most `most` of records that are about where odd pictures are.
 
-    They need no wider ball, as the way towards it is an overshoot of its own.
+    They need no wider ball, as the way towards each is an overshoot of its own.
     """
     out = np.empty((len(centres), size.shape[1]))
     for r in range(len(centres)):
         own, norms = records[r % len(records)], size[r % len(size)]
-        centre, blank, long = centres[r], blanks[r], math.sqrt((blanks[r] ** 2).sum())
         for n in range(size.shape[1]):
             out[r, n] = norms[n]
-            if most + min(most, HALF * long) < norms[n] < np.inf:
-                across = 0.0
-                for i in range(len(own)):
-                    across += blank[i] * (own[i, n] - centre[i])
-                if across > ALIKE * long * norms[n]:
+            if most < norms[n] < np.inf:
+                which, _, long = alike(own[:, n], centres[r], odd[r], norms[n])
+                if which >= 0 and norms[n] > most + min(most, HALF * long):
                     out[r, n] = most
     return out
 
@@ -418,10 +431,10 @@ def _add_each(
     """
     d = records.shape[1]
     halves = np.empty((2 * d, min(block, stop - start)))
-    centre, radius, unit, lines, near, far, farthest, blank = to
+    centre, radius, unit, lines, near, far, farthest, odd = to
     for r in range(len(centre)):
         own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
-        ends = near[r], far[r], farthest[r], blank[r]
+        ends = near[r], far[r], farthest[r], odd[r]
         one = Clipping(centre[r], radius[r], unit[r], lines, *ends)
         for begin in range(start, stop, block):
             many = min(block, stop - begin)

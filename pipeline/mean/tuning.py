@@ -78,9 +78,10 @@ PneumoniaMNIST and `tiles`, hardly any is farther.
 NEAR, NEAR_TO, WIDE = 2.5, 4.5, 5.0
 """Overshoots along the contrast axis are measured up to so many radii, but not beyond `NEAR_TO`
 units of the prior; and those beyond up to `WIDE`, or twice as far: noise against length."""
-SURE = (3.0, 3.0, 3.3, 3.3, 3.5)
+SURE, SURE_ODD = (3.0, 3.0, 3.3, 3.3), 3.5
 """Deviations of its noise that an overshoot must have to be added to the mean: below, above, the
-same far, blank. One too many costs its whole reach, one too few is a bias of a few of its noise."""
+same far; towards an odd picture. One too many costs its whole reach, one too few is a bias of a few
+of its noise."""
 BIAS = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
 LEFT, LEFT_SD = 0.5, 2.0

@@ -383,8 +383,8 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
 @lru_cache(maxsize=32)  # of released values only: all nights of an epoch have one
 def clipping_of(stream: StreamMechanism, epoch: Epoch) -> Clipping:
     """Return what maps the records of an epoch to their vectors, of one repetition."""
-    centre, blank = (stream.in_axes(stream.centre, x) for x in (epoch.centre, stream.blank))
-    radius, away = np.array([epoch.radius]), (blank - centre)[None]
+    centre, odd = (stream.in_axes(stream.centre, x) for x in (epoch.centre, stream.odd))
+    radius, away = np.array([epoch.radius]), (odd - centre)[None]
     return clipping(radius, centre[None], away, stream.frame.lines, stream.prior)
 
 

@@ -28,7 +28,7 @@ from pipeline.mean.sums import (
     clipped_totals,
     of_digits,
     sizes,
-    sizes_beside_blank,
+    sizes_beside_odd,
 )
 from pipeline.mechanisms.noise import Noise
 from pipeline.recall import repeatable
@@ -297,7 +297,7 @@ def _rows(stream: StreamMechanism, epoch: Epoch, placed: FloatArray) -> tuple[Li
     coordinates = to_frame(stream.space, stream.frame, stream.centre, placed)
     records, size = part = as_repetition(coordinates, sizes(coordinates, to.centre[0]))
     if stream.frame.lines:
-        size = sizes_beside_blank(records, size, to.centre, to.blank, stream.prior.edges[-1])
+        size = sizes_beside_odd(records, size, to.centre, to.odd, stream.prior.edges[-1])
     (counts,) = shell_counts(size, stream.prior.edges)
     (sums,), (digits,) = clipped_totals([part], to)
     means = np.concatenate([to_limbs(sums), words_to_limbs(*of_digits(digits))])

@@ -183,7 +183,8 @@ class NoisyMoments:
         worth = np.asarray(self.clipped) / (tuning.OUTSIDE * math.sqrt(self.vector.shape[-1]))
         worth = np.maximum(worth, np.asarray(self.sigma))
         found, noise = self.overshoots, self.overshoot_noise
-        seen = np.where(found > tuning.LEFT_SD * noise, found**2 - noise**2, 0.0)
+        least = np.array([tuning.LEFT_SD, *[tuning.MISSED_SD] * (found.shape[-1] - 1)])
+        seen = np.where(found > least * noise, found**2 - noise**2, 0.0)
         squares = (self.sure * noise[..., 1:]) ** 2 + (1.0 - self.sure) ** 2 * seen[..., 1:]
         total = (squares[..., None] * self.directions**2).sum(axis=-2)
         total += column((tuning.BIAS * worth) ** 2)

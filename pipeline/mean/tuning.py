@@ -84,9 +84,9 @@ same far; towards an odd picture. One too many costs its whole reach, one too fe
 of its noise."""
 BIAS = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
-LEFT, LEFT_SD = 0.5, 2.0
-"""How much of the square of the length that is left points one way; and how many deviations of its
-noise it must be to count."""
+LEFT, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0
+"""How much of the square of the length that is left points one way; how many deviations of its
+noise it must be to count as error, and an overshoot that was not added."""
 CURVATURE_FRACTION = 0.17
 """Curvature that is assumed, as a share of the largest: SPD(k) is flat in many planes.
 

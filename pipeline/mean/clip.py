@@ -53,6 +53,18 @@ def records_outside(sigma: Numbers, dim: int, n: Numbers) -> FloatArray:
     return np.asarray(np.minimum(wanted, tuning.MOST_OUTSIDE * np.asarray(n)))
 
 
+def likely_counts(shells: FloatArray, n: Numbers) -> FloatArray:
+    """Return the counts nearest to noised ones, (r, b), of which none is negative and n the sum.
+
+    So empty shells, which are many, add hardly any noise: less of it than the smallest ones have.
+    """
+    falling = -np.sort(-shells, axis=1)
+    many = np.arange(1, shells.shape[1] + 1)
+    excess = (np.cumsum(falling, axis=1) - np.reshape(n, (-1, 1))) / many
+    last = np.count_nonzero(falling > excess, axis=1, keepdims=True) - 1
+    return np.asarray(np.maximum(shells - np.take_along_axis(excess, last, axis=1), 0.0))
+
+
 @repeatable
 def choose_radius(shells: FloatArray, edges: FloatArray, outside: FloatArray) -> FloatArray:
     """Return the radius that so many records are outside of, (r,): from outside in, the first.

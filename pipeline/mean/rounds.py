@@ -51,6 +51,7 @@ from pipeline.mean.clip import (
     choose_radius,
     clipping,
     lengths,
+    likely_counts,
     newton_step,
     records_outside,
     shell_counts,
@@ -194,6 +195,7 @@ class _Draws:
     def radius(self, shells: FloatArray, far: NDArray[np.bool_]) -> FloatArray:
         """Return the radius that such counts say, of each repetition."""
         prior, outside = self.model.prior, self.outside()
+        shells = likely_counts(shells, self.counted())
         found = choose_radius(shells, prior.edges, outside)
         return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
 

@@ -34,7 +34,7 @@ FIRST_RADIUS = 2.5
 """Radius of the first ball, in units of the prior: noise, against how far its centre may be off."""
 FEW_RADIUS = 1.2
 """Radius of the second where n·μ is small: nearer than most records, as there noise is most."""
-SHELLS = (0.15, 4.0, 8)
+SHELLS = (0.15, 4.0, 16)
 """`Prior.shells` of images, in units of the prior. The fewer there are, and the less wide the last
 is, the less noise their counts have together: 10 up to 9.6 units cost 8 %."""
 BALL_LEAST, BALL_SHELLS = 100.0, 12

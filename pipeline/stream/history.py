@@ -20,7 +20,14 @@ from pipeline.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArra
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold
 from pipeline.mean import NoisyMoments
-from pipeline.mean.clip import SQRT2, choose_radius, clipping, records_outside, share_outside
+from pipeline.mean.clip import (
+    SQRT2,
+    choose_radius,
+    clipping,
+    likely_counts,
+    records_outside,
+    share_outside,
+)
 from pipeline.mean.noisy_moments import Part, clipped_moments, pool
 from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
 from pipeline.mean.sums import PER_UNIT, Clipping, pairs
@@ -371,7 +378,7 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     outside = records_outside(sigma, stream.space.dim, more) / more
     shells, noise = _shells(stream, past)
     wanted = np.maximum(outside, SURE_SHELL_SD * noise)[None]
-    (radius,) = choose_radius(shells[None], stream.prior.edges, wanted)
+    (radius,) = choose_radius(likely_counts(shells[None], 1.0), stream.prior.edges, wanted)
     centre, ball = past.opened.observed.base, np.linalg.norm(past.opened.observed.axes)
     before = 0.5 * float(ball / np.linalg.norm(stream.frame.from_axes))
     if past.segments:

@@ -482,10 +482,30 @@ class Records(PublicModel):
         each : sequence of Records
             The records of each repetition, in memory, where they are not these.
         """
-        space, axes, many = self.space, self.frame.to_axes, len(points)
+        before, (views, ends) = self._last_view
+        if before is not points:
+            views, ends = self._view(points, each)
+            self._last_view[:] = points, (views, ends)
 
         def sized(coordinates: FloatArray) -> Sized:
-            return coordinates, sizes_around(coordinates, centres)
+            size = sizes_around(coordinates, centres)
+            for own, end in zip(size, ends, strict=False):
+                own[end:] = np.nan
+            return coordinates, size
+
+        parts: Parts[Sized] = views.map(sized)
+        return parts
+
+    @cached_property
+    def _last_view(self) -> list[Any]:
+        """The last bases that records were seen from, and how: two steps may share them."""
+        return [None, (None, [])]
+
+    def _view(
+        self, points: Point, each: "Sequence[Records]"
+    ) -> tuple[Parts[FloatArray], Sequence[int]]:
+        """Return the records in the axes at bases, and how many each repetition has."""
+        space, axes, many = self.space, self.frame.to_axes, len(points)
 
         def seen_from(points: Point, part: Any) -> FloatArray:
             logs = self.logarithms[0](points[:, None], part)
@@ -496,13 +516,12 @@ class Records(PublicModel):
 
         if not each:
             if space.flat:
-                shared = self.seen.map(lambda part: np.ascontiguousarray(part.T)[None])
-                return shared.map(sized)
+                return self.seen.map(lambda part: np.ascontiguousarray(part.T)[None]), ()
             step = max(1, LOGARITHMS_AT_ONCE // max(1, self.n))
             blocks = [points[start : start + step] for start in range(0, many, step)]
             return self.logarithms[1].map(
-                lambda part: sized(np.concatenate([seen_from(few, part) for few in blocks]))
-            )
+                lambda part: np.concatenate([seen_from(few, part) for few in blocks])
+            ), ()
         if space.flat:
             sets = [np.asarray(own.seen.whole).T for own in each]
         else:
@@ -511,10 +530,7 @@ class Records(PublicModel):
         coordinates = np.zeros((many, space.dim, max(part.shape[1] for part in sets)))
         for own, part in zip(coordinates, sets, strict=True):
             own[:, : part.shape[1]] = part
-        result, size = sized(coordinates)
-        for r, part in enumerate(sets):
-            size[r, part.shape[1] :] = np.nan
-        return InMemory(self.n, (result, size))
+        return InMemory(self.n, coordinates), [part.shape[1] for part in sets]
 
     def on_manifold(self, points: Point) -> Point:
         """Return points of `space` as points of the manifold."""

@@ -210,8 +210,15 @@ class _Draws:
         many = np.maximum(tuning.MOST_BEYOND * self.counted(), tuning.FAR_SD * noise)
         return np.asarray(shells[:, -1] > many)
 
+    def count_of(self, rows: NDArray[np.intp]) -> ReleasedCount | None:
+        """Return the counts of some of the repetitions; None where sizes are public."""
+        count = self.class_size
+        return count and ReleasedCount(count.value[rows], count.variance[rows], count.total)
+
     def some(self, rows: NDArray[np.intp], *, around_all: bool) -> "_Draws":
         """Return some of the repetitions, before the last mean, which may be around all records."""
+        if len(rows) == self.size and not around_all:
+            return self
 
         def own(each: Sequence[T]) -> list[T]:
             return [each[r] for r in rows] if len(each) > 1 else list(each)
@@ -230,23 +237,25 @@ class _Draws:
             found.middle = center_of(self.model.domain, self.model.space)[None]
             if self.model.space.flat:
                 found.middle = found.points = in_shape(found.middle, found.points.shape)
-        if self.class_size is not None:
-            count = self.class_size
-            found.class_size = ReleasedCount(count.value[rows], count.variance[rows], count.total)
+        found.class_size = self.count_of(rows)
         return found
 
-    def mean(self, step: int, to: Clipping, *, paired: bool = False) -> FloatArray:
-        """Return noised means of the vectors of records, (size, …), with what rides along."""
-        parts, divisor = self.around(to.centre), self.labels.divisor(self.model.n)
-        means = clipped_means(parts, divisor, to, paired=paired)
-        sizes = [own.n for own in self.classes]
-        means = [self.labels.counted(m, sizes[r % len(sizes)]) for r, m in enumerate(means)]
-        released = np.array(self.release(step, means))
+    def vectors(self, to: Clipping, *, paired: bool) -> list[FloatArray]:
+        """Return means of the vectors of records, with what rides along; 1 where all are equal."""
+        divisor, sizes = self.labels.divisor(self.model.n), [own.n for own in self.classes]
+        means = clipped_means(self.around(to.centre), divisor, to, paired=paired)
+        return [self.labels.counted(m, sizes[r % len(sizes)]) for r, m in enumerate(means)]
+
+    def means(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return them noised, of each repetition; of secret size over the count so far."""
+        released = self.release(step, vectors)
         if not self.labels.secret:
             return released
-        found = ReleasedCount.of(released[:, -1], self.steps[step].sigma, self.labels.size(0))
+        ends = np.array([vector[-1] for vector in released])
+        found = ReleasedCount.of(ends, self.steps[step].sigma, self.labels.size(0))
         self.class_size = found if self.class_size is None else self.class_size.joined(found)
-        return np.asarray(released[:, :-1] / column(self.class_size.divisor))
+        pairs = zip(released, self.class_size.divisor, strict=True)
+        return [vector[:-1] / n for vector, n in pairs]
 
     def centred(self, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return radii and centres in the axes, of as many repetitions as either has."""
@@ -257,7 +266,7 @@ class _Draws:
     def move(self, step: int, radius: FloatArray) -> None:
         """Move the centres to the noised mean of records clipped to balls around them."""
         to = ball(*self.centred(radius))
-        vectors = self.mean(step, to)
+        vectors = np.array(self.means(step, self.vectors(to, paired=False)))
         axes, gain = ball_axes(self.model, to.unit), self.gain(to.radius)
         self.put(*observe(vectors, axes, gain, self.model.frame.lines, self.sigma(step), self.off))
         self.middle = self.points
@@ -379,29 +388,7 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     counted = weight * shells + (1.0 - weight) * counted
     radius, shells = source.radius(counted, far), _chosen(far, shells, counted)
     wide = source.is_wide(radius) | (~(far | few) & source.most_beyond(counted))
-    if not wide.any():
-        predicted, moments = _last(source, radius, shells)
-        return source, predicted, moments.each()
-    return _some_wide(source, radius, shells, wide)
-
-
-def _some_wide(
-    source: _Draws, radius: FloatArray, shells: FloatArray, wide: NDArray[np.bool_]
-) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
-    """Draw the last mean where some repetitions have a ball around all that records may be."""
-    predicted, rhos = np.empty((2, source.size))
-    points, each = np.empty((source.size, *source.points.shape[1:])), dict[int, NoisyMoments]()
-    for rows in (np.flatnonzero(~wide), np.flatnonzero(wide)):
-        if len(rows):
-            some = source.some(rows, around_all=bool(wide[rows[0]]))
-            reach = radius[rows]
-            if wide[rows[0]]:
-                reach = np.full(len(rows), source.model.domain.radius)
-            predicted[rows], moments = _last(some, reach, shells[rows])
-            points[rows], rhos[rows] = some.points, some.rhos[0]
-            each |= zip(rows.tolist(), moments.each(), strict=True)
-    source.points, source.rhos = points, [*source.rhos, rhos]
-    return source, predicted, [each[r] for r in range(source.size)]
+    return _last(source, np.where(wide, source.model.domain.radius, radius), shells, wide)
 
 
 def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> FloatArray:
@@ -410,16 +397,39 @@ def _chosen(which: NDArray[np.bool_], there: FloatArray, here: FloatArray) -> Fl
 
 
 def _last(
-    source: _Draws, radius: FloatArray, shells: FloatArray
+    source: _Draws, radius: FloatArray, shells: FloatArray, wide: NDArray[np.bool_]
+) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
+    """Draw the last mean, of some repetitions in a ball around all that records may be."""
+    parts, vectors = list[tuple[NDArray[np.intp], _Draws, Clipping]](), dict[int, FloatArray]()
+    for rows in filter(len, (np.flatnonzero(~wide), np.flatnonzero(wide))):
+        some = source.some(rows, around_all=bool(wide[rows[0]]))
+        reach, centres = some.centred(radius[rows])
+        odd, model = some.odd(some.points, centres), some.model
+        to = clipping(reach, centres, odd, model.frame.lines, model.prior)
+        own = some.vectors(to, paired=source.plan.moment)
+        vectors |= {r: own[k % len(own)] for k, r in enumerate(rows.tolist())}
+        parts.append((rows, some, to))
+    released = source.means(4, [vectors[r] for r in range(source.size)])
+    predicted, each = np.empty(source.size), dict[int, NoisyMoments]()
+    points = np.empty((source.size, *source.points.shape[1:]))
+    for rows, some, to in parts:
+        some.class_size = source.count_of(rows)
+        noised = np.stack([released[r] for r in rows])
+        predicted[rows], moments = _ended(some, to, noised, shells[rows])
+        points[rows] = some.points
+        each |= zip(rows.tolist(), moments.each(), strict=True)
+    source.points = points
+    return source, predicted, [each[r] for r in range(source.size)]
+
+
+def _ended(
+    source: _Draws, to: Clipping, released: FloatArray, shells: FloatArray
 ) -> tuple[FloatArray, NoisyMoments]:
-    """Draw the last mean; return its predicted error, and what was released."""
-    model, base = source.model, in_shape(source.points, (source.size, *source.points.shape[1:]))
-    radius, centres = source.centred(radius)
-    to = clipping(radius, centres, source.odd(base, centres), model.frame.lines, model.prior)
-    released, count = source.mean(4, to, paired=source.plan.moment), source.class_size
-    n, sigma = source.counted(), source.sigma(4)
+    """Move the centres to the last means; return predicted errors, and what was released."""
+    model, count, n, sigma = source.model, source.class_size, source.counted(), source.sigma(4)
+    base = in_shape(source.points, (source.size, *source.points.shape[1:]))
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
-    outside = shells.shape[1] - np.searchsorted(model.prior.edges, radius, side="right")
+    outside = shells.shape[1] - np.searchsorted(model.prior.edges, to.radius, side="right")
     wanted = records_outside(source.sum_noise(), model.space.dim, n) / n
     moments = clipped_moments(
         released,
@@ -427,9 +437,9 @@ def _last(
         model.frame,
         n=n if count is None else count.divisor.astype(np.int64),
         base=base,
-        middle=np.zeros_like(centres) if model.space.flat else centres / to.unit[:, None],
+        middle=to.centre * (not model.space.flat) / to.unit[:, None],
         sigma=sigma,
-        gain=source.gain(radius),
+        gain=source.gain(to.radius),
         clipped=in_shape(wanted, (source.size,)),
         clipped_noise=share_noise * np.sqrt(outside),
         shells=shells / column(n),

@@ -304,7 +304,7 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
         first=tuning.FIRST_RADIUS * unit,
         doubt=tuning.PRIOR_SD * unit,
         shells=(least * unit, most * unit, many),
-        farthest=tuning.FARTHEST * unit,
+        farthest=tuning.FARTHEST_RECORD * unit,
     )
 
 

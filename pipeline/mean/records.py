@@ -335,7 +335,7 @@ class Records(PublicModel):
 
     @cached_property
     def frame(self) -> Frame:
-        """The axes that they are seen in."""
+        """The axes of their coordinates."""
         plain = build_frame(None, np.eye(self.space.dim), 1.0)
         return prior_frame(self.prior) if self.shaped else plain
 

@@ -61,7 +61,7 @@ from pipeline.mean.noisy_moments import (
     observe,
     posterior_update,
 )
-from pipeline.mean.plan import STEPS, AdaptivePlan, Shares
+from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior, center_of, prior_frame
 from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import (
@@ -459,7 +459,7 @@ def default_shares(prior: Prior, *, few: bool) -> Shares:
     """Return the shares of the budget, a function of the prior and of n·μ: public."""
     if prior.line is None:
         return tuning.SHARES_WITHOUT_LINE
-    return tuning.SHARES_OF_FEW if few else tuning.SHARES
+    return tuning.SHARES_OF_FEW if few else tuning.SHARES_OF_MANY
 
 
 def step_costs(
@@ -471,7 +471,7 @@ def step_costs(
     `dim` is the dimension of the mean; that of counts, whose vectors are not rounded, does not
     matter.
     """
-    return gaussian_steps(budget, STEPS, shares.all, step_sensitivity(labels, n, dim))
+    return gaussian_steps(budget, STEP_NAMES, shares.all, step_sensitivity(labels, n, dim))
 
 
 @lru_cache(maxsize=256)

@@ -38,7 +38,7 @@ from pipeline.mean import (
     sums,
 )
 from pipeline.mean.clip import SQRT2, choose_radius, shell_counts
-from pipeline.mean.plan import STEPS, read_shares
+from pipeline.mean.plan import STEP_NAMES, read_shares
 from pipeline.mean.rounds import step_costs
 from pipeline.mean.sums import (
     BLOCK,
@@ -49,7 +49,7 @@ from pipeline.mean.sums import (
     clipped_means,
     sizes,
 )
-from pipeline.mean.tuning import SHARES, SHARES_OF_FEW, SHARES_WITHOUT_LINE
+from pipeline.mean.tuning import SHARES_OF_FEW, SHARES_OF_MANY, SHARES_WITHOUT_LINE
 from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
 from pipeline.privacy import (
     GDP,
@@ -140,7 +140,7 @@ def setting(name: str) -> tuple[Manifold, Domain, Point]:
 
 def flat_script(step: int, length: int) -> FloatArray:
     """Shares spread over all shells, offset 0: wide clips."""
-    if STEPS[step].startswith("mean"):
+    if STEP_NAMES[step].startswith("mean"):
         return np.zeros(length)
     return np.full(length, 1.0 / (length * SQRT2))
 
@@ -148,7 +148,7 @@ def flat_script(step: int, length: int) -> FloatArray:
 def near_script(step: int, length: int) -> FloatArray:
     """All in the first shell: narrow clips."""
     out = np.zeros(length)
-    if STEPS[step].startswith("shells"):
+    if STEP_NAMES[step].startswith("shells"):
         out[0] = 1.0 / SQRT2
     return out
 
@@ -231,7 +231,7 @@ def moves(classes: list[MeanSetup], mu: float, *scripts: Script) -> FloatArray:
 def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
     """‖v(x) − v(x')‖ ≤ Δ in every step, for all scripts, sizes and budgets tried."""
     manifold, facts, candidates = setting(name)
-    reached = np.zeros(len(STEPS))
+    reached = np.zeros(len(STEP_NAMES))
     for n, budgets in [(1, (5.0,)), (4, (0.5, 50.0))]:
         base = candidates[np.arange(n - 1) * 5 % len(candidates)]
         classes = neighbours(base, candidates, manifold, facts)
@@ -412,11 +412,11 @@ def ratio_squared(budget: Budget) -> Fraction:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("n", [1, 3, 1000, 10**7])
-@pytest.mark.parametrize("shares", [SHARES, SHARES_OF_FEW, SHARES_WITHOUT_LINE])
+@pytest.mark.parametrize("shares", [SHARES_OF_MANY, SHARES_OF_FEW, SHARES_WITHOUT_LINE])
 def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Shares) -> None:
     """The shares compose to ≤ the budget, and each σ is at least what its share asks for."""
     costs = step_costs(budget, n, shares, dim=15)
-    assert tuple(cost.name for cost in costs) == STEPS
+    assert tuple(cost.name for cost in costs) == STEP_NAMES
     spent = compose(cost.budget for cost in costs)
     for cost in costs:
         assert Fraction(cost.sensitivity) > Fraction(1, n)
@@ -440,12 +440,12 @@ def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Share
 def test_budgets_out_of_all_proportion_are_refused(mu: float) -> None:
     """A σ whose square leaves the range of doubles ends in one line, not in infinite noise."""
     with pytest.raises(PrivacyError, match="usual size"):
-        step_costs(GDP(mu), 10, SHARES, dim=15)
+        step_costs(GDP(mu), 10, SHARES_OF_MANY, dim=15)
 
 
 def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
     """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
-    costs = step_costs(ApproxDP(1.0, 1e-6), 10, SHARES, dim=15)
+    costs = step_costs(ApproxDP(1.0, 1e-6), 10, SHARES_OF_MANY, dim=15)
     total = math.fsum((cost.sensitivity / cost.sigma) ** 2 for cost in costs)
     assert math.sqrt(total) * gaussian_sigma(ApproxDP(1.0, 1e-6), 1.0) == pytest.approx(1.0, 1e-9)
 
@@ -456,7 +456,7 @@ def test_LATTICE_certifies_the_budget(mu: float) -> None:
     manifold, facts, candidates = setting("spd-log-euclidean")
     ready = adaptive(candidates[:12], domain=facts, manifold=manifold)
     draws = drawn(ready, GDP(mu), LATTICE, size=3)
-    assert draws.rhos.shape == (3, len(STEPS))
+    assert draws.rhos.shape == (3, len(STEP_NAMES))
     for rhos in draws.rhos:
         total = sum(map(Fraction, rhos.tolist()), Fraction(0))
         assert total <= Fraction(mu) ** 2 / 2

@@ -102,7 +102,7 @@ class NoisyMoments:
     gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Limits(0, 1, kind="int")]
     overshoots: Annotated[FloatArray, NUMBERS]
-    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(6,))]
+    reach: Annotated[FloatArray, Limits(SMALLEST, sides=NUMBERS.sides)]
     odd: Annotated[FloatArray, NUMBERS]
     clipped: Annotated[Numbers, SHARE]
     clipped_noise: Annotated[Numbers, SIZE]

@@ -387,7 +387,7 @@ def _some_wide(
     source: _Draws, radius: FloatArray, shells: FloatArray, wide: NDArray[np.bool_]
 ) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     """Draw the last mean where some repetitions have a ball around all that records may be."""
-    predicted, rhos = np.empty((2, source.size))
+    predicted, rhos, *counts = np.empty((4, source.size))
     points, each = np.empty((source.size, *source.points.shape[1:])), dict[int, NoisyMoments]()
     for rows in (np.flatnonzero(~wide), np.flatnonzero(wide)):
         if len(rows):
@@ -398,6 +398,10 @@ def _some_wide(
             predicted[rows], moments = _last(some, reach, shells[rows])
             points[rows], rhos[rows] = some.points, some.rhos[0]
             each |= zip(rows.tolist(), moments.each(), strict=True)
+            if some.class_size is not None:
+                counts[0][rows], counts[1][rows] = some.class_size[:2]
+    if source.class_size is not None:
+        source.class_size = source.class_size._replace(value=counts[0], variance=counts[1])
     source.points, source.rhos = points, [*source.rhos, rhos]
     return source, predicted, [each[r] for r in range(source.size)]
 

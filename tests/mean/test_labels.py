@@ -206,6 +206,27 @@ def means(points: Point, where: dict[str, Any], labels: Labels, mu: float, size:
     return draw(prepare(records, AdaptivePlan(), rng=None), GDP(mu), noise=noise, size=size)[0]
 
 
+def test_counts_are_those_of_all_means_whichever_ball_the_last_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where some repetitions have a ball around all records, and where all or none have one."""
+    points, where = tiles(0, SPD[0], 60)
+    for wide in ([False] * 4, [True] * 4, [True, False, False, True]):
+
+        def chosen(*_: Any, wide: list[bool] = wide) -> FloatArray:
+            return np.where(wide, 1e3, 1.0)
+
+        monkeypatch.setattr(rounds, "choose_radius", chosen)
+        drawn = means(points, where, Labels(200), 1.0, 4)
+        assert drawn.class_size is not None
+        shares = sum(step.sigma**-2 for step in drawn.steps if step.name.startswith("mean"))
+        noise = 1.0 / (math.sqrt(shares) * COUNT_UNIT)
+        np.testing.assert_allclose(np.sqrt(drawn.class_size.variance), noise)
+        assert [seen.n for seen in drawn.moments] == drawn.class_size.divisor.tolist()
+        lengths = [float(np.linalg.norm(seen.axes[-1])) for seen in drawn.moments]
+        assert [length > 20.0 for length in lengths] == wide
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPD)
 def test_counts_and_regions_hold_and_means_err_as_with_public_labels(name: str) -> None:

@@ -165,7 +165,7 @@ class _Draws:
         prior, divisor = self.model.prior, self.labels.divisor(self.model.n)
         centres = self.centres()
         counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
-        odd = self.odd(self.points, centres)
+        odd = self.odd(self.points, centres)[:, : None if self.may_cut else 0]
         for records, size in self.around(centres):
             size = sizes_beside_odd(records, size, centres, odd, prior.edges[-1])
             counts = counts + shell_counts(size, prior.edges)
@@ -185,6 +185,11 @@ class _Draws:
         """Return how many records are left outside, (size,)."""
         many = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
         return in_shape(many, (self.size,))
+
+    @property
+    def may_cut(self) -> bool:
+        """Whether the noise is worth a record outside: else none is, however alike to what."""
+        return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
         """Return where more records are beyond the last edge than is worth it or noise, (size,)."""

@@ -122,8 +122,7 @@ class _Draws:
 
     def sum_noise(self) -> float:
         """Return the noise that the whole budget would leave in a sum of vectors."""
-        records = 1.0 if self.labels.secret else float(self.model.n)
-        return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in self.steps))
+        return _whole_noise(self.steps, self.labels, self.model.n)
 
     def few(self) -> NDArray[np.bool_]:
         """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
@@ -339,9 +338,12 @@ def draw_rounds(
     """
     started, records = time.perf_counter(), classes[0]
     labels, dim = records.labels, records.space.dim
-    few = is_few(budget, labels.size(records.n), records.prior)
-    shares = plan.shares or default_shares(records.prior, few=few)
+    shares = plan.shares or default_shares(records.prior, few=False)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
+    few = _is_few(labels.size(records.n) / _whole_noise(steps, labels, records.n), records.prior)
+    if few and plan.shares is None:
+        shares = default_shares(records.prior, few=True)
+        steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
     done = list[tuple[_Draws, FloatArray, list[NoisyMoments]]]()
     for start in range(0, size, block):
@@ -456,11 +458,17 @@ def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     """Return whether n·μ is so small that noise alone decides: public."""
     if isinstance(budget, PureDP):
         return False
-    return bool(_is_few(np.asarray(n / gaussian_sigma(budget, 1.0)), prior))
+    return bool(_is_few(n / gaussian_sigma(budget, 1.0), prior))
 
 
-def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
-    few = information < tuning.FEW * math.sqrt(len(prior.centre))
+def _whole_noise(steps: Sequence[Step], labels: Labels, n: int) -> float:
+    """Return the noise that all steps together would leave in a sum of n vectors."""
+    records = 1.0 if labels.secret else float(n)
+    return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in steps))
+
+
+def _is_few(information: Numbers, prior: Prior) -> NDArray[np.bool_]:
+    few = np.asarray(information) < tuning.FEW * math.sqrt(len(prior.centre))
     return np.asarray(few & (prior.line is not None))
 
 

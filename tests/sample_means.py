@@ -44,10 +44,17 @@ def forced(monkeypatch: pytest.MonkeyPatch, radius: float) -> None:
     monkeypatch.setattr(rounds, "choose_radius", same)
 
 
-def reaching(dim: int, lines: int, radius: float = 1.5) -> Clipping:
-    """Return a clipping of one class that overshoots are measured with, around 0."""
-    blank = np.append(-9.0, np.linspace(1.0, 2.0, dim - 1))
-    return Clipping(np.zeros(dim), radius, 2.0 * radius, lines, 4.0, 9.0, 12.0, blank)
+def reaching(dim: int, lines: int, radius: float = 1.5, *, many: int = 1) -> Clipping:
+    """Return a clipping of one class that overshoots are measured with, around 0.
+
+    Of `many` odd pictures the first is far below along the contrast axis, as a blank image is, and
+    the third lies nearly the way of the second.
+    """
+    odd = np.random.default_rng(many).standard_normal((many, dim))
+    odd *= np.linspace(9.0, 4.0, many)[:, None] / np.linalg.norm(odd, axis=1)[:, None]
+    odd[2:] = 0.5 * odd[1:-1] + 0.4 * odd[2:]
+    odd[:1] = np.append(-9.0, np.linspace(1.0, 2.0, dim - 1))
+    return Clipping(np.zeros(dim), radius, 2.0 * radius, lines, 4.0, 9.0, 12.0, odd)
 
 
 def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:

@@ -29,7 +29,7 @@ from pipeline.audit.faults import changed_noise, hardened_noise, smaller_noise
 from pipeline.errors import ConfigError
 from pipeline.geometry import MANIFOLDS, Manifold
 from pipeline.mean import Labels
-from pipeline.mean.plan import STEPS
+from pipeline.mean.plan import STEP_NAMES
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mechanisms import MECHANISMS, ChainSettings
 from pipeline.mechanisms.base import KNG_RECORDS, Points, small
@@ -488,7 +488,7 @@ CONTROLS: tuple[Case, ...] = (
             (
                 "labels",
                 "noise of the first class in the second",
-                partial(faults.use_again, steps=len(STEPS)),
+                partial(faults.use_again, steps=len(STEP_NAMES)),
             ),
             ("stream, last night", "noise of the night before", partial(faults.use_again, steps=2)),
             ("persons", "rounded noise", partial(faults.round_noise, grid=0.5)),

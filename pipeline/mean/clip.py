@@ -107,9 +107,9 @@ def clipping(
         As in `Clipping`, of each repetition.
     """
     near = np.minimum(
-        tuning.NEAR * radius, np.maximum(radius, tuning.NEAR_TO * prior.unit - radius)
+        tuning.NEAR_RADII * radius, np.maximum(radius, tuning.NEAR_TO * prior.unit - radius)
     )
-    far = np.maximum(2.0 * near, tuning.WIDE * prior.unit)
+    far = np.maximum(2.0 * near, tuning.FAR_UNITS * prior.unit)
     farthest = np.maximum(2.0 * radius, prior.farthest)
     return Clipping(centre, radius, 2.0 * radius, lines, near, far, farthest, odd)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
 from pipeline.geometry import Manifold, Point, chart_of, find_manifold
-from pipeline.mean.plan import STEPS, AdaptivePlan, Plan, SinglePlan, choose_plan
+from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Plan, SinglePlan, choose_plan
 from pipeline.mean.public_model import Domain, default_prior
 from pipeline.mean.records import Records, admit
 from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
@@ -273,7 +273,7 @@ def shares_of(
             return {"mean": 1.0}
         return {"footpoint": plan.footpoint_share, "mean": 1.0 - plan.footpoint_share}
     shares = plan.shares or default_shares(default_prior(domain, manifold), few=few)
-    return dict(zip(STEPS, shares.all, strict=True))
+    return dict(zip(STEP_NAMES, shares.all, strict=True))
 
 
 def private_mean(

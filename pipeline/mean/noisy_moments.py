@@ -3,8 +3,8 @@
 They are all that regions, tests and classifiers read. All of this file is post-processing of
 released values.
 
-**Correcting.** A clipped mean lacks what was cut off. Overshoots say how much of it lay along five
-public directions (``sums.py``): each of them that noise cannot explain (`tuning.SURE`) is added.
+**Correcting.** A clipped mean lacks what was cut off. Overshoots say how much of it lay along some
+public directions (``sums.py``): each that noise cannot explain (`tuning.SURE`) is added.
 
 **Shrinking** puts a noisy observation together with what was known before it. The observation u = θ
 + N(0, S) of the offset θ of the mean from the present centre meets the belief θ ~ N(0, P). Where u
@@ -102,7 +102,7 @@ class NoisyMoments:
     gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Limits(0, 1, kind="int")]
     overshoots: Annotated[FloatArray, NUMBERS]
-    reach: Annotated[FloatArray, Limits(SMALLEST, sides=(6,))]
+    reach: Annotated[FloatArray, Limits(SMALLEST, sides=NUMBERS.sides)]
     odd: Annotated[FloatArray, NUMBERS]
     clipped: Annotated[Numbers, SHARE]
     clipped_noise: Annotated[Numbers, SIZE]
@@ -128,7 +128,7 @@ class NoisyMoments:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Unit vectors of all overshoots but the first, (..., 4·lines + m, d)."""
+        """Unit vectors of all overshoots but the first, one a row, (..., many, d)."""
         odd = self.odd.reshape(*self.odd.shape[:-1], -1, self.vector.shape[-1])
         along = np.zeros((*odd.shape[:-2], 4 * self.lines, odd.shape[-1]))
         along[..., ::2, 0], along[..., 1::2, 0] = -1.0, 1.0
@@ -187,8 +187,8 @@ class NoisyMoments:
         seen = np.where(found > least * noise, found**2 - noise**2, 0.0)
         squares = (self.sure * noise[..., 1:]) ** 2 + (1.0 - self.sure) ** 2 * seen[..., 1:]
         total = (squares[..., None] * self.directions**2).sum(axis=-2)
-        total += column((tuning.BIAS * worth) ** 2)
-        off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT * seen[..., 0]
+        total += column((tuning.BIAS_OF_CLIPPING * worth) ** 2)
+        off = total[..., self.lines :].sum(axis=-1) + tuning.LEFT_ONE_WAY * seen[..., 0]
         if not self.lines:
             return 0.0 * off, np.sqrt(off * self.unit_length**2 + self.bend**2)
         line = self.length * np.sqrt(total[..., 0])

@@ -141,7 +141,7 @@ class Shares:
         return self.first, self.shells, self.middle, self.last_shells, self.last
 
 
-STEPS = ("mean 1", "shells 1", "mean 2", "shells 2", "mean 3")
+STEP_NAMES = ("mean 1", "shells 1", "mean 2", "shells 2", "mean 3")
 """What each share is spent on."""
 
 
@@ -160,10 +160,10 @@ def read_shares(values: tuple[float, ...] | None) -> Shares | None:
     """
     if values is None:
         return None
-    if len(values) != len(STEPS):
+    if len(values) != len(STEP_NAMES):
         raise ConfigError(
-            f"shares must be {len(STEPS)}, for {', '.join(STEPS)}, found {len(values)}; leave them "
-            "out for the usual ones"
+            f"shares must be {len(STEP_NAMES)}, for {', '.join(STEP_NAMES)}, found {len(values)}; "
+            "leave them out for the usual ones"
         )
     return Shares(*values)
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray, from_upper
-from pipeline.descriptors import DescriptorDomain, describe, find_descriptor
+from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe
 from pipeline.errors import DomainError
 from pipeline.geometry import Manifold, Point
 from pipeline.geometry.covariances import Covariances, covariances_of
@@ -304,7 +304,7 @@ def _images(domain: DescriptorDomain, covariances: Covariances, manifold: Manifo
         first=tuning.FIRST_RADIUS * unit,
         doubt=tuning.PRIOR_SD * unit,
         shells=(least * unit, most * unit, many),
-        farthest=tuning.FARTHEST * unit,
+        farthest=tuning.FARTHEST_RECORD * unit,
     )
 
 
@@ -313,7 +313,10 @@ def _odd_pictures(domain: DescriptorDomain) -> FloatArray:
 
     Broken sensors and bad exports make such images, and what is drawn beside them.
     """
-    spec = find_descriptor(domain.descriptor)
+    if domain.descriptor not in DESCRIPTORS:  # blank ones have no variance in what varies
+        constant = np.arange(len(domain.variances)) < bool(domain.facts.means)
+        return np.diag(np.where(constant, domain.variances, domain.eta))[None]
+    spec = DESCRIPTORS[domain.descriptor]
     at = np.indices((32,) * spec.dimensions)
     both = at[-2:]
     pictures = np.stack(

@@ -310,7 +310,7 @@ class Records(PublicModel):
     sample_of : (Records, array), optional
         The records in memory that these were drawn from, and which rows.
     shaped : bool
-        Whether they are seen in the axes that the prior expects, or in those of the manifold.
+        Whether their axes are scaled as the prior expects, or all alike.
 
     Raises
     ------
@@ -335,13 +335,13 @@ class Records(PublicModel):
 
     @cached_property
     def frame(self) -> Frame:
-        """The axes that they are seen in."""
-        plain = build_frame(None, np.eye(self.space.dim), 1.0)
+        """The axes of their coordinates."""
+        plain = build_frame(self.prior.line, np.eye(self.space.dim), 1.0)
         return prior_frame(self.prior) if self.shaped else plain
 
     @cached_property
     def unshaped(self) -> "Records":
-        """They in the axes of the manifold, without a contrast axis."""
+        """They as wide in all directions as they are: in a turned basis of the manifold."""
         sample_of = self.sample_of and (self.sample_of[0].unshaped, self.sample_of[1])
         return replace(self, sample_of=sample_of, shaped=False)
 

@@ -62,7 +62,7 @@ from pipeline.mean.noisy_moments import (
     observe,
     posterior_update,
 )
-from pipeline.mean.plan import STEPS, AdaptivePlan, Shares
+from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Shares
 from pipeline.mean.public_model import Prior, center_of, prior_frame
 from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import (
@@ -123,8 +123,7 @@ class _Draws:
 
     def sum_noise(self) -> float:
         """Return the noise that the whole budget would leave in a sum of vectors."""
-        records = 1.0 if self.labels.secret else float(self.model.n)
-        return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in self.steps))
+        return _whole_noise(self.steps, self.labels, self.model.n)
 
     def few(self) -> NDArray[np.bool_]:
         """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
@@ -166,7 +165,7 @@ class _Draws:
         prior, divisor = self.model.prior, self.labels.divisor(self.model.n)
         centres = self.centres()
         counts = ends = np.zeros((1, len(prior.edges) + 1), np.int64)
-        odd = self.odd(self.points, centres)
+        odd = self.odd(self.points, centres)[:, : None if self.may_cut else 0]
         for records, size in self.around(centres):
             size = sizes_beside_odd(records, size, centres, odd, prior.edges[-1])
             counts = counts + shell_counts(size, prior.edges)
@@ -186,6 +185,11 @@ class _Draws:
         """Return how many records are left outside, (size,)."""
         many = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
         return in_shape(many, (self.size,))
+
+    @property
+    def may_cut(self) -> bool:
+        """Whether the noise is worth a record outside: else none is, however alike to what."""
+        return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
         """Return where more records are beyond the last edge than is worth it or noise, (size,)."""
@@ -345,9 +349,12 @@ def draw_rounds(
     """
     started, records = time.perf_counter(), classes[0]
     labels, dim = records.labels, records.space.dim
-    few = is_few(budget, labels.size(records.n), records.prior)
-    shares = plan.shares or default_shares(records.prior, few=few)
+    shares = plan.shares or default_shares(records.prior, few=False)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
+    few = _is_few(labels.size(records.n) / _whole_noise(steps, labels, records.n), records.prior)
+    if few and plan.shares is None:
+        shares = default_shares(records.prior, few=True)
+        steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
     done = list[tuple[_Draws, FloatArray, list[NoisyMoments]]]()
     for start in range(0, size, block):
@@ -459,11 +466,17 @@ def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     """Return whether n·μ is so small that noise alone decides: public."""
     if isinstance(budget, PureDP):
         return False
-    return bool(_is_few(np.asarray(n / gaussian_sigma(budget, 1.0)), prior))
+    return bool(_is_few(n / gaussian_sigma(budget, 1.0), prior))
 
 
-def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
-    few = information < tuning.FEW * math.sqrt(len(prior.centre))
+def _whole_noise(steps: Sequence[Step], labels: Labels, n: int) -> float:
+    """Return the noise that all steps together would leave in a sum of n vectors."""
+    records = 1.0 if labels.secret else float(n)
+    return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in steps))
+
+
+def _is_few(information: Numbers, prior: Prior) -> NDArray[np.bool_]:
+    few = np.asarray(information) < tuning.FEW * math.sqrt(len(prior.centre))
     return np.asarray(few & (prior.line is not None))
 
 
@@ -471,7 +484,7 @@ def default_shares(prior: Prior, *, few: bool) -> Shares:
     """Return the shares of the budget, a function of the prior and of n·μ: public."""
     if prior.line is None:
         return tuning.SHARES_WITHOUT_LINE
-    return tuning.SHARES_OF_FEW if few else tuning.SHARES
+    return tuning.SHARES_OF_FEW if few else tuning.SHARES_OF_MANY
 
 
 def step_costs(
@@ -483,7 +496,7 @@ def step_costs(
     `dim` is the dimension of the mean; that of counts, whose vectors are not rounded, does not
     matter.
     """
-    return gaussian_steps(budget, STEPS, shares.all, step_sensitivity(labels, n, dim))
+    return gaussian_steps(budget, STEP_NAMES, shares.all, step_sensitivity(labels, n, dim))
 
 
 @lru_cache(maxsize=256)

@@ -38,7 +38,7 @@ very unlike the others make most of it. Whatever a record is, it is the sum of f
 the first is its vector and the others are told by overshoots h ≥ 0, √(3/8) times a length over its
 reach:
 
-    where the ball ends, or 0 of a record cut off towards an odd picture (`ALIKE`, `HALF`)
+    where the ball ends, or 0 of a record cut off towards an odd picture (`COSINE`, `HALF`)
     the way along the contrast axis: below or above, near or far, as two reaches hold
     the way towards each of some public odd pictures, of records that are cut off towards it
     the length of what is left
@@ -272,7 +272,7 @@ class Clipping(NamedTuple):
         return np.stack([np.asarray(end) for end in ends], axis=-1)
 
 
-ALIKE, HALF = 0.8, 0.5
+COSINE, HALF = 0.8, 0.5
 """What is cut off of a record points to an odd picture if the cosine is larger; and is cut off
 towards it if it is longer than this share of the way there, or than `Clipping.near`."""
 
@@ -324,7 +324,7 @@ def alike(
             long += odd[k, i] ** 2
             across += odd[k, i] * (record[i] - centre[i])
         long = math.sqrt(long)
-        if across > ALIKE * long * size and across > best * long:
+        if across > COSINE * long * size and across > best * long:
             which, best, length = k, across / long, long
     return which, best, length
 

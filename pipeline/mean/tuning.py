@@ -9,7 +9,7 @@ number has to show for itself beyond that table stands with it. The code reads t
 
 from pipeline.mean.plan import Shares
 
-SHARES = Shares(0.08, 0.02, 0.03, 0.03, 0.84)
+SHARES_OF_MANY = Shares(0.08, 0.02, 0.03, 0.03, 0.84)
 """Shares of the budget."""
 SHARES_WITHOUT_LINE = Shares(0.05, 0.02, 0.15, 0.03, 0.75)
 """The same without a contrast axis, where nothing is known of where records are in their ball."""
@@ -50,8 +50,8 @@ By count the bias of clipping is in one proportion to the noise, whatever the cl
 FAR_SD = 4.0
 """Deviations of its noise by which a count beyond the last edge says that many records are far.
 
-Then the second counts are on edges up to `FARTHEST`. Without that 2 % of striped images would cost
-a mean of n·μ = 5000 ten times its error; one false alarm doubles the noise of its draw.
+Then the second counts are on edges up to `FARTHEST_RECORD`. Without that 2 % of striped images
+would cost a mean of n·μ = 5000 ten times its error; one false alarm doubles the noise of its draw.
 """
 MOST_BEYOND = 0.25
 """Share of the records beyond the last edge of the second shells that is worth a ball around all
@@ -69,22 +69,22 @@ PRIOR_SD = 1.5
 """The same off it, in units of the prior in all directions together."""
 SURPRISE = 0.5
 """Deviations of χ² by which a mean may be off before the belief it meets is widened."""
-FARTHEST = 24.0
+FARTHEST_RECORD = 24.0
 """`Prior.farthest` of images, in units of the prior: bounds of overshoots against their noise.
 
 Of stripes, boards, ramps, edges, single pixels and noise, some thousand kinds, seen from classes of
 PneumoniaMNIST and `tiles`, hardly any is farther.
 """
-NEAR, NEAR_TO, WIDE = 2.5, 4.5, 5.0
+NEAR_RADII, NEAR_TO, FAR_UNITS = 2.5, 4.5, 5.0
 """Overshoots along the contrast axis are measured up to so many radii, but not beyond `NEAR_TO`
-units of the prior; and those beyond up to `WIDE`, or twice as far: noise against length."""
+units of the prior; and those beyond up to `FAR_UNITS`, or twice as far: noise against length."""
 SURE, SURE_ODD = (3.0, 3.0, 3.3, 3.3), 3.5
 """Deviations of its noise that an overshoot must have to be added to the mean: below, above, the
 same far; towards an odd picture. One too many costs its whole reach, one too few is a bias of a few
 of its noise."""
-BIAS = 0.33
+BIAS_OF_CLIPPING = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
-LEFT, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0
+LEFT_ONE_WAY, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0
 """How much of the square of the length that is left points one way; how many deviations of its
 noise it must be to count as error, and an overshoot that was not added."""
 CURVATURE_FRACTION = 0.17

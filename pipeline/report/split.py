@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.figures import letter, number
-from pipeline.mean.plan import STEPS, Shares
+from pipeline.mean.plan import STEP_NAMES, Shares
 from pipeline.mean.rounds import step_costs
 from pipeline.mechanisms import MECHANISMS
 from pipeline.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
@@ -80,7 +80,7 @@ def steps_of_series(cells: Sequence[Row], parts: Mapping[str, float]) -> list[Sp
         )
         for cell in cells
     ]
-    if tuple(parts) == STEPS:
+    if tuple(parts) == STEP_NAMES:
         shares = Shares(*parts.values())
         each = [
             step_costs(budget, int(cell["n"]), shares, dim=int(cell["dim"]))

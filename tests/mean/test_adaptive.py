@@ -38,7 +38,7 @@ from pipeline.mean import (
     sums,
 )
 from pipeline.mean.clip import SQRT2, choose_radius, shell_counts
-from pipeline.mean.plan import STEPS, read_shares
+from pipeline.mean.plan import STEP_NAMES, read_shares
 from pipeline.mean.rounds import step_costs
 from pipeline.mean.sums import (
     BLOCK,
@@ -49,7 +49,7 @@ from pipeline.mean.sums import (
     clipped_means,
     sizes,
 )
-from pipeline.mean.tuning import SHARES, SHARES_OF_FEW, SHARES_WITHOUT_LINE
+from pipeline.mean.tuning import SHARES_OF_FEW, SHARES_OF_MANY, SHARES_WITHOUT_LINE
 from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
 from pipeline.privacy import (
     GDP,
@@ -140,7 +140,7 @@ def setting(name: str) -> tuple[Manifold, Domain, Point]:
 
 def flat_script(step: int, length: int) -> FloatArray:
     """Shares spread over all shells, offset 0: wide clips."""
-    if STEPS[step].startswith("mean"):
+    if STEP_NAMES[step].startswith("mean"):
         return np.zeros(length)
     return np.full(length, 1.0 / (length * SQRT2))
 
@@ -148,7 +148,7 @@ def flat_script(step: int, length: int) -> FloatArray:
 def near_script(step: int, length: int) -> FloatArray:
     """All in the first shell: narrow clips."""
     out = np.zeros(length)
-    if STEPS[step].startswith("shells"):
+    if STEP_NAMES[step].startswith("shells"):
         out[0] = 1.0 / SQRT2
     return out
 
@@ -209,13 +209,15 @@ def steps_of(
 
     Of each script in a step, then the next step; the noise is the same for all classes.
     """
-    found, many, size = Probe(scripts * len(classes)), len(scripts), len(scripts) * len(classes)
-    draw_each([ready for ready in classes for _ in scripts], budget, noise=found)
-    steps = range(0, len(found.vectors), size)
-    rows = [range(step + script, step + size, many) for step in steps for script in range(many)]
-    assert all(len({found.scales[row] for row in each}) == 1 for each in rows)
-    vectors = [np.stack([found.vectors[row] for row in each]) for each in rows]
-    return vectors, [found.scales[each[0]] for each in rows]
+    found = [[Probe((script,)) for script in scripts] for _ in classes]
+    each = [ready for ready in classes for _ in scripts]
+    draw_each(each, budget, noise=[probe for own in found for probe in own])
+    vectors, scales = list[FloatArray](), list[tuple[int, float, float]]()
+    for step, script in itertools.product(range(len(STEP_NAMES)), range(len(scripts))):
+        (asked,) = {own[script].scales[step] for own in found}
+        scales.append(asked)
+        vectors.append(np.stack([own[script].vectors[step] for own in found]))
+    return vectors, scales
 
 
 def moves(classes: list[MeanSetup], mu: float, *scripts: Script) -> FloatArray:
@@ -231,7 +233,7 @@ def moves(classes: list[MeanSetup], mu: float, *scripts: Script) -> FloatArray:
 def test_no_replacement_moves_a_step_by_more_than_its_sensitivity(name: str) -> None:
     """‖v(x) − v(x')‖ ≤ Δ in every step, for all scripts, sizes and budgets tried."""
     manifold, facts, candidates = setting(name)
-    reached = np.zeros(len(STEPS))
+    reached = np.zeros(len(STEP_NAMES))
     for n, budgets in [(1, (5.0,)), (4, (0.5, 50.0))]:
         base = candidates[np.arange(n - 1) * 5 % len(candidates)]
         classes = neighbours(base, candidates, manifold, facts)
@@ -412,11 +414,11 @@ def ratio_squared(budget: Budget) -> Fraction:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("n", [1, 3, 1000, 10**7])
-@pytest.mark.parametrize("shares", [SHARES, SHARES_OF_FEW, SHARES_WITHOUT_LINE])
+@pytest.mark.parametrize("shares", [SHARES_OF_MANY, SHARES_OF_FEW, SHARES_WITHOUT_LINE])
 def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Shares) -> None:
     """The shares compose to ≤ the budget, and each σ is at least what its share asks for."""
     costs = step_costs(budget, n, shares, dim=15)
-    assert tuple(cost.name for cost in costs) == STEPS
+    assert tuple(cost.name for cost in costs) == STEP_NAMES
     spent = compose(cost.budget for cost in costs)
     for cost in costs:
         assert Fraction(cost.sensitivity) > Fraction(1, n)
@@ -440,12 +442,12 @@ def test_the_steps_cost_at_most_the_budget(budget: Budget, n: int, shares: Share
 def test_budgets_out_of_all_proportion_are_refused(mu: float) -> None:
     """A σ whose square leaves the range of doubles ends in one line, not in infinite noise."""
     with pytest.raises(PrivacyError, match="usual size"):
-        step_costs(GDP(mu), 10, SHARES, dim=15)
+        step_costs(GDP(mu), 10, SHARES_OF_MANY, dim=15)
 
 
 def test_the_budget_of_an_approximate_guarantee_is_not_wasted() -> None:
     """All steps of an (ε, δ) budget together are one Gaussian release of that budget, to 1e-9."""
-    costs = step_costs(ApproxDP(1.0, 1e-6), 10, SHARES, dim=15)
+    costs = step_costs(ApproxDP(1.0, 1e-6), 10, SHARES_OF_MANY, dim=15)
     total = math.fsum((cost.sensitivity / cost.sigma) ** 2 for cost in costs)
     assert math.sqrt(total) * gaussian_sigma(ApproxDP(1.0, 1e-6), 1.0) == pytest.approx(1.0, 1e-9)
 
@@ -456,7 +458,7 @@ def test_LATTICE_certifies_the_budget(mu: float) -> None:
     manifold, facts, candidates = setting("spd-log-euclidean")
     ready = adaptive(candidates[:12], domain=facts, manifold=manifold)
     draws = drawn(ready, GDP(mu), LATTICE, size=3)
-    assert draws.rhos.shape == (3, len(STEPS))
+    assert draws.rhos.shape == (3, len(STEP_NAMES))
     for rhos in draws.rhos:
         total = sum(map(Fraction, rhos.tolist()), Fraction(0))
         assert total <= Fraction(mu) ** 2 / 2
@@ -533,12 +535,12 @@ def test_behaviour_does_not_depend_on_the_records(name: str) -> None:
     classes += [candidates[i : i + 6] for i in range(0, len(candidates) - 6, 3)]
     ready = [adaptive(points, domain=facts, manifold=manifold) for points in classes]
     for mu in (1e-3, 0.1, 1.0, 1e3):
-        found = Probe((random_script(4, 0.1),) * len(ready))
+        found = [Probe((random_script(4, 0.1),)) for _ in ready]
         draws = draw_each(ready, GDP(mu), noise=found)
-        assert len(found.vectors) == len(draws.steps) * len(ready)
-        assert all(np.isfinite(vector).all() for vector in found.vectors)
+        assert all(len(one.vectors) == len(draws.steps) for one in found)
+        assert all(np.isfinite(vector).all() for one in found for vector in one.vectors)
         assert np.isfinite(draws.points).all()
-        seen |= {(mu, tuple(found.scales[row :: len(ready)])) for row in range(len(ready))}
+        seen |= {(mu, tuple(one.scales)) for one in found}
     assert len(seen) == 4
 
 
@@ -560,7 +562,9 @@ def test_any_budget_gives_a_record_of_the_region(name: str, n: int) -> None:
 def test_a_budget_without_end_gives_the_mean(name: str) -> None:
     """With vanishing noise the result is the Fréchet mean of the records, however far apart.
 
-    On curved matrices three steps lead there from near; from far away they end where they say.
+    On curved matrices three steps lead there from near; from far away they end within twice what
+    they say, as Newton's step is one for records up to the last edge: a shorter one would be
+    predicted better, and end four times farther away.
     """
     manifold, facts, candidates = setting(name)
     points = candidates[:6]
@@ -568,7 +572,7 @@ def test_a_budget_without_end_gives_the_mean(name: str) -> None:
         draws = drawn(adaptive(points, domain=facts, manifold=manifold), GDP(1e9), 5)
         true = adaptive(points, domain=facts, manifold=manifold).records.barycentre.point
         assert draws.predicted_error is not None
-        assert manifold.dist(draws.points, true)[0] < draws.predicted_error[0]
+        assert manifold.dist(draws.points, true)[0] < 2.0 * draws.predicted_error[0] < 0.5
         points = describe(np.random.default_rng(1).integers(90, 160, (6, 28, 28)).astype(np.uint8))
     ready = adaptive(points, domain=facts, manifold=manifold)
     draws = drawn(ready, GDP(1e9), 5, size=3)
@@ -697,7 +701,7 @@ def test_means_of_several_data_sets_are_those_of_each_alone(name: str, mu: float
     rng = np.random.default_rng(4)
     samples = [rng.choice(points[: 1 + 7 * number], len(points)) for number in range(4)]
     ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
-    together = draw_each(ready, GDP(mu), noise=InTurn(4)).each
+    together = draw_each(ready, GDP(mu), noise=[InTurn(1, number) for number in range(4)]).each
     for repetition, own in enumerate(ready):
         alone = drawn(own, GDP(mu), InTurn(1, repetition))
         assert np.array_equal(together[repetition].outputs, alone.outputs)

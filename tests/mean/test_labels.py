@@ -35,11 +35,11 @@ from pipeline.mean import (
     rounds,
     sums,
 )
-from pipeline.mean.plan import STEPS
+from pipeline.mean.plan import STEP_NAMES
 from pipeline.mean.release import COUNT_UNIT
 from pipeline.mean.rounds import step_costs
 from pipeline.mean.sums import NORM
-from pipeline.mean.tuning import SHARES
+from pipeline.mean.tuning import SHARES_OF_MANY
 from pipeline.mechanisms.noise import LATTICE, FloatNoise
 from pipeline.privacy import GDP, PureDP, compose
 from pipeline.publish.config import WIDEST_NOISE
@@ -68,7 +68,7 @@ def of_count(script: Script, count: float) -> Script:
 
     def scaled(step: int, length: int) -> FloatArray:
         out = count * script(step, length)
-        if STEPS[step].startswith("mean"):
+        if STEP_NAMES[step].startswith("mean"):
             out[-1] = count * COUNT_UNIT
         return out
 
@@ -99,7 +99,7 @@ def squared_moves(name: str, base: Point, mu: float, *scripts: Script) -> tuple[
 def test_no_record_moves_all_classes_by_more_than_the_sensitivity(name: str) -> None:
     """‖moves in both classes‖ ≤ Δ in every step: to another value, class, or both; 0 to 50."""
     _, _, candidates = setting(name)
-    reached = np.zeros((2, len(STEPS)))
+    reached = np.zeros((2, len(STEP_NAMES)))
     seen = 0
     for n, budgets in [(0, (5.0,)), (3, (0.5, 50.0)), (50, (5.0,))]:
         base = candidates[np.arange(n) * 5 % len(candidates)]
@@ -113,7 +113,7 @@ def test_no_record_moves_all_classes_by_more_than_the_sensitivity(name: str) -> 
             reached = np.maximum(reached, [both.max(axis=(1, 2)), replaced])
     assert seen > 10_000
     assert (reached[1] >= 0.9).all()
-    means = [step.startswith("mean") for step in STEPS]
+    means = [step.startswith("mean") for step in STEP_NAMES]
     assert (reached[0, ~np.array(means)] >= 0.9).all()
     np.testing.assert_allclose(reached[0, means], [0.75, 0.75, 1.0], atol=0.1)  # ¼ + ⅛ in two
 
@@ -186,7 +186,7 @@ def test_means_of_unlike_sizes_are_drawn_together() -> None:
 def test_sums_of_all_classes_cost_the_budget_once() -> None:
     """Δ is 1 and its margin, whatever n; the steps compose to the budget."""
     for n, total in itertools.product((0, 1, 5000), (1, 10**4)):
-        steps = step_costs(GDP(0.7), n, SHARES, dim=15, labels=Labels(total))
+        steps = step_costs(GDP(0.7), n, SHARES_OF_MANY, dim=15, labels=Labels(total))
         assert {step.sensitivity for step in steps} == {steps[0].sensitivity}
         assert 1.0 < steps[0].sensitivity < 1.0 + 1e-9
         assert compose(step.budget for step in steps).mu == pytest.approx(0.7, rel=1e-9)  # type: ignore[union-attr]
@@ -204,6 +204,27 @@ def means(points: Point, where: dict[str, Any], labels: Labels, mu: float, size:
     records = admit(points, **where, labels=labels)
     noise = FloatNoise(np.random.default_rng(3))
     return draw(prepare(records, AdaptivePlan(), rng=None), GDP(mu), noise=noise, size=size)[0]
+
+
+def test_counts_are_those_of_all_means_whichever_ball_the_last_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where some repetitions have a ball around all records, and where all or none have one."""
+    points, where = tiles(0, SPD[0], 60)
+    for wide in ([False] * 4, [True] * 4, [True, False, False, True]):
+
+        def chosen(*_: Any, wide: list[bool] = wide) -> FloatArray:
+            return np.where(wide, 1e3, 1.0)
+
+        monkeypatch.setattr(rounds, "choose_radius", chosen)
+        drawn = means(points, where, Labels(200), 1.0, 4)
+        assert drawn.class_size is not None
+        shares = sum(step.sigma**-2 for step in drawn.steps if step.name.startswith("mean"))
+        noise = 1.0 / (math.sqrt(shares) * COUNT_UNIT)
+        np.testing.assert_allclose(np.sqrt(drawn.class_size.variance), noise)
+        assert [seen.n for seen in drawn.moments] == drawn.class_size.divisor.tolist()
+        lengths = [float(np.linalg.norm(seen.axes[-1])) for seen in drawn.moments]
+        assert [length > 20.0 for length in lengths] == wide
 
 
 @pytest.mark.slow

@@ -34,15 +34,19 @@ def test_most_tiles_are_near_where_the_prior_expects_them(name: str, descriptor:
 
 @pytest.mark.parametrize("name", SPD)
 def test_lengths_of_the_prior_are_in_order(name: str) -> None:
-    """Radii rise from narrower than the records expected to beyond the first ball; blanks exist."""
+    """Radii rise from narrower than the records expected to beyond the first ball.
+
+    The first odd picture is blank: it lies along the contrast axis, as no other does.
+    """
     space = chart_of(MANIFOLDS[name](k=5))
     prior = default_prior(domain("oct5", height=28, width=28, manifold=name), space)
     assert (np.diff(prior.edges) > 0.0).all()
     assert prior.edges[0] < prior.unit < prior.first < prior.edges[-1] < prior.farthest
-    assert prior.blank is not None
     assert prior.line is not None
-    blank = prior.blank - prior.centre
+    blank, *others = prior.odd - prior.centre
+    assert len(others) == 5
     assert abs(blank @ prior.line) > 0.8 * np.linalg.norm(blank)
+    assert all(abs(odd @ prior.line) < 0.8 * np.linalg.norm(odd) for odd in others)
 
 
 def test_scales_are_those_of_the_pictures() -> None:

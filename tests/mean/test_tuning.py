@@ -29,11 +29,12 @@ from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
 NO_TRIAL = {
-    *("BIAS", "FAR_SD", "LARGEST_LOG_SCALE", "LEFT", "LEFT_SD", "OVERSHOOT_SD", "SCATTER_FLOOR")
+    *("BIAS_OF_CLIPPING", "LEFT_ONE_WAY", "LEFT_SD", "MISSED_SD", "OVERSHOOT_SD"),
+    *("FAR_SD", "LARGEST_LOG_SCALE", "MOST_BEYOND", "SCATTER_FLOOR", "SURE_ODD"),
 }
 """Numbers that no mean of tiles depends on: what clipping is predicted to do, how sure of
 overshoots regions are, the least scatter of records, a scale beyond all that noise asks for, and
-when many records are far, which no tiles are."""
+when many records are far or odd, which no tiles are."""
 
 
 @cache

@@ -28,7 +28,7 @@ from pipeline.errors import LedgerError
 from pipeline.geometry import MANIFOLDS
 from pipeline.ledger import Ledger, init_ledger, open_ledger
 from pipeline.mean import Batches, Release, mean, sums
-from pipeline.mean.plan import STEPS
+from pipeline.mean.plan import STEP_NAMES
 from pipeline.privacy import GDP, ZCDP
 from pipeline.publish import load_release, release_once
 from tests.sample_means import released
@@ -387,7 +387,7 @@ def check_costs(row: Any, manifold: str, mechanism: str, definition: str) -> Non
         assert [step["step"] for step in steps] == ["mean"]
         least *= Fraction(span(manifold, n))
     else:
-        assert len(steps) == len(STEPS)
+        assert len(steps) == len(STEP_NAMES)
     ratios = [(Fraction(step["sensitivity"]) / Fraction(step["sigma"])) ** 2 for step in steps]
     for step, ratio in zip(steps, ratios, strict=True):
         assert least <= Fraction(step["sensitivity"]) <= least * (1 + Fraction(1, 10**9))
@@ -541,7 +541,7 @@ def test_every_step_of_an_adaptive_release_is_as_noisy_as_stated(
         )
         for call, step in zip(source.calls, drawn.steps, strict=True):
             by_step.setdefault(step.name, []).append((call.returned - call.given) / step.sigma)
-    assert len(by_step) == len(STEPS)
+    assert len(by_step) == len(STEP_NAMES)
     for found in by_step.values():
         assert stats.kstest(np.concatenate(found), stats.norm.cdf).pvalue > P_VALUE
 

@@ -30,8 +30,8 @@ from pipeline.privacy import gaussian_sigma
 Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], FloatArray]
 """Records, their expected length, μ and a generator to the mean, (d,)."""
 
-STEPS = 10
-"""Bisections of a quantile of Huang, Liang and Yi; one of ours has two fewer."""
+BISECTIONS = 10
+"""Of a quantile of Huang, Liang and Yi; one of ours has two fewer."""
 
 
 def noisy_quantile(
@@ -70,12 +70,12 @@ def shifted_clipped_mean(
     (n, d), far = records.shape, 6.0 * unit
     turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
     turned, share = records @ turn, mu * math.sqrt(0.25 / d)
-    medians = [noisy_quantile(y, n / 2.0, (-far, far), share, STEPS, rng) for y in turned.T]
+    medians = [noisy_quantile(y, n / 2.0, (-far, far), share, BISECTIONS, rng) for y in turned.T]
     moved, rest = turned - np.array(medians), mu**2 * 0.75 / 2.0
-    inside = n - 4.0 * math.sqrt(d / (1.8 * rest)) - 2.0 * math.sqrt(STEPS / (0.2 * rest))
+    inside = n - 4.0 * math.sqrt(d / (1.8 * rest)) - 2.0 * math.sqrt(BISECTIONS / (0.2 * rest))
     norms, ends = np.linalg.norm(moved, axis=1), (0.0, 2.0 * far * math.sqrt(d))
     spent = math.sqrt(0.2 * rest)
-    radius = noisy_quantile(norms, max(inside, n / 2.0), ends, spent, STEPS, rng)
+    radius = noisy_quantile(norms, max(inside, n / 2.0), ends, spent, BISECTIONS, rng)
     mean = clipped_mean(moved, radius, math.sqrt(1.8 * rest), rng)
     return np.asarray((mean + np.array(medians)) @ turn.T)
 

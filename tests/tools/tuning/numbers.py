@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.mean import Shares, public_model, records, tuning
-from pipeline.mean.plan import STEPS
+from pipeline.mean.plan import STEP_NAMES
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)
 
@@ -121,7 +121,7 @@ def _share(constant: str, which: int, *trials: float, case: str = "images") -> N
         return Shares(*new)
 
     tried = trials or tuple(factor * value for factor in FACTORS)
-    return Number(f"{constant} {STEPS[which]}", value, tried, put, case)
+    return Number(f"{constant} {STEP_NAMES[which]}", value, tried, put, case)
 
 
 NUMBERS = (
@@ -149,14 +149,14 @@ NUMBERS = (
     _plain("PRIOR_SD_LINE"),
     _plain("PRIOR_SD"),
     _plain("SURPRISE"),
-    _plain("FARTHEST"),
-    _plain("NEAR"),
+    _plain("FARTHEST_RECORD"),
+    _plain("NEAR_RADII"),
     _plain("NEAR_TO"),
-    _plain("WIDE"),
-    *(_part("SURE", which) for which in range(5)),
+    _plain("FAR_UNITS"),
+    *(_part("SURE", which) for which in range(4)),
     _plain("CURVATURE_FRACTION", case="curved"),
     _plain("USUAL_SIZE", case="curved"),
-    *(_share("SHARES", which) for which in range(4)),
+    *(_share("SHARES_OF_MANY", which) for which in range(4)),
     *(_share("SHARES_OF_FEW", which) for which in range(4)),
     *(_share("SHARES_WITHOUT_LINE", which, case="ball") for which in range(4)),
 )

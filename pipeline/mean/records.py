@@ -310,7 +310,7 @@ class Records(PublicModel):
     sample_of : (Records, array), optional
         The records in memory that these were drawn from, and which rows.
     shaped : bool
-        Whether they are seen in the axes that the prior expects, or in those of the manifold.
+        Whether they are in the axes that the prior expects, or in those of the manifold.
 
     Raises
     ------
@@ -335,7 +335,7 @@ class Records(PublicModel):
 
     @cached_property
     def frame(self) -> Frame:
-        """The axes that they are seen in."""
+        """The axes that their coordinates are in."""
         plain = build_frame(None, np.eye(self.space.dim), 1.0)
         return prior_frame(self.prior) if self.shaped else plain
 

@@ -57,7 +57,7 @@ MOST_BEYOND = 0.25
 """Share of the records beyond the last edge of the second shells that is worth a ball around all
 that records may be: as where all images are black, and the centre comes near them."""
 FAR_OFF, NEARER = 3.0, 0.55
-"""Radius, in units of the prior, that says the first centre is far away; and that around the second
+"""Radius, in units of the prior, that says the first centre is no good; and that around the second
 over it that says the same: then the ball is around the second.
 
 Elsewhere it is not: around a better centre the thin tail of a class is cut off on one side. With

@@ -443,7 +443,7 @@ def test_a_release_that_covers_its_region_is_not_tested() -> None:
 
 
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
-    """Of what is clipped to balls of two sizes half counts, and how far it goes with a centre."""
+    """What is clipped to balls of two sizes counts by the gap, and how far it goes with a centre."""
     vector = 0.05 * np.eye(D)[2]
     seen = observed()
     assert seen.moment is not None
@@ -460,8 +460,8 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
     longer = true.axes * np.array([1.5, *[1.0] * (D - 1)])[:, np.newaxis]
     one_way = 0.4 / math.sqrt(D)
     for other, line, rest in (
-        (replace(moved, axes=wider, sigma=1e-9), 0.0, 0.4 * 0.5 / 2.0),  # a ball half as wide again
-        (replace(moved, axes=longer, sigma=1e-9), 0.4 * 1.0 / 2.0, 0.0),
+        (replace(moved, axes=wider, sigma=1e-9), 0.0, 0.4 * 0.5),  # a ball half as wide again
+        (replace(moved, axes=longer, sigma=1e-9), 0.4 * 1.0, 0.0),
         (replace(moved, base=true.base + 2.0 * true.axes[3]), 0.0, one_way * 4.0),
         (moved_by(moved, 2.0 * true.axes[3]), 0.0, one_way * 4.0),
         (replace(moved, base=true.base + true.axes[0] / 4.0), one_way * 1.0, 0.0),

@@ -303,6 +303,16 @@ class CertaintyPart(BaseModel):
     sample: Triangle
     population: Triangle | None = Field(description="null where no second moment was released")
     parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
+    corrected: Flag = Field(
+        True,
+        description="whether what was cut off was added to the mean; in windows it is not",
+    )
+
+    @property
+    def added(self) -> FloatArray:
+        """What was added to the parts of the mean, or is missing in it, (d,)."""
+        moved = [share * (part.offset - part.clipped_offset) for share, part in self.weighed]
+        return np.asarray(np.sum(moved, axis=0))
 
     @property
     def weighed(self) -> WeighedParts:
@@ -644,11 +654,9 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
     if moments.n != n:
         yield f"n is {moments.n}, and n {n}"
     odd = len(moments.odd) // d
-    many, lengths = (
-        1 + 4 * moments.lines + odd,
-        {"base": d, "middle": d, "vector": d, "odd": odd * d},
-    )
-    for name, wanted in {**lengths, "overshoots": many, "reach": many}.items():
+    many, lengths = 1 + 4 * moments.lines + odd, {"base": d, "middle": d, "vector": d}
+    lengths |= {"odd": odd * d, "overshoots": many, "reach": many}
+    for name, wanted in lengths.items():
         if (length := len(getattr(moments, name))) != wanted:
             yield f"{name} has length {length}, not {wanted}"
     if moments.moment is not None and (side := len(moments.moment)) != d:

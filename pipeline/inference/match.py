@@ -5,12 +5,14 @@
 estimate one value under "one population", whatever clipping does to it: no bound is needed. Their
 difference has the covariance V = σ²·Id + (1/n + 1/m)·S, S that of the local vectors. Two tests are
 made, of all directions and of the contrast axis alone, along which a change of contrast moves log
-R, and the smaller p-value counts twice (Bonferroni); of descriptors with means brightness is a
-third, as in ``tests.py``. As S is estimated, by m − 1 degrees of freedom, and σ² is known, the
-quantiles are those of Hotelling's law with the degrees of freedom of Krishnamoorthy and Yu
-("Modified Nel and Van der Merwe test", 2004), one covariance being known. Few local records may
-hold none of a rare sort that makes their class wide: so S is never less wide than the release's
-second moment, on the contrast axis than the mean of its diagonal, off it in any coordinate.
+R; of descriptors with means brightness is a third, as in ``tests.py``. One more is of what is cut
+off (`_overshoot_test`): the vector of an odd picture is 0, as if it were in the middle. The
+smallest p-value counts as often as there are tests (Bonferroni). As S is estimated, by m − 1
+degrees of freedom, and σ² is known, the quantiles are those of Hotelling's law with the degrees of
+freedom of Krishnamoorthy and Yu ("Modified Nel and Van der Merwe test", 2004), one covariance being
+known. Few local records may hold none of a rare sort that makes their class wide: so S is never
+less wide than the release's second moment, on the contrast axis than the mean of its diagonal, off
+it in any coordinate.
 
 **Images.** How far a record is from the released mean is d² = Σ w_i·(v_i − c_i)², v its vector
 unclipped, c the mean, 1/w_i = T + 2τ: T the mean of the diagonal of the second moment A, 2τ what
@@ -61,13 +63,23 @@ from pipeline.inference.released import (
 from pipeline.inference.tests import bonferroni, brightness_direction
 from pipeline.mean import NoisyMoments
 from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
-from pipeline.mean.sums import FACTOR, Clipping, clipped_vectors
+from pipeline.mean.sums import (
+    FACTOR,
+    OVERSHOOT,
+    PER_UNIT,
+    Clipping,
+    as_repetition,
+    clipped_totals,
+    clipped_vectors,
+    sizes,
+)
+from pipeline.mean.tuning import SHARES
 from pipeline.schema import StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may be."""
-N_MU_SIGMA = 1.0 / 0.7
-"""n·μ·σ of the last mean with the usual shares, of which it has 0.49 of the budget."""
+N_MU_SIGMA = 1.0 / math.sqrt(SHARES.last)
+"""n·μ·σ of the last mean with the usual shares."""
 FLAGGED = 99.0
 """Percentile above which a record is outside."""
 EXPECTED = 0.01
@@ -84,6 +96,8 @@ TAILS = (2.01, 1e4)
 """Degrees of freedom between which ν is: with 2 or fewer there is no mean."""
 BODY, TOP, OTHER_TOPS = 0.5, 0.9, (0.75, 0.95)
 """Quantiles that give s and ν; and those of the laws that give the range."""
+RELEASED_SD = 3.0
+"""Deviations by which what is cut off on average may exceed what the release says."""
 SECOND_MOMENT_SD = 2.0
 """Deviations by which the mean of a law may exceed what the release says."""
 
@@ -167,13 +181,13 @@ def match(released: Released, points: Point) -> Match:
     statistic = line = p_value = math.nan
     untested = _too_few(moments, len(free))
     if not untested:
-        statistic, line, p_value = _mean_tests(entry, clipped)
+        statistic, line, p_value = _mean_tests(entry, clipped, _overshoot_test(moments, free))
     centre = moments.vector
     if not _is_window(entry):
         centre = _vectors(moments, space.log(moments.base, entry.place))
     weights = _weights(moments)
     squares, clipped_squares = (((part - centre) ** 2) @ weights for part in (free, clipped))
-    if not np.isfinite(squares).all() or (math.isnan(p_value) and not untested):
+    if not np.isfinite(squares + clipped_squares).all() or (math.isnan(p_value) and not untested):
         raise ConfigError(
             "local records cannot be matched with this release, whose numbers are none of a "
             "release; was it changed? Ask for the committed bytes again"
@@ -231,10 +245,32 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
         Of the release; in its units the ball has radius ½.
     free : array, shape (m, d)
     """
+    return clipped_vectors(free, _clipping(moments))
+
+
+def _clipping(moments: NoisyMoments) -> Clipping:
     near, far = moments.reach[[1, 3]] if moments.lines else (0.0, 0.0)
-    odd = moments.odd.reshape(-1, free.shape[1])
-    ends = moments.lines, near, far, moments.reach[0]
-    return clipped_vectors(free, Clipping(np.zeros(free.shape[1]), 0.5, 1.0, *ends, odd))
+    d, ends = len(moments.vector), (moments.lines, near, far, moments.reach[0])
+    return Clipping(np.zeros(d), 0.5, 1.0, *ends, moments.odd.reshape(-1, d))
+
+
+def _overshoot_test(moments: NoisyMoments, free: FloatArray) -> float:
+    """Return how likely as much is cut off local vectors, (m, d), of the release's population.
+
+    Each overshoot of a record is 0 to 1 of its reach. The mean of the release is taken
+    `RELEASED_SD` deviations of its noise larger; so much more of local ones is as likely as
+    Bernstein's bound says at most, and as there are several, the least counts as often.
+    """
+    d, to = len(moments.vector), _clipping(moments)
+    (total,), _ = clipped_totals(
+        [as_repetition(free, sizes(free, to.centre))], to.as_repetition(), paired=False
+    )
+    local = (total[d:] / (len(free) * PER_UNIT * OVERSHOOT)).astype(np.float64)
+    noise = RELEASED_SD * moments.overshoot_noise
+    mean = np.maximum(moments.overshoots, 0.0) + noise
+    mean = mean / moments.reach * (1.0 + RELEASED_SD * moments.n_sd / moments.n)
+    more = np.maximum(local - mean, 0.0)
+    return bonferroni(np.exp(-len(free) * more**2 / (2.0 * (mean + more / 3.0))).tolist())
 
 
 def _too_few(moments: NoisyMoments, many: int) -> str:
@@ -266,13 +302,16 @@ def _released_mean(entry: Entry) -> tuple[float, FloatArray, FloatArray]:
     return moments.n, vector, error
 
 
-def _mean_tests(entry: Entry, vectors: FloatArray) -> tuple[float, float, float]:
-    """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests."""
+def _mean_tests(entry: Entry, vectors: FloatArray, overshoots: float) -> tuple[float, float, float]:
+    """Return δᵀV⁻¹δ, δ along the contrast axis in its deviations, and the p-value of all tests.
+
+    One of them is that of overshoots, whose p-value is given.
+    """
     moments, many, (n, mean, error) = entry.noisy_moments, len(vectors), _released_mean(entry)
     delta = vectors.mean(axis=0) - mean
     scatter = _scatter(moments, vectors) * (1.0 / n + 1.0 / many)
     statistic, p = _hotelling(delta, error, scatter, many - 1)
-    p_values, directions = [p], [np.eye(len(delta))[0]] if moments.lines else []
+    p_values, directions = [p, overshoots], [np.eye(len(delta))[0]] if moments.lines else []
     if (brightness := brightness_direction(entry.manifold, entry.place)) is not None:
         directions.append(moments.axes @ brightness)
     for along in directions:

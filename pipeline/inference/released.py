@@ -210,7 +210,7 @@ def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
     noise, parts = certainty.noise, certainty.weighed
     first = parts[0][1]
     along, off = np.sum([share * np.array(part.predicted_bias) for share, part in parts], axis=0)
-    added = sum(share * (part.offset - part.clipped_offset) for share, part in parts)
+    added = certainty.added if certainty.corrected else np.zeros_like(place)
     return ClassCoordinates(
         n=night.size,
         n_sd=night.n_sd,

@@ -76,9 +76,9 @@ class NoisyMoments:
         Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
-    overshoots, reach : array, shape (1 + 4·lines + m,)
+    overshoots, reach : array, shape (overshoots,)
         Mean lengths of what is cut off, in units of the vectors, noised, and what they were
-        measured by: what is left; below, above, the same far; towards each odd picture.
+        measured by: what is left; below, above, the same beyond these; towards each odd picture.
     odd : array, shape (m·d,)
         The vectors of the odd pictures, one after another.
     clipped, clipped_noise : float
@@ -128,7 +128,7 @@ class NoisyMoments:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Unit vectors of all overshoots but the first, one a row, (..., many, d)."""
+        """Unit vectors of all overshoots but the first, of shape (..., overshoots − 1, d)."""
         odd = self.odd.reshape(*self.odd.shape[:-1], -1, self.vector.shape[-1])
         along = np.zeros((*odd.shape[:-2], 4 * self.lines, odd.shape[-1]))
         along[..., ::2, 0], along[..., 1::2, 0] = -1.0, 1.0
@@ -177,7 +177,7 @@ class NoisyMoments:
 
         Clipping by count makes a bias in proportion to the noise, or to that which as many records
         outside are worth: balls of streams are older than their noise. What is added has noise of
-        its own, and of what is not added so much counts as lies beyond its noise. Curvature leaves
+        its own, and of what is not added so much counts as is beyond its noise. Curvature leaves
         some of the way to the mean.
         """
         worth = np.asarray(self.clipped) / (tuning.OUTSIDE * math.sqrt(self.vector.shape[-1]))
@@ -208,46 +208,49 @@ class NoisyMoments:
         No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
         deviations and no more, wherever they are.
         """
-        return self._limits(tuning.OVERSHOOT_SD)
-
-    def _limits(self, deviations: float) -> FloatArray:
-        most = np.maximum(self.overshoots + deviations * self.overshoot_noise, 0.0)
-        return np.asarray(most * (1.0 + deviations * self.n_sd / self.n))
+        return np.maximum(self.overshoots + tuning.OVERSHOOT_SD * self.overshoot_noise, 0.0)
 
     @property
     def shortened(self) -> float:
-        """By how much vectors are shortened in the mean at most, to leave room for overshoots."""
-        return self._shortened(self.limits)
+        """By how much vectors are shortened in the mean at most, to leave room for overshoots.
 
-    def _shortened(self, most: FloatArray) -> float:
-        return 0.5 * float(np.sum((most / self.reach)[: 1 + 4 * self.lines]))
+        One of length ½ or less is by the square of its overshoots over their reach, so by less than
+        their sum: 1 − t² of it leaves room (``sums.py``). That of a record towards an odd picture
+        is 0 from the first.
+        """
+        return 0.5 * float(np.sum((self.limits / self.reach)[: 1 + 4 * self.lines]))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
         """How far clipping moves the mean at most, along the contrast axis and off it: vectors."""
-        return self.bounds_at(tuning.OVERSHOOT_SD)
+        along, off = pooled_bounds([(1.0, self)])
+        return along / float(self.length), off / float(self.unit_length)
 
-    def bounds_at(self, deviations: float) -> tuple[float, float]:
-        """Return the same where noise covers so many of its deviations.
+    @cached_property
+    def moves(self) -> tuple[FloatArray, FloatArray]:
+        """How far clipping moves the mean up the contrast axis, down it, and off it: vectors.
 
-        What is cut off along a direction is between limits, and some was added already. What is
-        left counts as if it pointed one way. So does by how much vectors are shortened to leave
-        room for overshoots: one of length ½ or less by the square of its overshoots over their
-        reach, so by less than their sum, 1 − t² of it leaves room (``sums.py``); that of a record
-        towards an odd picture is 0 from the first.
+        First is what overshoots say, (3,), without what was added; then how much more the noise of
+        each may cover, (overshoots, 3). What is left counts as if it pointed one way, and so
+        does by how much vectors are shortened.
         """
-        most, added = self._limits(deviations), self.sure * self.overshoots[1:]
-        shortened = self._shortened(most)
-        along, off = 0.0, float(most[0]) + shortened + float(self.bend / self.unit_length)
-        least = np.maximum(self.overshoots - deviations * self.overshoot_noise, 0.0)[1:]
-        up, down = most[1:] - added, added - least
-        if self.lines:
-            rises, falls = up[1] + up[3] + down[0] + down[2], up[0] + up[2] + down[1] + down[3]
-            along = max(float(rises), float(falls)) + shortened
-        odd = np.maximum(up, down)[4 * self.lines :, None] * self.directions[4 * self.lines :]
-        along += float(np.abs(odd[:, : self.lines]).sum())
-        off += float(lengths(odd[:, self.lines :]).sum())
-        return along, off
+        found, noise = np.maximum(self.overshoots, 0.0), tuning.OVERSHOOT_SD * self.overshoot_noise
+        more, less = self.limits - found, found - np.maximum(self.overshoots - noise, 0.0)
+        axis, missing = (
+            self.directions[:, : self.lines].sum(axis=1),
+            found[1:] - self.sure * found[1:],
+        )
+        others = self.directions[:, self.lines :]
+        levels = np.array([missing @ axis, -missing @ axis, found[0] + lengths(missing @ others)])
+        noises = np.zeros((len(found), 3))
+        noises[0, 2], noises[1:, 2] = more[0], lengths(others) * np.maximum(more, less)[1:]
+        for place, way in enumerate((axis, -axis)):
+            noises[1:, place] = np.where(way > 0.0, more[1:], less[1:]) * np.abs(way)
+        many, shorter = 1 + 4 * self.lines, 0.5 / self.reach
+        levels += (shorter * found)[:many].sum()
+        noises[:many] += (shorter * more)[:many, None]
+        both = np.array([self.lines, self.lines, 1.0])
+        return both * levels, both * noises
 
     @cached_property
     def length(self) -> Numbers:
@@ -371,16 +374,19 @@ def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
     """Return how far clipping moves a mean of means at most, in distance.
 
     That is along the contrast axis and off it. Rare images may be similar in all parts, so what was
-    released adds up, and what bounds add for its noise as variances do.
+    released adds up, and what bounds add for its noise as variances do: that of each overshoot of
+    each part, and of its count.
     """
-    levels, noises = np.zeros(2), np.zeros(2)
+    total, squares = np.zeros(3), np.zeros(3)
     for share, part in parts:
-        units = share * np.array([part.length, part.unit_length])
-        level = np.array(part.bounds_at(0.0))
-        levels += units * level
-        noises += (units * (np.array(part.bounds) - level)) ** 2
-    along, off = levels + np.sqrt(noises)
-    return float(along), float(off)
+        units = share * np.array([part.length, part.length, part.unit_length])
+        levels, noises = part.moves
+        levels = units * levels + share * np.array([0.0, 0.0, float(part.bend)])
+        total += levels
+        squares += ((units * noises) ** 2).sum(axis=0)
+        squares += (tuning.OVERSHOOT_SD * part.n_sd / part.n * levels) ** 2
+    up, down, off = (total + np.sqrt(squares)).tolist()
+    return max(up, down), off
 
 
 def noisy_covariance(observed: NoisyMoments) -> FloatArray:

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from pipeline.errors import ConfigError, CovdpError, OutputError
+from pipeline.errors import ConfigError, CovdpError, LedgerError, OutputError
 from pipeline.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
 from pipeline.geometry import MANIFOLDS, FlatChart
 from pipeline.mean import Step
@@ -366,6 +367,11 @@ def read_document(path: Path) -> Document:
         with open_regular(path) as stream:
             return read_ours(json.load(stream))
     except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, ValidationError):  # bytes that the ledger had, and no disk is full
+            raise LedgerError(
+                f"{path} is no document of this version of covdp; if another one committed it, its "
+                "values are there and paid: make its page with that version"
+            ) from error
         raise OutputError(
             f"cannot read {path}; release again with the same run key: the ledger gives the same "
             "values back and charges nothing"

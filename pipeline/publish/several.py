@@ -10,6 +10,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS
 from pipeline.errors import ConfigError, PrivacyError
@@ -264,8 +266,10 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
     single = certainty.single(row.size)
     certainty = certainty.model_copy(update={"parts": parts})
     sample, clipping = part.noise(axes) + certainty.bias, clipping_bound(certainty.weighed)
+    sample += np.outer(certainty.added, certainty.added)  # which is missing in last nights
     population = None if single is None else sample + single / part.n
-    both = {"sample": sample, "population": population, "clipping": clipping, "size": part.n}
+    both = {"sample": sample, "population": population, "clipping": clipping}
+    both |= {"size": part.n, "corrected": False}
     own = {name: getattr(part, name) for name in ("n", "n_sd", "point", "coordinates")}
     return row.model_copy(update={**own, "certainty": certainty.model_copy(update=both)})
 

@@ -72,8 +72,16 @@ def test_options_replace_what_the_file_says() -> None:
             "adaptive",
         ),
         ('footpoint = "adaptive"', 'footpoint = "adaptive"\nsampler = "chain"', "exactly"),
-        ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.5, 0.5]', "each round"),
-        ('footpoint = "adaptive"', 'footpoint = "adaptive"\nshares = [0.2, 0.1, 0.6]', "sum to 1"),
+        (
+            'footpoint = "adaptive"',
+            'footpoint = "adaptive"\nshares = [0.5, 0.5]',
+            "shares must be 5",
+        ),
+        (
+            'footpoint = "adaptive"',
+            'footpoint = "adaptive"\nshares = [0.2, 0.1, 0.2, 0.1, 0.3]',
+            "sum to 1",
+        ),
         ('title = "Private mean descriptors per class"', "", "title"),
         ('footpoint = "adaptive"', "vary = 5", "a label and keys of the series, as"),
         ('footpoint = "adaptive"', "vary = [{ few = 5 }]", "found {'few': 5}"),

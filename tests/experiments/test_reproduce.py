@@ -57,6 +57,7 @@ OURS = [
     "ours-harmonise",
     "ours-labels",
     "ours-match",
+    "ours-peers",
     "ours-persons",
     "ours-regions",
     "ours-stream",

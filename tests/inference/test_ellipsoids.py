@@ -12,6 +12,9 @@ from scipy.stats import binom, chi2, ncx2
 from pipeline.arrays import FloatArray
 from pipeline.inference.confidence import ErrorLaw, ellipsoid
 from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import pooled_bounds
+from pipeline.mean.sums import OVERSHOOT
+from pipeline.mean.tuning import OVERSHOOT_SD
 
 D, DRAWS = 6, 20_000
 
@@ -30,20 +33,11 @@ def observed(**fields: Any) -> NoisyMoments:
         "sigma": 0.01,
         "gain": 0.9,
         "lines": 1,
-        "bias_line": 0.0,
-        "bias_rest": 0.0,
-        "variance_line": 0.0,
-        "variance_rest": 0.0,
         "clipped": 0.0,
-        "cut": 0.0,
         "clipped_noise": 0.0,
-        "cut_noise": 0.0,
-        "interval": np.array([-1.0, 1.0]),
-        "shift": 0.0,
-        "added": 0.0,
-        "bend": 0.0,
-        "overshoots": np.array([0.03, -0.01, -0.02]),
-        "reach": np.array([1.0, 2.0, 3.0]),
+        "overshoots": np.array([0.03, -0.01, -0.02, -0.04, -0.05]),
+        "reach": np.array([1.0, 2.0, 3.0, 4.0, 5.0]),
+        "odd": np.zeros(0),
     }
     return NoisyMoments(**{**known, **fields})
 
@@ -72,6 +66,32 @@ def held(
     errors = rng.standard_normal((DRAWS, D)) @ np.linalg.cholesky(whole).T + bias @ seen.axes
     lengths = np.sum(errors * np.linalg.solve(shape, errors.T).T, axis=1)
     return int(np.sum(lengths <= law.ppf(level)))
+
+
+def test_noises_of_overshoots_and_of_parts_add_up_as_variances() -> None:
+    """What is found and not added counts in full, along known ways; what noise hides as a root.
+
+    Two parts that are alike have the same found, and less that noise hides.
+    """
+    odd = np.array([[3.0, 4.0, 0.0, 0.0, 0.0, 0.0], [0.0, -5.0, 0.0, 0.0, 0.0, 0.0]])
+    reach = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 5.0])
+    noise = reach * 0.01 / OVERSHOOT
+    found = noise * [1.0, 0.0, 1.5, 0.0, 0.0, 2.0, 2.0]
+    seen = observed(gain=1.0, overshoots=found, reach=reach, odd=odd.ravel())
+    short, more = 0.5 * found[:5] / reach[:5], 0.5 * OVERSHOOT_SD * noise[:5] / reach[:5]
+    missing, may = found[1:] * (1.0 - seen.sure), OVERSHOOT_SD * noise
+    up = missing[1] + 0.6 * missing[4] + short.sum()
+    off = found[0] + abs(0.8 * missing[4] - missing[5]) + short.sum()
+    less = np.minimum(found[2:], may[2:])
+    hidden_up = [more[0], more[1], may[2] + more[2], more[3], may[4] + more[4], 0.6 * may[5]]
+    assert (less == [may[2], 0.0, 0.0, may[5], may[6]]).all()
+    hidden_off = [may[0] + more[0], *more[1:], 0.8 * may[5], may[6]]
+    wanted = up + np.linalg.norm(hidden_up), off + np.linalg.norm(hidden_off)
+    assert seen.bounds == pytest.approx(wanted, rel=1e-9)
+    units = np.array([float(seen.length), float(seen.unit_length)])
+    both = np.array(pooled_bounds([(0.5, seen), (0.5, seen)])) / units
+    half = up + np.linalg.norm(hidden_up) / 2**0.5, off + np.linalg.norm(hidden_off) / 2**0.5
+    assert both == pytest.approx(half, rel=1e-9)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])

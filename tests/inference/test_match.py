@@ -223,7 +223,7 @@ def test_numbers_of_no_release_are_refused(name: str) -> None:
     """One line in place of a p-value that is no number."""
     release = released(described()[:900], 1.0, 5)
     moments = release.noisy_moments
-    huge = replace(moments, **{name: getattr(moments, name) * 1e290})
+    huge = replace(moments, **{name: (getattr(moments, name) + 1.0) * 1e290})
     with (
         np.errstate(all="ignore"),
         pytest.raises(ConfigError, match=r"none of a release|not larger than its noise"),

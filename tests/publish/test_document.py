@@ -13,6 +13,8 @@ from sample_history import CONFIG, draw_nights, write_ward
 from sample_nights import PERSONS, Ward
 
 from pipeline.cli import main
+from pipeline.errors import LedgerError, OutputError
+from pipeline.jobs import publish
 from pipeline.ledger import init_ledger
 from pipeline.publish import load_release, release_once
 from pipeline.schema import (
@@ -181,6 +183,21 @@ def test_a_script_in_a_name_is_text_on_a_page(
     page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     assert "<script>x()" not in page
+
+
+def test_a_document_of_another_version_is_paid_and_no_disk_is_full(
+    released: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """One that the ledger gave back, of a run that an older version committed: one true line."""
+    older = json.loads(json.dumps(released["auto"]))
+    del older["classes"][0]["observed"]["reach"]
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    with pytest.raises(LedgerError, match="no document of this version of covdp") as caught:
+        publish(tmp_path / "older.json", tmp_path)
+    assert "make room" not in str(caught.value)
+    (tmp_path / "older.json").write_text("{")
+    with pytest.raises(OutputError, match=r"cannot read .* make room"):
+        publish(tmp_path / "older.json", tmp_path)
 
 
 def test_a_document_is_made_whatever_noise_makes_of_it() -> None:

@@ -179,7 +179,7 @@ def test_another_name_for_the_same_images_is_refused(ward: Path) -> None:
         ("budget = 0.5", "budget = -0.5", "greater than 0"),
         ("budget = 0.5", "budget = 1e-7", "a million times as wide"),
         ("budget = 0.5", 'budget = 1e-14\ndefinition = "zcdp"', "a million times as wide"),
-        ("budget = 0.5", "budget = 0.5\nshares = [0.2, 0.1, 0.6]", "sum to 1"),
+        ("budget = 0.5", "budget = 0.5\nshares = [0.2, 0.1, 0.2, 0.1, 0.3]", "sum to 1"),
         ('"auto"', '"ewg"\nshares = [0.2, 0.1, 0.7]', "auto"),
         ("budget = 0.5", 'budget = 0.5\ndefinition = "pure"', "gdp"),
         ('population = "ward-7"', "", "population"),

@@ -15,6 +15,7 @@ from sample_history import draw_release
 from pipeline.arrays import FloatArray
 from pipeline.descriptors import DESCRIPTORS, terms_of
 from pipeline.geometry import MANIFOLDS, to_chart
+from pipeline.mean.sums import OVERSHOOT
 from pipeline.publish import read_terms
 from pipeline.publish.readings import Mean, axes_of, mean_of
 
@@ -52,19 +53,26 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_an_error_is_noise_and_bias_where_few_are_clipped(released: dict[str, Any]) -> None:
-    """What is stated of it adds up; where more than half are clipped there is no band."""
+    """What is stated of it adds up; where as many are clipped as may be there is no band.
+
+    What may be cut off above counts though its noise may be all of it, and by how much vectors are
+    shortened for it.
+    """
     axes, row = axes_of(settings_of(released["settings"]), SPACE), released["classes"][0]
-    row = {
-        **row,
-        "observed": row["observed"] | {"bias_line": 0.3, "bias_rest": 0.2, "clipped": 0.49},
-    }
+    reach, sigma = row["observed"]["reach"], row["observed"]["sigma"]
+    above = reach[2] * sigma / OVERSHOOT
+    cut = [0.0, 0.0, above, *[0.0] * (len(reach) - 3)]
+    row = {**row, "observed": row["observed"] | {"overshoots": cut, "clipped": 0.48}}
     seen, known = class_of(row).noisy_moments, mean_of(class_of(row), axes, SPACE).covariance
     assert known is not None
     bias = known - seen.noise
     line = seen.axes[0] / np.linalg.norm(seen.axes[0])
-    assert line @ bias @ line == pytest.approx(0.36)
-    assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * 0.04)
-    clipped = {**row, "observed": {**row["observed"], "clipped": 0.51}}
+    along, off = seen.predicted_bias
+    level = seen.length * ((1.0 - seen.sure[1]) * above + above / reach[2] / 2.0)
+    assert level > along
+    assert line @ bias @ line == pytest.approx((2.0 * along) ** 2 + level**2)
+    assert np.trace(bias) - line @ bias @ line == pytest.approx(14 * (1.5 * off) ** 2)
+    clipped = {**row, "observed": {**row["observed"], "clipped": 0.5}}
     assert mean_of(class_of(clipped), axes, SPACE).covariance is None
 
 

@@ -247,7 +247,7 @@ def test_sites_are_harmonised_whatever_class_has_no_image(
     assert '<form class="filter"' not in page
 
 
-COMING = ((136, 158), (155, 129))
+COMING = ((137, 159), (153, 128))
 """Images of either class on two nights: numbers that stand nowhere else."""
 EXACT = {*sum(COMING, ()), *map(sum, zip(*COMING, strict=True))}
 """What each class has, by night and so far."""

@@ -283,7 +283,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, told: Vectors, *, scale: float = 1
     found: Vectors = []
 
     def noisy(vector: FloatArray, sigma: float, sensitivity: float) -> NoisyVector:
-        drawn = np.random.default_rng([3, len(found)]).standard_normal(len(vector))
+        drawn = np.random.default_rng([5, len(found)]).standard_normal(len(vector))
         out = told[len(found)][2] if told else vector + scale * sigma * drawn
         found.append((vector, scale * sigma, out))
         return NoisyVector(out, 0.01)

@@ -184,6 +184,7 @@ OTHER_SERIES: Mapping[str, Any] = {
     "n_other": 60,
     "opening": 60.0,
     "budget_other": 2.0,
+    "peer": "shifted clipped mean",
     "rare": "stripes",
     "rare_share": 0.01,
     "change": "gain",

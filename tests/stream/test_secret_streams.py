@@ -57,8 +57,13 @@ def units(of: StreamMechanism, n: int, *seed: int, width: float = 0.4) -> Any:
 
 
 def ends(manifold: str = FLAT[0]) -> list[Any]:
-    """Return records on opposite sides of most balls, which are wider in log-Cholesky."""
-    away = (np.array(ENDS) - STAYING) * (3.0 if manifold == FLAT[1] else 1.0)
+    """Return records on opposite sides of most balls, which are wider in log-Cholesky.
+
+    There those of the audit are towards an odd picture, whose vectors are 0.
+    """
+    away = 10.0 * np.outer([1.0, -1.0], [1.0, 1.0, 1.0, -1.0, -1.0])
+    if manifold != FLAT[1]:
+        away = np.array(ENDS) - STAYING
     return [np.diag(np.exp(end)) for end in STAYING + away]
 
 

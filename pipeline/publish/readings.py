@@ -125,7 +125,8 @@ def _reading(
     """Return one term of a mean, within the term's limits, from its gradient on its own scale."""
     ahead, behind = term.scaled(around)
     gradient = (ahead - behind) / (2.0 * GRADIENT_STEP)
-    half = WIDE * math.sqrt(float(gradient @ covariance @ gradient))
+    square = float(gradient @ covariance @ gradient)
+    half = WIDE * math.sqrt(max(square, 0.0))  # of hardly any noise rounding may be more
     if not half < widest:
         return Reading(term, None, None, None)
     ends = term.unscaled(float(term.scaled(point)) + half * np.array([-1.0, 0.0, 1.0]))

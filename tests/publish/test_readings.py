@@ -46,6 +46,14 @@ def test_a_band_holds_the_term_in_nineteen_of_twenty_draws() -> None:
         assert np.mean(inside) == pytest.approx(0.95, abs=0.009)
 
 
+def test_a_variance_that_rounding_made_negative_is_a_band_without_width() -> None:
+    """Of hardly any noise: a page must not end for it, as it is paid for."""
+    mean, _ = mean_with(0.05, 1)
+    for seen in read_terms(TERMS, Mean(mean.point, -1e-24 * np.eye(15)), SPACE):
+        assert seen.value is not None
+        assert seen.low == seen.value == seen.high
+
+
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the document of a release."""

@@ -73,12 +73,12 @@ from pipeline.mean.sums import (
     clipped_vectors,
     sizes,
 )
-from pipeline.mean.tuning import SHARES
+from pipeline.mean.tuning import SHARES_OF_MANY
 from pipeline.schema import StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may be."""
-N_MU_SIGMA = 1.0 / math.sqrt(SHARES.last)
+N_MU_SIGMA = 1.0 / math.sqrt(SHARES_OF_MANY.last)
 """n·μ·σ of the last mean with the usual shares."""
 FLAGGED = 99.0
 """Percentile above which a record is outside."""

@@ -443,7 +443,7 @@ def test_a_release_that_covers_its_region_is_not_tested() -> None:
 
 
 def test_what_is_clipped_of_both_hides_no_difference() -> None:
-    """What is clipped to balls of two sizes counts by the gap, and by how far centres are apart."""
+    """What is clipped to balls of two sizes counts by the gap, and by how far apart they are."""
     vector = 0.05 * np.eye(D)[2]
     seen = observed()
     assert seen.moment is not None

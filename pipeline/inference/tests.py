@@ -14,10 +14,10 @@ does to one and not to the other moves δ. Of two balls around one centre the ve
 outside differ by the gap between the radii, at most: the share that is outside times the gap, all
 of it: were half to count, with 3 % faint dots in both a third of the pairs would be found
 different. The share is taken as large as its noise may mask (`OVERSHOOT_SD`). By what vectors are
-shortened counts by as much as it differs. If the centres are Δ apart, the share p that is clipped goes along by no more
-than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of d directions in one,
-p·‖Δ‖/√d counts. B has the squares of these bounds, those off the contrast axis spread over all
-directions: so the mean of δᵀV⁻¹δ is never larger than without them.
+shortened counts by as much as it differs. If the centres are Δ apart, the share p that is clipped
+goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of d
+directions in one, p·‖Δ‖/√d counts. B has the squares of these bounds, those off the contrast axis
+spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them.
 
 **Several releases.** δ stacks the differences of k releases from the largest, and Cochran's Q is
 δᵀV⁻¹δ against χ² with d·(k − 1) degrees of freedom: noise and scatter of the largest are in all

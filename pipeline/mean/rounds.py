@@ -188,7 +188,7 @@ class _Draws:
 
     @property
     def may_cut(self) -> bool:
-        """Whether the noise is worth a record outside: else none is, however alike to what."""
+        """Whether the noise is worth a record outside: else none is, however similar to what."""
         return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:

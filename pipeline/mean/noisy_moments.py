@@ -76,9 +76,10 @@ class NoisyMoments:
         Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
-    overshoots, reach : array, shape (1 + 4·lines + m,)
+    overshoots, reach : array, shape (e,)
         Mean lengths of what is cut off, in units of the vectors, noised, and what they were
-        measured by: what is left; below, above, the same far; towards each odd picture.
+        measured by: what is left; below, above, and beyond what these reach; towards each odd
+        picture. e is ``1 + 4·lines + m``.
     odd : array, shape (m·d,)
         The vectors of the odd pictures, one after another.
     clipped, clipped_noise : float
@@ -177,7 +178,7 @@ class NoisyMoments:
 
         Clipping by count makes a bias in proportion to the noise, or to that which as many records
         outside are worth: balls of streams are older than their noise. What is added has noise of
-        its own, and of what is not added so much counts as lies beyond its noise. Curvature leaves
+        its own, and of what is not added so much counts as is beyond its noise. Curvature leaves
         some of the way to the mean.
         """
         worth = np.asarray(self.clipped) / (tuning.OUTSIDE * math.sqrt(self.vector.shape[-1]))

@@ -7,10 +7,11 @@
 *Mean 1* clips records to a ball around where the prior expects them, as wide as that may be wrong.
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
 noise makes worth it (``clip.py``). Where many are beyond the last edge the second shells are wider.
-*Mean 2* moves the centre where that is distant, as the radii say, or where n·μ is so small that noise
-alone matters. *Mean 3* has most of the budget. What it cuts off is released with it, and added
-again where it exceeds its noise; so a few black images, or stripes, move the result by what they
-move the mean. Each observation is put together with what was known before it (`posterior_update`).
+*Mean 2* moves the centre where that is distant, as the radii say, or where n·μ is so small that
+noise alone matters. *Mean 3* has most of the budget. What it cuts off is released with it, and
+added again where it exceeds its noise; so a few black images, or stripes, move the result by what
+they move the mean. Each observation is put together with what was known before it
+(`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,

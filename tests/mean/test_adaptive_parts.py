@@ -37,16 +37,18 @@ from pipeline.mean.plan import STEP_NAMES
 from pipeline.mean.public_model import FeasibleSet
 from pipeline.mean.records import CONDITION
 from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
+from pipeline.mean.rounds import default_shares, is_few, step_costs
 from pipeline.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
 from pipeline.mean.tuning import (
     CURVATURE_FRACTION,
+    FEW,
     MOST_BEYOND,
     MOST_OUTSIDE,
     OUTSIDE,
     SURPRISE,
     USUAL_SIZE,
 )
-from pipeline.privacy import GDP
+from pipeline.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
 from tests.mean.test_adaptive import Probe, Script
 from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
 
@@ -634,3 +636,22 @@ def test_records_in_plain_axes_are_those_of_the_sample() -> None:
     frame = plain.frame
     np.testing.assert_allclose(frame.to_axes @ frame.to_axes.T, np.eye(15), atol=1e-12)
     assert frame.to_axes[:, 0] == pytest.approx(ready.records.prior.line)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_shares_follow_from_public_numbers_alone(name: str) -> None:
+    """Those of a draw are those that `is_few` says of budget and n, of each kind of budget."""
+    facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
+    ready = adaptive(inner(name, 200, 8), domain=facts, manifold=space_of(name))
+    prior, d, found = ready.records.prior, ready.records.space.dim, set()
+    least = FEW * math.sqrt(d) / 200
+    for mu in (0.5 * least, (1.0 - 1e-6) * least, (1.0 + 1e-6) * least, 2.0 * least):
+        budgets: list[Budget] = [GDP(mu), ZCDP(mu**2 / 2.0)]
+        budgets.append(ApproxDP(1.0, delta_of(GDP(mu), 1.0)))
+        for budget in budgets:
+            few = is_few(budget, 200, prior)
+            assert few == (name in SPD and mu < least)
+            steps = step_costs(budget, 200, default_shares(prior, few=few), dim=d)
+            assert drawn(ready, budget, 0).steps == steps
+            found.add(few)
+    assert len(found) == (2 if name in SPD else 1)

@@ -2,10 +2,10 @@
 
 A mean of records clipped to a ball of radius R has noise that goes with R, and a bias by what is
 cut off. How much a record outside of the ball adds to the bias is never known; but noise in a sum,
-σ, and k records outside add as much to the error where k goes with √d·σ, in every class. So the
-ball is the one that leaves `OUTSIDE`·√d·σ records outside, as a noisy count of records by their
-distance says, and at most half of them. What is cut off is released with the mean (overshoots,
-``sums.py``), and where noise cannot explain it, it is added to the mean again
+σ, and k records outside add to the error in one proportion where k goes with √d·σ, in every class.
+So the ball is the one that leaves `OUTSIDE`·√d·σ records outside, as a noisy count of records by
+their distance says, and at most half of them. What is cut off is released with the mean
+(overshoots, ``sums.py``), and where noise cannot explain it, it is added to the mean again
 (``noisy_moments.py``).
 """
 

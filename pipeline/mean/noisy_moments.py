@@ -76,9 +76,10 @@ class NoisyMoments:
         Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
-    overshoots, reach : array, shape (overshoots,)
+    overshoots, reach : array, shape (e,)
         Mean lengths of what is cut off, in units of the vectors, noised, and what they were
-        measured by: what is left; below, above, the same beyond these; towards each odd picture.
+        measured by: what is left; below, above, and beyond what these reach; towards each odd
+        picture. e is ``1 + 4·lines + m``.
     odd : array, shape (m·d,)
         The vectors of the odd pictures, one after another.
     clipped, clipped_noise : float

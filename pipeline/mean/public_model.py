@@ -216,7 +216,7 @@ class Prior:
         Radius of the first ball; and how far off the contrast axis the mean may be, in the root
         mean square of all directions together.
     shells : (float, float, int)
-        Least and largest radius that records may be clipped to, and how many are counted apart.
+        Least and largest radius that records may be clipped to, and how many are distinguished.
     farthest : float
         Length beyond which no record is expected: what is cut off a farther one counts as if it
         were there.

@@ -310,7 +310,7 @@ class Records(PublicModel):
     sample_of : (Records, array), optional
         The records in memory that these were drawn from, and which rows.
     shaped : bool
-        Whether they are in the axes that the prior expects, or in those of the manifold.
+        Whether their axes are scaled as the prior expects, or all in the same way.
 
     Raises
     ------

@@ -7,10 +7,11 @@
 *Mean 1* clips records to a ball around where the prior expects them, as wide as that may be wrong.
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
 noise makes worth it (``clip.py``). Where many are beyond the last edge the second shells are wider.
-*Mean 2* moves the centre where it is off by much, as the radii say, or where n·μ is so small that
-only noise matters. *Mean 3* has most of the budget. What it cuts off is released with it, and added
-again where it exceeds its noise; so a few black images, or stripes, move the result by what they
-move the mean. Each observation is put together with what was known before it (`posterior_update`).
+*Mean 2* moves the centre where that is distant, as the radii say, or where n·μ is so small that
+noise alone matters. *Mean 3* has most of the budget. What it cuts off is released with it, and
+added again where it exceeds its noise; so a few black images, or stripes, move the result by what
+they move the mean. Each observation is put together with what was known before it
+(`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,
@@ -123,7 +124,7 @@ class _Draws:
 
     def sum_noise(self) -> float:
         """Return the noise that the whole budget would leave in a sum of vectors."""
-        return _whole_noise(self.steps, self.labels, self.model.n)
+        return _whole_noise([step.sigma for step in self.steps], self.labels, self.model.n)
 
     def few(self) -> NDArray[np.bool_]:
         """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
@@ -188,7 +189,7 @@ class _Draws:
 
     @property
     def may_cut(self) -> bool:
-        """Whether the noise is worth a record outside: else none is, however similar to what."""
+        """Whether the noise is worth one record outside of the ball; else it holds all of them."""
         return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
@@ -351,8 +352,8 @@ def draw_rounds(
     labels, dim = records.labels, records.space.dim
     shares = plan.shares or default_shares(records.prior, few=False)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
-    few = _is_few(labels.size(records.n) / _whole_noise(steps, labels, records.n), records.prior)
-    if few and plan.shares is None:
+    noise_of_all = _whole_noise([step.sigma for step in steps], labels, records.n)
+    if plan.shares is None and _is_few(labels.size(records.n) / noise_of_all, records.prior):
         shares = default_shares(records.prior, few=True)
         steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
@@ -469,10 +470,9 @@ def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     return bool(_is_few(n / gaussian_sigma(budget, 1.0), prior))
 
 
-def _whole_noise(steps: Sequence[Step], labels: Labels, n: int) -> float:
+def _whole_noise(sigmas: Sequence[float], labels: Labels, n: int) -> float:
     """Return the noise that all steps together would leave in a sum of n vectors."""
-    records = 1.0 if labels.secret else float(n)
-    return records / math.sqrt(math.fsum(step.sigma**-2.0 for step in steps))
+    return labels.divisor(n) / math.sqrt(math.fsum(sigma**-2.0 for sigma in sigmas))
 
 
 def _is_few(information: Numbers, prior: Prior) -> NDArray[np.bool_]:

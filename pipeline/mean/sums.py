@@ -35,11 +35,11 @@ Lampert, "Continual release moment estimation with differential privacy" (2025).
 
 **Overshoots ride along, too.** Clipping moves a mean by what it cuts off, and rare records that are
 very unlike the others make most of it. Whatever a record is, it is the sum of four parts, of which
-the first is its vector and the others are given by overshoots h ≥ 0, √(3/8) times a length over its
-reach:
+the first is its vector and of the others overshoots h ≥ 0 say how long they are, √(3/8) times a
+length over its reach:
 
     where the ball ends, or 0 of a record cut off towards an odd picture (`COSINE`, `HALF`)
-    the way along the contrast axis: below or above, within one reach or beyond it
+    the way along the contrast axis: below or above, as one of two reaches holds
     the way towards each of some public odd pictures, of records that are cut off towards it
     the length of what is left
 

@@ -48,7 +48,7 @@ OUTSIDE, MOST_OUTSIDE = 6.5, 0.5
 By count the bias of clipping is in one proportion to the noise, whatever the class is.
 """
 FAR_SD = 4.0
-"""Deviations of its noise by which a count beyond the last edge tells of many records beyond.
+"""Deviations of its noise by which a count beyond the last edge says that many records are distant.
 
 Then the second counts are on edges up to `FARTHEST_RECORD`. Without that 2 % of striped images
 would cost a mean of n·μ = 5000 ten times its error; one false alarm doubles the noise of its draw.
@@ -57,14 +57,15 @@ MOST_BEYOND = 0.25
 """Share of the records beyond the last edge of the second shells that is worth a ball around all
 that records may be: as where all images are black, and the centre comes near them."""
 FAR_OFF, NEARER = 3.0, 0.55
-"""Radius, in units of the prior, that says the first centre is no good; and that around the second
+"""Radius, in units of the prior, that says the first centre is distant; and that around the second
 over it that says the same: then the ball is around the second.
 
 Elsewhere it is not: around a better centre the thin tail of a class is cut off on one side. With
-0.65 narrow classes far from the prior have a fifth less error, cells of `tiles` as much more.
+0.65 the error of narrow classes distant from the prior is a fifth less, of cells of `tiles`
+as much more.
 """
 PRIOR_SD_LINE = 4.0
-"""Standard deviation of the mean along the contrast axis, in distance, before any is observed."""
+"""Standard deviation of the mean along the contrast axis, in distance, before any release."""
 PRIOR_SD = 1.5
 """The same off it, in units of the prior in all directions together."""
 SURPRISE = 0.5
@@ -77,11 +78,11 @@ PneumoniaMNIST and `tiles`, hardly any is farther.
 """
 NEAR_RADII, NEAR_TO, FAR_UNITS = 2.5, 4.5, 5.0
 """Overshoots along the contrast axis are measured up to so many radii, but not beyond `NEAR_TO`
-of the prior's; and those beyond up to `FAR_UNITS`, or twice as much: noise against length."""
+in units of the prior; and those beyond up to `FAR_UNITS`, or twice that: noise against length."""
 SURE, SURE_ODD = (3.0, 3.0, 3.3, 3.3), 3.5
 """Deviations of its noise that an overshoot must have to be added to the mean: below, above, the
-same beyond; towards an odd picture. One too many costs its whole reach, one too few is a bias of a
-few of its noise."""
+same beyond what these reach; towards an odd picture. One too many costs its whole reach, one too
+few is a bias of a few of its noise."""
 BIAS_OF_CLIPPING = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
 LEFT_ONE_WAY, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0

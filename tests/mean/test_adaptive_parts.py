@@ -25,20 +25,32 @@ from pipeline.geometry import (
 from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
 from pipeline.mean import Ball, admit, default_prior, feasible_set
 from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.clip import choose_radius, newton_step, records_outside, shell_counts
+from pipeline.mean.clip import (
+    SQRT2,
+    choose_radius,
+    newton_step,
+    records_outside,
+    shell_counts,
+)
 from pipeline.mean.noisy_moments import posterior_update
+from pipeline.mean.plan import STEP_NAMES
 from pipeline.mean.public_model import FeasibleSet
 from pipeline.mean.records import CONDITION
 from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
+from pipeline.mean.rounds import default_shares, is_few, step_costs
 from pipeline.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
 from pipeline.mean.tuning import (
     CURVATURE_FRACTION,
+    FEW,
+    MOST_BEYOND,
     MOST_OUTSIDE,
     OUTSIDE,
     SURPRISE,
     USUAL_SIZE,
 )
-from tests.sample_means import clipped_sum, reaching
+from pipeline.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
+from tests.mean.test_adaptive import Probe, Script
+from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
 
 SPD = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant"]
 SPACES = [*SPD, "hyperbolic"]
@@ -554,3 +566,92 @@ def test_curvature_shortens_the_step() -> None:
     np.testing.assert_allclose(found[1:], expected, rtol=1e-9)
     assert found[0] == pytest.approx(1.0)
     assert (np.diff(found) < 0.0).all()
+
+
+def beyond(share: float) -> Script:
+    """Return a script: all up to the last edge at first, then a share beyond, the rest near."""
+
+    def script(step: int, length: int) -> FloatArray:
+        out = np.zeros(length)
+        if STEP_NAMES[step] == "shells 1":
+            out[-2] = 1.0 / SQRT2
+        elif STEP_NAMES[step] == "shells 2":
+            out[[0, -1]] = (1.0 - share) / SQRT2, share / SQRT2
+        return out
+
+    return script
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_ball_around_all_is_that_where_it_has_less_noise(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the radius on where both have the same noise: there all that records may be is inside.
+
+    Δ stays, the axes are orthogonal and as long as the ball is wide, along the contrast axis too.
+    """
+    facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
+    points = inner(name, 30, 8, edge=name != "hyperbolic")
+    ready = adaptive(points, domain=facts, manifold=space_of(name))
+    records, d = ready.records, ready.records.space.dim
+    equal = facts.radius * math.sqrt(d / np.sum(records.frame.from_axes**2))
+    for factor, wide in ((0.999, False), (1.001, True), (50.0, True)):
+        forced(monkeypatch, factor * equal)
+        release = drawn(ready, GDP(2.0), 4, size=40)
+        assert [step.sensitivity for step in release.steps] == [release.steps[0].sensitivity] * 5
+        for seen in release.moments:
+            assert seen.lines == records.frame.lines
+            assert len(seen.overshoots) == 1 + 4 * seen.lines + len(records.prior.odd)
+            around_all = np.allclose(seen.axes @ seen.axes.T, (2.0 * facts.radius) ** 2 * np.eye(d))
+            assert around_all == wide
+            if wide:  # nothing is cut off: 6 deviations, 1e-9 for each overshoot of a draw
+                assert (np.abs(seen.overshoots) < 6.0 * seen.overshoot_noise).all()
+        if wide and records.space.flat:
+            sd = 2.0 * facts.radius * release.steps[-1].sigma
+            squares = np.sum((release.outputs - records.barycentre.point) ** 2, axis=1) / sd**2
+            assert abs(squares.mean() - d) < 6.0 * math.sqrt(2.0 * d / 40.0)
+
+
+@pytest.mark.parametrize("name", SPD)
+def test_a_ball_around_all_is_that_where_many_are_beyond_the_last_edge(name: str) -> None:
+    """A share of `MOST_BEYOND` in the second counts, and more than noise; released values alone."""
+    ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
+    around_all = 2.0 * facts_of(name).radius
+    for share, mu, wide in ((0.9, 5.0, False), (1.1, 5.0, True), (1.1, 0.24, False)):
+        probe = Probe((beyond(share * MOST_BEYOND),))
+        (seen,) = drawn(ready, GDP(mu), probe).moments
+        length = np.linalg.norm(seen.axes[-1])
+        assert (length == pytest.approx(around_all)) == wide, (share, mu)
+
+
+def test_records_in_plain_axes_are_those_of_the_sample() -> None:
+    """What was drawn of records has their coordinates, in the one axes and in the other."""
+    ready = adaptive(inner(SPD[0], 30, 8), domain=facts_of(SPD[0]), manifold=space_of(SPD[0]))
+    rows = np.array([3, 3, 17])
+    for records in (ready.records, ready.records.unshaped):
+        (seen,), (few,) = records.seen, records.sample(rows).seen
+        np.testing.assert_array_equal(few, seen[rows])
+    plain, sample = ready.records.unshaped, ready.records.sample(rows).unshaped
+    np.testing.assert_array_equal(next(iter(sample.seen)), next(iter(plain.seen))[rows])
+    frame = plain.frame
+    np.testing.assert_allclose(frame.to_axes @ frame.to_axes.T, np.eye(15), atol=1e-12)
+    assert frame.to_axes[:, 0] == pytest.approx(ready.records.prior.line)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_shares_follow_from_public_numbers_alone(name: str) -> None:
+    """Those of a draw are those that `is_few` says of budget and n, of each kind of budget."""
+    facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
+    ready = adaptive(inner(name, 200, 8), domain=facts, manifold=space_of(name))
+    prior, d, found = ready.records.prior, ready.records.space.dim, set()
+    least = FEW * math.sqrt(d) / 200
+    for mu in (0.5 * least, (1.0 - 1e-6) * least, (1.0 + 1e-6) * least, 2.0 * least):
+        budgets: list[Budget] = [GDP(mu), ZCDP(mu**2 / 2.0)]
+        budgets.append(ApproxDP(1.0, delta_of(GDP(mu), 1.0)))
+        for budget in budgets:
+            few = is_few(budget, 200, prior)
+            assert few == (name in SPD and mu < least)
+            steps = step_costs(budget, 200, default_shares(prior, few=few), dim=d)
+            assert drawn(ready, budget, 0).steps == steps
+            found.add(few)
+    assert len(found) == (2 if name in SPD else 1)

@@ -316,7 +316,8 @@ def preview_release(
         When the images cannot be found, or there are none.
     """
     path = fetch(config.card, root or config.data_root, size=config.size, progress=False)
-    would, account, book, paying = "do nothing yet, as there is no config", "", None, False
+    missing = "its account is not known" if made else "there is no config"
+    would, account, book, paying = f"do nothing yet, as {missing}", "", None, False
     refused, charged = list[str](), list[str]()
     try:
         book = open_ledger(ledger_address(ledger))

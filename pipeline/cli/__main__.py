@@ -38,7 +38,7 @@ UNFORESEEN = 70
 PRIVATE = ("release", "serve")
 """Commands over private images whose output stays in logs: nothing of a failure is shown."""
 FILE_ARGUMENTS = ("file", "path", "config", "folder", "dataset", "document", "first")
-"""What functions call the file that they work on."""
+"""Names of the parameter that is the file a function works on."""
 SIGNAL_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to stop"}
 """Message about a signal."""
 ANEW = "the same command starts it again"

@@ -157,22 +157,22 @@ class Card(Record):
 
     @property
     def own(self) -> bool:
-        """Whether the files are the user's own, as those of most kinds always are."""
+        """True if the files are the user's own, as those of most kinds always are."""
         return self.local or not self.official
 
     @property
     def masked(self) -> bool:
-        """Whether each image comes with a mask."""
+        """True if each image comes with a mask."""
         return getattr(self, "masks", None) is not None
 
     @property
     def person_from(self) -> str | None:
-        """What says whose an image is, in the card's own words; None where nothing does."""
+        """The rule of the card that says whose an image is; None where it has none."""
         return None
 
     @property
     def rendering_settings(self) -> dict[str, Any]:
-        """What it says of how files become images, and whose, as JSON values; defaults left out."""
+        """The settings of how files become images, and whose, as JSON values; no defaults."""
         return self.model_dump(mode="json", include=set(RENDERING_KEYS), exclude_defaults=True)
 
     def require_classes(self, labels: LabelArray, fault: Callable[[str], str]) -> None:
@@ -355,12 +355,12 @@ class LocalFilesCard(Card):
 
     @property
     def shared(self) -> bool:
-        """Whether several images may have their masks in one file."""
+        """True if several images may have their masks in one file."""
         return False
 
     @property
     def rendering_settings(self) -> dict[str, Any]:
-        """What it says of how files become images, and of persons also whose they are."""
+        """The settings of how files become images, and of persons also whose they are."""
         named = self.unit == "person" and self.person_from is not None
         return super().rendering_settings | ({"person": self.person_from} if named else {})
 

@@ -39,7 +39,7 @@ IMAGE_ENDS = (*FOREIGN_ENDS, *(end for ends in FORMATS.values() for end in ends)
 
 
 class PatternCard(LocalFilesCard):
-    """What a card says that finds its files by a pattern.
+    """A card that finds its files by a pattern.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class PatternCard(LocalFilesCard):
 
     @property
     def ends(self) -> Mapping[Any, tuple[str, ...]]:
-        """How names of files end that are read, in lower case, by their formats."""
+        """The ends of names of files that are read, in lower case, by format."""
         return FORMATS
 
     @property
     def beside(self) -> str | None:
-        """Where masks are that are found by the names of images."""
+        """The pattern of masks that are found by the names of images."""
         return self.masks
 
     @property

@@ -377,7 +377,7 @@ def _packed_mask(file: Path, stamp: bytes) -> tuple[tuple[int, ...], ImageArray]
 
 
 class NiftiCard(PatternCard):
-    """What a card of kind ``nifti`` says.
+    """A card of kind ``nifti``.
 
     Where the pattern names no ``{person}``, all of a file is of one person. The mask of a file is
     one of the same voxels.

@@ -218,7 +218,7 @@ class RemoteFile(Record):
 
 
 class NpzCard(Card):
-    """What a card of kind ``npz`` says.
+    """A card of kind ``npz``.
 
     Attributes
     ----------

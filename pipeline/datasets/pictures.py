@@ -501,7 +501,7 @@ def _decode_mask(
 
 
 class FolderCard(PatternCard, PictureCard):
-    """What a card of kind ``folder`` says.
+    """A card of kind ``folder``.
 
     With `size`, images are made square as `fit` says and resized; without, they are taken as they
     are.

@@ -165,7 +165,7 @@ Column: TypeAlias = Literal["path", "class", "split", "person", "date", "mask"]
 
 
 class TableCard(PictureCard):
-    """What a card of kind ``table`` says.
+    """A card of kind ``table``.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class TableCard(PictureCard):
 
     @property
     def masked(self) -> bool:
-        """Whether the table names masks."""
+        """True if the table names masks."""
         return "mask" in self.columns
 
     @property
@@ -214,7 +214,7 @@ class TableCard(PictureCard):
 
     @property
     def rendering_settings(self) -> dict[str, Any]:
-        """What any card says, and the column of the mask."""
+        """The settings of any card, and the column of the mask."""
         return super().rendering_settings | ({"mask": self.columns["mask"]} if self.masked else {})
 
     @check(mode="after")

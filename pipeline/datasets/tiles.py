@@ -26,7 +26,7 @@ CONTRAST = 8
 
 
 class TilesCard(Card):
-    """What a card of kind ``tiles`` says: nothing of its own."""
+    """A card of kind ``tiles``, without keys of its own."""
 
     official: ClassVar[str] = "shipped with scikit-image, cut on the fly"
 

@@ -43,7 +43,7 @@ ON_DISK = {
 
 
 class VisionCard(Card):
-    """What a card of kind ``torchvision`` says.
+    """A card of kind ``torchvision``.
 
     Attributes
     ----------

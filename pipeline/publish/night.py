@@ -488,10 +488,10 @@ def _check_shown(config: ReleaseConfig, then: Mapping[str, Any]) -> None:
                 for rules in (then, now)
             ]
             raise MismatchError(
-                "all nights of a stream add up images that were made of files in one way: the card "
-                f"of {config.name!r}, or the environment, had {settings[0]} when it was opened, "
-                f"found {settings[1]} in {config.dataset}, or there; set it back, or give the "
-                "config another name: that is another stream, and is charged"
+                "the images of all nights of a stream must be made of files in one way: "
+                f"{config.name!r} was opened with {settings[0]}, found {settings[1]} in "
+                f"{config.dataset} or the environment; set it back, or give the config another "
+                "name, which is another stream and is charged"
             )
 
 

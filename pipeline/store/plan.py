@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pipeline import __version__
 from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.dicom.plugins import DECODERS_VARIABLE
 from pipeline.datasets.source import Selection
 from pipeline.geometry import AffineMap
 
@@ -105,8 +104,8 @@ def make_plan(
     ends = _cut(chosen, most)
     card = source.card.model_dump_json(exclude=UNREAD)
     facts = [SHARD_FORMAT, __version__, descriptor, eta, source.masks is not None, card]
+    facts += [source.card.rendering_settings]  # some are of the environment
     facts += [] if scale is None else [scale.digest]
-    facts += source.card.rendering_settings.get(DECODERS_VARIABLE, [])
     start = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     keys = []
     for low, high in itertools.pairwise([0, *ends.tolist()]):

@@ -249,7 +249,15 @@ def test_what_a_release_would_do(ward: Path, capsys: pytest.CaptureFixture[str])
             ward / f"images/other/{('ill', 'well')[number % 2]}/{number}.png", picture(900 + number)
         )
     book = open_ledger(ward / "ledger.sqlite")
-    assert "nights" in checked(capsys, config="nights.toml")["account"]
+    unknown = "do nothing yet, as its account is not known"
+    found = checked(capsys, config="nights.toml")
+    assert "nights" in found["account"]
+    assert found["would"] == unknown
+    found = checked(capsys, "--ledger", "elsewhere.sqlite")
+    assert found["account"].startswith("not known: ")
+    assert found["would"] == unknown
+    images = "--dataset", "ward-card.toml", "--data-root", "images"
+    assert checked(capsys, *images)["would"] == "do nothing yet, as there is no config"
     book.set_budget("nights", GDP(8.0))
     opened = checked(capsys, config="nights.toml")["would"]
     assert opened == "open the stream 'nights': 'nights' pays μ = 8, once for 9 nights"

@@ -816,7 +816,7 @@ def test_a_card_that_makes_other_images_of_files_is_refused(
     ward.put(well=1)
     with monkeypatch.context() as patch:
         patch.setattr(ReleaseConfig, "fetch_images", None)
-        reason = r"had window = \[0.0, 250.0\] when .*found window = \[0.0, 200.0\] in .*ward.toml"
+        reason = r"with window = \[0.0, 250.0\], found window = \[0.0, 200.0\] in .*ward.toml"
         with pytest.raises(MismatchError, match=reason):
             ward.settle(2)
     (ward.folder / "ward").rename(ward.folder / "elsewhere")
@@ -826,7 +826,7 @@ def test_a_card_that_makes_other_images_of_files_is_refused(
         with pytest.raises(TypeError):
             ward.settle(2)
     ward.write(CARD.replace('"ward"', '"elsewhere"'))
-    with pytest.raises(MismatchError, match=r"had window .*found no window in"):
+    with pytest.raises(MismatchError, match=r"opened with window .*found no window in"):
         ward.settle(2)
     ward.write(CARD.replace('"ward"', '"elsewhere"') + "window = [0, 250]\n")
     assert tonight(ward.night(2)) == [1, 0]
@@ -839,7 +839,7 @@ def test_a_card_that_tells_persons_otherwise_is_refused(ward: Ward) -> None:
     ward.night(1)
     other = PERSONS.replace("{person}-*.png", "{person}.png")  # each image another person
     ward.write(other)
-    with pytest.raises(MismatchError, match=r"had person = .*\{person\}-\*.*found person = "):
+    with pytest.raises(MismatchError, match=r"with person = .*\{person\}-\*.*found person = "):
         ward.settle(2)
     table = 'kind = "table"\nclasses = ["a"]\nchannels = 1\nunit = "person"\nname = "t"\n'
     cards = [

@@ -1,5 +1,6 @@
 """In a release no image is named, quoted or heard of; what card and settings decide is told."""
 
+import io
 import logging
 import os
 import re
@@ -19,12 +20,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydicom import config
-from pydicom.uid import RLELossless
+from pydicom.uid import JPEG2000Lossless, RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
 from pipeline.datasets import registry
+from pipeline.datasets.dicom import plugins
 from pipeline.datasets.source import StreamReader
-from pipeline.errors import CovdpError, DatasetError
+from pipeline.errors import CovdpError, DatasetError, MachineError
 from pipeline.ledger import Ledger, init_ledger
 from pipeline.privacy import GDP
 from pipeline.publish import load_release, release_once
@@ -85,6 +87,7 @@ FAILURES = {
     "key": KeyError(NAME),
     "system": OSError(5, "Input/output error", f"{NAME}.png"),
     "dataset": DatasetError(f"{NAME}.png has another size"),
+    "machine": MachineError(f"no process starts for {NAME}.dcm"),
 }
 
 
@@ -246,6 +249,32 @@ def test_no_header_of_a_scan_is_told_of(
     (ward / "ward.toml").write_text(f'{scans}unit = "person"\nwindow = [0, 255]\n')
     said = refused(ward, "withheld", capfd, caplog)
     assert not re.search(r"1788|\(00..,0...\)|DICOM", said)
+
+
+def test_no_transfer_syntax_is_told_by_a_decoder(
+    ward: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A decoder that is passed over is named to who describes images, and not in a release."""
+    caplog.set_level(logging.DEBUG)
+    shutil.rmtree(ward / "ward")
+    pixels = np.random.default_rng(1).integers(0, 256, (28, 28), dtype=np.uint8)
+    sink = io.BytesIO()
+    Image.fromarray(pixels).save(sink, "JPEG2000", no_jp2=True)
+    for label, number in product(("well", "ill"), range(3)):
+        file = ward / "ward" / label / f"{number}.dcm"
+        write_dicom(file, pixels, syntax=JPEG2000Lossless, encoded=[sink.getvalue()])
+    (ward / "ward.toml").write_text(CARD.replace("folder", "dicom"))
+    monkeypatch.setenv("COVDP_DECODERS", "nobody")
+    plugins._choose_decoder.cache_clear()
+    release_once(load_release(ward / "release.toml"), ledger(ward), ward)
+    assert (caplog.text, *capfd.readouterr()) == ("", "", "")
+    assert plugins._choose_decoder.cache_info().misses == 1
+    plugins._choose_decoder.cache_clear()
+    list(registry.open_dataset(ward / "ward.toml", ward).chunks())
+    assert "nobody is not used for JPEG 2000" in caplog.text
 
 
 REGION: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""What a card of kind ``dicom`` says, and what opening a dataset keeps of each of its files."""
+"""A card of kind ``dicom``, and the facts that opening a dataset keeps of each of its files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -37,7 +37,7 @@ def is_nifti(mask: str) -> bool:
 
 
 class DicomCard(PatternCard):
-    """What a card of kind ``dicom`` says.
+    """A card of kind ``dicom``.
 
     Attributes
     ----------
@@ -77,22 +77,22 @@ class DicomCard(PatternCard):
 
     @property
     def beside(self) -> str | None:
-        """Where masks are that are found by the names of images: pictures, and NIfTI."""
+        """The pattern of masks that are found by the names of images: pictures, and NIfTI."""
         return self.masks if (self.masks or "").lower().endswith(PICTURE_ENDS + NIFTI) else None
 
     @property
     def shared(self) -> bool:
-        """Whether several images may have their masks in one file."""
+        """True if several images may have their masks in one file."""
         return is_nifti(self.masks or "")
 
     @property
     def objects(self) -> str | None:
-        """Where segmentation objects are."""
+        """The pattern of segmentation objects."""
         return None if self.beside else self.masks
 
     @property
     def rendering_settings(self) -> dict[str, Any]:
-        """What it says of how files become images, and the decoders that are asked for."""
+        """The settings of how files become images, and the decoders that are asked for."""
         asked = asked_decoders()
         return super().rendering_settings | ({DECODERS_VARIABLE: asked} if asked else {})
 

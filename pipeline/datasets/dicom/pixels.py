@@ -198,7 +198,7 @@ def _compressed(
                     f"{header.file}: frame {index + 1} is cut off, a part of it is missing; bring "
                     "the file whole"
                 )
-            # of `COLOUR_MODELS` pydicom makes RGB
+            # of `COLOUR_MODELS` the pinned decoders make RGB
             assert header.samples == 1 or meaning["photometric_interpretation"] == "RGB"
             yield frame
         if index == last:
@@ -209,12 +209,15 @@ def _compressed(
 def _decoded(header: Header, encoded: bytes, plugin: str) -> Any:
     """Return the pixels of a frame and what they mean, from the pinned decoder if `plugin` fails.
 
-    So a frame that another decoder does not know is read, or refused, as it would be without it.
+    So a frame that another decoder does not know, or leaves in another colour model than RGB, is
+    read, or refused, as it would be without it.
     """
     options, pinned = _options(header, 1), pinned_decoder(header.syntax)
     if plugin != pinned:
         with suppress(ValueError):
-            return decode_in_subprocess(header.syntax, plugin, encoded, options)
+            frame, meaning = decode_in_subprocess(header.syntax, plugin, encoded, options)
+            if header.samples == 1 or meaning["photometric_interpretation"] == "RGB":
+                return frame, meaning
     return decode_in_subprocess(header.syntax, pinned, encoded, options)
 
 

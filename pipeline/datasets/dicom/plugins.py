@@ -26,6 +26,7 @@ PUBLIC_FRAMES = Path(__file__).with_name("frames.json.gz")
 null where it fails."""
 
 DECODERS_VARIABLE = "COVDP_DECODERS"
+"""The environment variable that asks for decoders, the first choice first."""
 
 _TRIAL_LOCK = threading.Lock()
 

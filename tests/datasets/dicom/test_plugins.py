@@ -41,6 +41,11 @@ def dying(src, runner):
 def small(src, runner):
     assert runner.rows < 40, "too large"
     return bytes(runner.rows * runner.columns) if runner.rows == 39 else equal(src, runner)
+
+def another_model(src, runner):
+    if runner.rows == 39:
+        runner.set_option("photometric_interpretation", "HSV")
+    return equal(src, runner)
 """
 
 
@@ -64,14 +69,16 @@ def toys(process: None, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def scans(root: Path, *heights: int) -> ImageSource:
+def scans(root: Path, *heights: int, channels: int = 1) -> ImageSource:
     """Write JPEG 2000 frames without loss, and open them."""
     for height in heights:
-        pixels, sink = gray(sides=(height, 41)), io.BytesIO()
+        sides, sink = (height, 41), io.BytesIO()
+        pixels = gray(sides=sides) if channels == 1 else colour(sides)
         Image.fromarray(pixels).save(sink, "JPEG2000", no_jp2=True)
         file = root / f"ward/scan/{height}.dcm"
-        write_dicom(file, pixels, syntax=J2K, encoded=[sink.getvalue()])
-    card = 'kind = "dicom"\nchannels = 1\nclasses = ["scan"]\nsize = 8\n'
+        meaning = {} if channels == 1 else {"PhotometricInterpretation": "RGB"}
+        write_dicom(file, pixels, syntax=J2K, encoded=[sink.getvalue()], **meaning)
+    card = f'kind = "dicom"\nchannels = {channels}\nclasses = ["scan"]\nsize = 8\n'
     (root / "ward.toml").write_text(card)
     return open_dataset(root / "ward.toml", root)
 
@@ -139,6 +146,17 @@ def test_the_pinned_decoder_reads_what_another_fails_on(
     monkeypatch.setenv("COVDP_DECODERS", "toy_decoder:small")
     found = images(scans(toys))
     assert (found == pinned).all((1, 2)).tolist() == [True, False, True]
+
+
+def test_the_pinned_decoder_reads_what_another_leaves_in_another_colour_model(
+    toys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder that is equal on public frames may do otherwise on one of a dataset."""
+    pinned = images(scans(toys, 39, 57, channels=3))
+    toy = "toy_decoder:another_model"
+    monkeypatch.setenv("COVDP_DECODERS", toy)
+    assert plugins.choose_decoder(J2K, "pylibjpeg", (toy,)) == toy
+    np.testing.assert_array_equal(images(scans(toys, channels=3)), pinned)
 
 
 def test_a_cut_frame_is_refused_whoever_decodes_it(

@@ -663,6 +663,10 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
         yield f"moment has length {side * (side + 1) // 2}, not {d * (d + 1) // 2}"
     if not (moments.axes.shape == (d, d) and np.linalg.cond(moments.axes) < SKEWED):
         yield "axes are no basis"
+    if moments.newton is not None:
+        steps = np.linalg.eigvalsh(moments.newton)
+        if len(steps) != d or not 0.0 < steps[0] <= steps[-1] <= 1.0 + NEAR:
+            yield "newton is no step towards a mean"
 
 
 def _is_covariance(matrix: FloatArray, side: int) -> bool:

@@ -64,10 +64,10 @@ STAYING = (7.0, 5.0, 5.0, 4.0, 4.0)
 """Logarithms of the eigenvalues of all records that stay."""
 End: TypeAlias = Sequence[float]
 """Logarithms of the eigenvalues of what is replaced."""
-ENDS: tuple[End, End] = ((8.0, 5.0, 5.0, 6.7, 1.3), (6.0, 5.0, 5.0, 0.5, 7.5))
+ENDS: tuple[End, End] = ((11.0, 5.4, 5.3, 0.3, 7.6), (4.0, 4.1, 3.9, 5.2, 1.4))
 """The two ends: on opposite sides of the other records, along Id and off it, at different
 distances. So what moves between them changes its shell, and is clipped on opposite sides. They are
-beyond most clips, but not far beyond, nor towards the blank image: the vectors of such records are
+beyond most clips, but not far beyond, nor towards an odd picture: the vectors of such records are
 shortened, and so move a mean by less (``mean/sums.py``)."""
 NEAR_ENDS: tuple[End, End] = ((10.0, 7.0, 5.0, 2.0, 0.0), (6.0, 6.0, 6.0, 6.0, 6.0))
 """Ends inside of most clips, which are close around the others. They move a mean by less, but in

@@ -502,6 +502,18 @@ class AffineInvariant(Spd):
         spread = math.exp(min(math.sqrt(2.0) * radius, 700.0))
         return float(np.linalg.cond(center)) * spread
 
+    def jacobi_operator(self, moment: FloatArray) -> FloatArray:
+        """Return the mean of R(·, u)u over vectors u of a second moment, (d, d).
+
+        That is −¼·[u, [u, ·]], as at the identity; the sectional curvature is ⟨R(v, u)u, v⟩.
+        """
+        values, vectors = np.linalg.eigh(moment)
+        basis, total = unvecd(np.eye(self.dim)), np.zeros((self.dim, self.dim))
+        for value, u in zip(values, unvecd(vectors.T), strict=True):
+            square = u @ u
+            total -= value / 4.0 * vecd(square @ basis + basis @ square - 2.0 * u @ basis @ u)
+        return total
+
     @property
     def spectral_order(self) -> int:
         """k: volume at the centre depends on the eigenvalues λ of a tangent k×k matrix alone.

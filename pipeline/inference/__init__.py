@@ -34,7 +34,6 @@ from pipeline.inference.match import match as match
 from pipeline.inference.match import match_refusal as match_refusal
 from pipeline.inference.released import NOISY as NOISY
 from pipeline.inference.released import certainty_refusal as certainty_refusal
-from pipeline.inference.released import covariance as covariance
 from pipeline.inference.released import two_digits as two_digits
 from pipeline.inference.tests import ALPHA as ALPHA
 from pipeline.inference.tests import WindowTest as WindowTest
@@ -50,3 +49,4 @@ from pipeline.inference.verdict import size_in_words as size_in_words
 from pipeline.inference.verdict import usual_difference as usual_difference
 from pipeline.inference.verdict import verdict_of as verdict_of
 from pipeline.inference.verdict import verdicts as verdicts
+from pipeline.mean.noisy_moments import covariance as covariance

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, to_chart
-from pipeline.inference.released import Released, common_coordinates, congruent, raw_covariance
-from pipeline.mean.noisy_moments import noise_edge
+from pipeline.inference.released import Released, common_coordinates
+from pipeline.mean.noisy_moments import congruent, noise_edge, raw_covariance
 
 RIDGE = 0.3
 """Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST; see ours-classify."""

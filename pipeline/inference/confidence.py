@@ -95,12 +95,11 @@ from pipeline.inference.released import (
     NOISY,
     Released,
     chart_jacobian,
-    covariance,
     is_offered,
     read_released,
 )
 from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import clipping_bound, pool, pooled_clipping
+from pipeline.mean.noisy_moments import clipping_bound, covariance, pool, pooled_clipping
 from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
 from pipeline.stream import Night, StreamMechanism, StreamPlan
 from pipeline.stream.history import mean_parts, part_moments, split_epochs
@@ -213,10 +212,11 @@ def ellipsoid(
         At which a quantile is to be taken.
     """
     d, lines, axes = len(observed.axes), observed.lines, observed.axes
-    noise = np.diag((observed.sigma * observed.steps) ** 2)
+    noise, back = observed.sigma**2 * np.eye(d), np.linalg.inv(axes)
+    if observed.newton is not None:
+        noise = noise @ (turned := observed.steps @ back).T @ turned
     total = noise
     if scatter is not None:
-        back = np.linalg.inv(axes)
         total = total + back.T @ scatter @ back
     along, off = observed.bounds
     first = total[:lines, :lines]

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference.released import Released, chart_jacobian, raw_covariance, read_released
+from pipeline.inference.released import Released, chart_jacobian, read_released
 from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import raw_covariance
 from pipeline.mean.sums import FACTOR
 
 NOISE_DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5

@@ -15,12 +15,7 @@ from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of
 from pipeline.mean import NoisyMoments, Release
-from pipeline.mean.noisy_moments import (
-    WeighedParts,
-    clipping_bound,
-    noise_edge,
-    noisy_covariance,
-)
+from pipeline.mean.noisy_moments import WeighedParts, clipping_bound, congruent, covariance
 from pipeline.mean.release import NOT_ADAPTIVE
 from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
 
@@ -246,36 +241,6 @@ def mean_covariance(classes: Sequence[ClassCoordinates]) -> FloatArray:
         )
     singles = np.array([row.single for row in wide])
     return np.asarray(np.average(singles, axis=0, weights=[row.n for row in wide]))
-
-
-def raw_covariance(observed: NoisyMoments) -> FloatArray:
-    """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
-    return congruent(_nearest_semidefinite(noisy_covariance(observed)), observed.axes)
-
-
-def covariance(observed: NoisyMoments) -> FloatArray:
-    """Return the covariance of single records, in coordinates at the base, (d, d).
-
-    With T what its trace says, one variance of all coordinates, and (w, u) the eigenpairs of A − T,
-    it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone could be is taken for
-    noise, and the rest is rid of what noise has added to it. It is that of clipped records.
-    """
-    rough = np.diag(observed.rough)
-    values, vectors = np.linalg.eigh(noisy_covariance(observed) - rough)
-    signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
-    matrix = _nearest_semidefinite(rough + (vectors * signal) @ vectors.T)
-    return congruent(matrix, observed.axes)
-
-
-def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return a covariance of numbers in the coordinates in which one unit of each is a row."""
-    return np.asarray(rows.T @ covariance @ rows)
-
-
-def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
-    """Return the nearest positive semidefinite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def is_offered(observed: NoisyMoments) -> bool:

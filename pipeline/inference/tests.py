@@ -63,10 +63,10 @@ from pipeline.inference.released import (
     Released,
     certainty_refusal,
     common_coordinates,
-    covariance,
     read_released,
 )
 from pipeline.mean import NoisyMoments
+from pipeline.mean.noisy_moments import covariance
 from pipeline.mean.tuning import OVERSHOOT_SD
 from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
 from pipeline.stream.history import EpochHistory, epoch_moments
@@ -242,14 +242,10 @@ def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates
 def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
     """Return how far clipping may move two samples apart, along the contrast axis and off it."""
     space, lines = chart_of(manifold), first.lines
-    places = (
-        space.exp(part.base, (part.middle * part.steps) @ part.axes) for part in (first, second)
-    )
+    places = (space.exp(part.base, part.middle @ part.steps) for part in (first, second))
     moved = space.log(*places)
     across, off = float(np.linalg.norm(first.line @ moved)), moved - first.line @ moved
-    share = min(
-        max(part.clipped + OVERSHOOT_SD * part.clipped_noise for part in (first, second)), 1.0
-    )
+    share = min(max(map(_outside, (first, second))), 1.0)
     one_way = share / math.sqrt(manifold.dim)
     rest = share * abs(first.unit_length - second.unit_length) / 2.0
     rest += one_way * float(np.linalg.norm(off))
@@ -260,6 +256,17 @@ def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tup
     return along + abs(
         first.shortened * first.length - second.shortened * second.length
     ), rest + short
+
+
+def _outside(part: NoisyMoments) -> float:
+    """Return which share of the records may be outside of either ball, as one part tells it.
+
+    The ball of one may be wide enough for rare records, as the counts of one sample say, and that
+    of the other not: so those beyond the last edge count whether they are clipped or not.
+    """
+    shells = part.shells
+    beyond = 0.0 if shells is None or not len(shells) else float(shells[-1])
+    return float(max(part.clipped, beyond) + OVERSHOOT_SD * part.clipped_noise)
 
 
 class WindowTest(NamedTuple):

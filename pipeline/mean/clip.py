@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
+from pipeline.geometry import Manifold
 from pipeline.mean import tuning
 from pipeline.mean.axes import Numbers, vectors_times
 from pipeline.mean.public_model import Prior
@@ -122,19 +123,28 @@ def ball(radius: FloatArray, centre: FloatArray) -> Clipping:
     return Clipping(centre, radius, 2.0 * radius, 0, nothing, nothing, nothing, none)
 
 
-def newton_step(radius: Numbers, unit_length: float, curvature: float) -> Numbers:
-    """Return what a mean of clipped records off the contrast axis is multiplied with.
+def newton_step(space: Manifold, moment: FloatArray) -> FloatArray:
+    """Return what turns the mean of log(p, x) into the way from p to the Fréchet mean, (d, d).
 
-    Where sectional curvature is at least −κ, the Hessian of ½·dist(·, x)² is between 1 and
-    h(dist) = √κ·dist·coth(√κ·dist) (Karcher 1977), so that of the mean between 1 and the mean h̄:
-    a Newton step of 2/(1 + h̄) leaves at most (h̄ − 1)/(h̄ + 1) of the way to the mean. h̄ is taken
-    at `CURVATURE_FRACTION`·κ and the usual size of records; no privacy hangs on it.
+    The Hessian of ½·dist(·, x)² at p is √A·coth √A, A = −R(·, u)u, u = log(p, x) (Karcher 1977). It
+    is concave in A, as a sum of t/(t + π²m²), and A is linear in u·uᵀ. So the mean Hessian is at
+    most that of the mean of A, and the step that a second moment says is seldom too long. No
+    privacy hangs on it.
+
+    Parameters
+    ----------
+    space : Manifold
+        Not positively curved. One that has no `jacobi_operator` is taken to be as bent everywhere
+        as it may be.
+    moment : array, shape (d, d)
+        Second moment of u.
     """
-    if curvature <= 0.0:
-        return np.ones_like(radius)
-    bent = math.sqrt(tuning.CURVATURE_FRACTION * curvature) * unit_length
-    x = np.maximum(bent * tuning.USUAL_SIZE * np.asarray(radius), 1e-6)
-    return 2.0 / (1.0 + x / np.tanh(x))
+    own, least = getattr(space, "jacobi_operator", None), space.curvature[0]
+    bent = least * (np.trace(moment) * np.eye(len(moment)) - moment) if own is None else own(moment)
+    values, vectors = np.linalg.eigh(-bent)
+    roots = np.sqrt(np.maximum(values, 1e-12))
+    step = (vectors * (np.tanh(roots) / roots)) @ vectors.T
+    return np.asarray((step + step.T) / 2.0)
 
 
 def lengths(vectors: FloatArray) -> FloatArray:

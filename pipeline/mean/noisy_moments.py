@@ -46,6 +46,9 @@ from pipeline.mean.clip import lengths
 from pipeline.mean.sums import FACTOR, OVERSHOOT, Clipping, second_moment
 from pipeline.recall import repeatable
 
+LARGEST_TRACE = 0.25
+"""Largest trace of a second moment of vectors, which are no longer than ½."""
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:
@@ -72,8 +75,6 @@ class NoisyMoments:
     sigma : float
         Noise of each coordinate of `vector`. That of `moment` is σ/λ on the diagonal, λ just below
         √2 (``sums.py``), and by another √2 less off it.
-    gain : float
-        Newton's step off the contrast axis, 1 on a flat manifold.
     lines : {0, 1}
         Number of leading coordinates that are along the contrast axis.
     overshoots, reach : array, shape (e,)
@@ -91,6 +92,9 @@ class NoisyMoments:
         Covariance of the error of the mean once it is shrunk, as that is predicted.
     n_sd : float
         Standard deviation of the noise of `n`; 0 where labels are public.
+    newton : array, shape (d, d), or None
+        Newton's step, in coordinates at the base: what the mean of logarithms is multiplied with.
+        None where it would be 1, as on a flat manifold.
     """
 
     n: Annotated[Numbers, COUNT]
@@ -100,7 +104,6 @@ class NoisyMoments:
     vector: Annotated[FloatArray, NUMBERS]
     moment: Annotated[FloatArray, TRIANGLE] | None
     sigma: Annotated[Numbers, DIVISOR]
-    gain: Annotated[Numbers, DIVISOR]
     lines: Annotated[int, Limits(0, 1, kind="int")]
     overshoots: Annotated[FloatArray, NUMBERS]
     reach: Annotated[FloatArray, Limits(SMALLEST, sides=NUMBERS.sides)]
@@ -110,22 +113,25 @@ class NoisyMoments:
     shells: Annotated[FloatArray, NUMBERS] | None = None
     belief: Annotated[FloatArray, BASIS] | None = None
     n_sd: Annotated[Numbers, SIZE] = 0.0
+    newton: Annotated[FloatArray, TRIANGLE] | None = None
 
     def each(self) -> "list[NoisyMoments]":
-        """Return those of each of several repetitions, which lead all arrays."""
+        """Return those of each repetition: these lead all arrays, or one is that of all."""
+        many = len(self.vector)
 
         def rows(value: Any) -> Iterable[Any]:
             if not isinstance(value, np.ndarray):
-                return repeat(value, len(self.vector))
-            return value.tolist() if value.ndim == 1 else value
+                return repeat(value, many)
+            own = value.tolist() if value.ndim == 1 else value
+            return own if len(own) == many else repeat(own[0], many)
 
         columns = (rows(getattr(self, field.name)) for field in fields(self))
         return [NoisyMoments(*own) for own in zip(*columns, strict=True)]
 
     @cached_property
     def steps(self) -> FloatArray:
-        """Newton's step in each coordinate of v, (..., d)."""
-        return _steps(self.vector, self.gain, self.lines)
+        """What one unit of each coordinate of a vector moves the mean by, (..., d, d)."""
+        return self.axes if self.newton is None else self.axes @ self.newton
 
     @cached_property
     def directions(self) -> FloatArray:
@@ -158,19 +164,24 @@ class NoisyMoments:
     @cached_property
     def offset(self) -> FloatArray:
         """The unshrunk mean, in coordinates at `base`, (..., d)."""
-        return vectors_times(self.steps * (self.middle + self.vector + self.added), self.axes)
+        return vectors_times(self.middle + self.vector + self.added, self.steps)
+
+    @property
+    def log_mean(self) -> FloatArray:
+        """The mean of log(base, record) of clipped records, (..., d)."""
+        return vectors_times(self.middle + self.vector, self.axes)
 
     @cached_property
     def clipped_offset(self) -> FloatArray:
         """The same of clipped records, to which nothing is added."""
-        return vectors_times(self.steps * (self.middle + self.vector), self.axes)
+        return vectors_times(self.middle + self.vector, self.steps)
 
     @cached_property
     def noise(self) -> FloatArray:
         """The covariance of the noise of the vectors' mean, (..., d, d), as `observe`."""
         relative = np.asarray(self.n_sd) / self.n
         vector = self.middle + self.vector + self.added
-        return observe(vector, self.axes, self.gain, self.lines, self.sigma, relative)[1]
+        return observe(vector, self.steps, self.sigma, relative)[1]
 
     @cached_property
     def predicted_bias(self) -> tuple[Numbers, Numbers]:
@@ -197,10 +208,11 @@ class NoisyMoments:
 
     @cached_property
     def bend(self) -> Numbers:
-        """What curvature may leave of the way to the mean, in distance."""
-        off = (self.middle + self.vector)[..., self.lines :]
-        off = vectors_times(off, self.axes[..., self.lines :, :])
-        return (1.0 - np.asarray(self.gain)) * lengths(off)
+        """What Newton's step may leave of the way to the mean, in distance."""
+        if self.newton is None:
+            return 0.0
+        lost = vectors_times(self.middle + self.vector, self.axes - self.steps)
+        return tuning.STEP_LEFT * lengths(lost)
 
     @cached_property
     def limits(self) -> FloatArray:
@@ -266,9 +278,15 @@ class NoisyMoments:
     @property
     def rough(self) -> FloatArray:
         """The variance of each coordinate of a vector, (d,), as its trace says: one of all."""
-        d, most = len(self.vector), 0.25
+        least = tuning.SCATTER_FLOOR * LARGEST_TRACE
+        return np.maximum(self.even, least / len(self.vector))
+
+    @property
+    def even(self) -> FloatArray:
+        """The same where all records may be equal."""
+        d, most = len(self.vector), LARGEST_TRACE
         trace = most if self.moment is None else float(np.trace(noisy_covariance(self)))
-        return np.full(d, max(tuning.SCATTER_FLOOR * most, min(trace, most)) / d)
+        return np.full(d, max(0.0, min(trace, most)) / d)
 
     @cached_property
     def line(self) -> FloatArray:
@@ -320,18 +338,9 @@ def clipped_moments(released: FloatArray, to: Clipping, frame: Frame, **known: A
     )
 
 
-def _steps(vector: FloatArray, gain: Numbers, lines: int) -> FloatArray:
-    return np.where(np.arange(vector.shape[-1]) < lines, 1.0, column(np.asarray(gain)))
-
-
 @repeatable
 def observe(
-    vector: FloatArray,
-    axes: FloatArray,
-    gain: Numbers,
-    lines: int,
-    sigma: Numbers,
-    relative: Numbers,
+    vector: FloatArray, steps: FloatArray, sigma: Numbers, relative: Numbers
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean that a noised mean of vectors says, (..., d), and its covariance.
 
@@ -340,15 +349,14 @@ def observe(
 
     Parameters
     ----------
-    vector, axes, gain, lines, sigma
+    vector, steps, sigma
         As in `NoisyMoments`.
     relative : float, or array of one a repetition
         Standard deviation of a released count that divides the vector, over that count.
     """
-    steps = _steps(vector, gain, lines)
-    mean = vectors_times(steps * vector, axes)
-    squares = ((column(np.asarray(sigma)) * steps) ** 2)[..., None]
-    covariance = axes.swapaxes(-1, -2) @ (squares * axes)
+    mean = vectors_times(vector, steps)
+    square = column(column(np.asarray(sigma))) ** 2
+    covariance = steps.swapaxes(-1, -2) @ (square * steps)
     if np.any(relative):
         way = column(np.asarray(relative)) * mean
         covariance = covariance + way[..., :, None] * way[..., None, :]
@@ -417,6 +425,37 @@ def noise_edge(observed: NoisyMoments) -> Numbers:
     eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
     """
     return math.sqrt(2.0 * observed.vector.shape[-1]) * observed.sigma / FACTOR
+
+
+def raw_covariance(observed: NoisyMoments) -> FloatArray:
+    """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
+    return congruent(_nearest_semidefinite(noisy_covariance(observed)), observed.axes)
+
+
+def covariance(observed: NoisyMoments, rough: FloatArray | None = None) -> FloatArray:
+    """Return the covariance of single records, in coordinates at the base, (d, d).
+
+    With T what its trace says, one variance of all coordinates, and (w, u) the eigenpairs of A − T,
+    it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone could be is taken for
+    noise, and the rest is rid of what noise has added to it. It is that of clipped records. T is
+    `rough` where that is given.
+    """
+    even = np.diag(observed.rough if rough is None else rough)
+    values, vectors = np.linalg.eigh(noisy_covariance(observed) - even)
+    signal = np.sign(values) * np.sqrt(np.maximum(values**2 - noise_edge(observed) ** 2, 0.0))
+    matrix = _nearest_semidefinite(even + (vectors * signal) @ vectors.T)
+    return congruent(matrix, observed.axes)
+
+
+def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return a covariance of numbers in the coordinates in which one unit of each is a row."""
+    return np.asarray(rows.T @ covariance @ rows)
+
+
+def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
+    """Return the nearest positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 @repeatable

@@ -60,11 +60,12 @@ from pipeline.mean.clip import (
 from pipeline.mean.noisy_moments import (
     NoisyMoments,
     clipped_moments,
+    covariance,
     observe,
     posterior_update,
 )
 from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Shares
-from pipeline.mean.public_model import Prior, center_of, prior_frame
+from pipeline.mean.public_model import Prior, center_of
 from pipeline.mean.records import PublicModel, Records
 from pipeline.mean.release import (
     PUBLIC_LABELS,
@@ -209,11 +210,14 @@ class _Draws:
         axes, most = self.model.frame.from_axes, self.model.domain.radius
         return np.asarray(radius**2 * np.sum(axes**2) > most**2 * len(axes))
 
-    def most_beyond(self, shells: FloatArray) -> NDArray[np.bool_]:
-        """Return where so many records are beyond that a ball around all is worth it, (size,)."""
+    def most_beyond(self, shells: FloatArray, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return where so many records are beyond that a ball around all is worth it, (size,).
+
+        Beyond the farthest edge those are as many as may be outside of a ball.
+        """
         noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[3].sigma
-        many = np.maximum(tuning.MOST_BEYOND * self.counted(), tuning.FAR_SD * noise)
-        return np.asarray(shells[:, -1] > many)
+        many = np.where(far, self.outside(), tuning.MOST_BEYOND * self.counted())
+        return np.asarray(shells[:, -1] > np.maximum(many, tuning.FAR_SD * noise))
 
     def count_of(self, rows: NDArray[np.intp]) -> ReleasedCount | None:
         """Return the counts of some of the repetitions; None where sizes are public."""
@@ -271,25 +275,50 @@ class _Draws:
     def move(self, step: int, radius: FloatArray) -> None:
         """Move the centres to the noised mean of records clipped to balls around them."""
         to = ball(*self.centred(radius))
-        vectors = np.array(self.means(step, self.vectors(to, paired=False)))
-        axes, gain = ball_axes(self.model, to.unit), self.gain(to.radius)
-        self.put(*observe(vectors, axes, gain, self.model.frame.lines, self.sigma(step), self.off))
+        released = np.array(self.means(step, self.vectors(to, paired=self.bent)))
+        self.put(self.seen(step, released, to, clipped=0.0, clipped_noise=0.0))
         self.middle = self.points
+
+    @property
+    def bent(self) -> bool:
+        """Whether curvature makes Newton's step need a second moment of every mean."""
+        return self.model.space.curvature[0] < 0.0
 
     @property
     def off(self) -> Numbers:
         """By what share of itself the count is off that means are divided by."""
         return 0.0 if self.class_size is None else self.class_size.relative
 
-    def gain(self, radius: FloatArray) -> Numbers:
-        """Return Newton's step of means of records clipped to balls."""
-        prior, bent = self.model.prior, -self.model.space.curvature[0]
-        radius = np.minimum(radius, prior.edges[-1])
-        return newton_step(radius, prior_frame(prior).unit_length, bent)
+    def seen(self, step: int, released: FloatArray, to: Clipping, **known: Any) -> NoisyMoments:
+        """Return what a step released of records, (r, …), seen from where the repetitions stand."""
+        count, n = self.class_size, self.counted()
+        moments = clipped_moments(
+            released,
+            to,
+            self.model.frame,
+            n=n if count is None else count.divisor.astype(np.int64),
+            base=in_shape(self.points, (self.size, *self.points.shape[1:])),
+            middle=to.centre * self.bent / to.unit[:, None],
+            sigma=self.sigma(step),
+            n_sd=0.0 if count is None else count.sd,
+            **known,
+        )
+        if not self.bent:
+            return moments
+        both = zip(moments.each(), moments.log_mean, strict=True)
+        squares = [covariance(one, one.even) + np.outer(mean, mean) for one, mean in both]
+        most = self.model.feasible_set.diameter**2  # no record is farther
+        steps = [
+            newton_step(self.model.space, square * min(1.0, most / max(np.trace(square), most)))
+            for square in squares
+        ]
+        return replace(moments, newton=np.stack(steps))
 
-    def put(self, observed: FloatArray, noise: FloatArray) -> None:
+    def put(self, moments: NoisyMoments) -> None:
         """Put what was observed together with what was known: where centres are, and how sure."""
-        moved, self.belief = posterior_update(observed, noise, self.belief)
+        vector = moments.middle + moments.vector
+        observed = observe(vector, moments.steps, moments.sigma, self.off)
+        moved, self.belief = posterior_update(*observed, self.belief)
         self.points = end_of(self.model, self.points, moved)
 
 
@@ -298,11 +327,6 @@ def first_belief(model: PublicModel) -> FloatArray:
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
     return frame.covariance(line, prior.doubt**2 / d)
-
-
-def ball_axes(model: PublicModel, unit: FloatArray) -> FloatArray:
-    """Return what one unit of each coordinate of a vector is, (r, d, d), of a length `unit`."""
-    return np.asarray(unit[:, None, None] * model.frame.from_axes)
 
 
 def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
@@ -384,7 +408,9 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     near = np.zeros(source.size, np.bool_)
     stays, shells = (source.points, source.belief), source.shells(1, near)
     radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
-    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, radius))
+    most = far & source.most_beyond(shells, near)
+    ball2 = np.where(most, prior.far_edges[-1], radius)
+    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, ball2))
     counted = source.shells(3, far)
     nearer = source.radius(counted, far)
     goes = few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
@@ -394,8 +420,9 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
     weight = np.where(goes | far, 0.0, first / (first + second))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
-    radius, shells = source.radius(counted, far), _chosen(far, shells, counted)
-    wide = source.is_wide(radius) | (~(far | few) & source.most_beyond(counted))
+    radius = source.radius(counted, far)
+    wide = source.is_wide(radius) | source.most_beyond(counted, far)
+    shells = _chosen(far, shells, counted)
     return _last(source, np.where(wide, source.model.domain.radius, radius), shells, wide)
 
 
@@ -414,7 +441,7 @@ def _last(
         reach, centres = some.centred(radius[rows])
         odd, model = some.odd(some.points, centres), some.model
         to = clipping(reach, centres, odd, model.frame.lines, model.prior)
-        own = some.vectors(to, paired=source.plan.moment)
+        own = some.vectors(to, paired=source.plan.moment or some.bent)
         vectors |= {r: own[k % len(own)] for k, r in enumerate(rows.tolist())}
         parts.append((rows, some, to))
     released = source.means(4, [vectors[r] for r in range(source.size)])
@@ -434,32 +461,25 @@ def _ended(
     source: _Draws, to: Clipping, released: FloatArray, shells: FloatArray
 ) -> tuple[FloatArray, NoisyMoments]:
     """Move the centres to the last means; return predicted errors, and what was released."""
-    model, count, n, sigma = source.model, source.class_size, source.counted(), source.sigma(4)
-    base = in_shape(source.points, (source.size, *source.points.shape[1:]))
+    model, n = source.model, source.counted()
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
     outside = shells.shape[1] - np.searchsorted(model.prior.edges, to.radius, side="right")
-    wanted = records_outside(source.sum_noise(), model.space.dim, n) / n
-    moments = clipped_moments(
+    moments = source.seen(
+        4,
         released,
         to,
-        model.frame,
-        n=n if count is None else count.divisor.astype(np.int64),
-        base=base,
-        middle=to.centre * (not model.space.flat) / to.unit[:, None],
-        sigma=sigma,
-        gain=source.gain(to.radius),
-        clipped=in_shape(wanted, (source.size,)),
+        clipped=in_shape(source.outside() / n, (source.size,)),
         clipped_noise=share_noise * np.sqrt(outside),
         shells=shells / column(n),
-        n_sd=0.0 if count is None else count.sd,
     )
-    vector = moments.middle + moments.vector
-    source.put(*observe(vector, moments.axes, moments.gain, moments.lines, sigma, source.off))
+    source.put(moments)
     moments = replace(moments, belief=source.belief)
-    added = vectors_times(moments.steps * moments.added, moments.axes)
+    added = vectors_times(moments.added, moments.steps)
     source.points = end_of(model, source.points, added)
     line, rest = moments.predicted_bias
     square = np.trace(source.belief, axis1=-2, axis2=-1) + line**2 + rest**2
+    if not source.plan.moment:
+        moments = replace(moments, moment=None)
     return np.minimum(np.sqrt(square), model.feasible_set.diameter), moments
 
 

@@ -88,14 +88,11 @@ BIAS_OF_CLIPPING = 0.33
 LEFT_ONE_WAY, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0
 """How much of the square of the length that is left points one way; how many deviations of its
 noise it must be to count as error, and an overshoot that was not added."""
-CURVATURE_FRACTION = 0.17
-"""Curvature that is assumed, as a share of the largest: SPD(k) is flat in many planes.
-
-That of the average plane of SPD(5) is 0.17.
-"""
 USUAL_SIZE = 0.5
-"""Length of records that Newton's step assumes, in radii of the ball: one too large leaves a
-share of the way to the mean that no budget removes."""
+"""Length of records, in radii of the ball, as weights of nights assume it."""
+STEP_LEFT = 0.25
+"""What Newton's step may leave of the way to the mean, over what it shortens that way by: by hand a
+twentieth where records are many, more where noise masks how wide they are."""
 SCATTER_FLOOR = 0.1
 """Least variance of a coordinate of a vector, over that of vectors as long as the ball allows."""
 LARGEST_LOG_SCALE = 80.0

@@ -418,7 +418,6 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
         base=last.epoch.centre[None],
         middle=np.zeros((1, stream.space.dim)),
         sigma=stream.noise_of_sum(stream.steps[-1].sigma, len(rows)) / last.n,
-        gain=1.0,
         clipped=share_outside(shells, edges, last.epoch.radius),
         clipped_noise=noise * math.sqrt(outside),
         n_sd=last.n_sd,

@@ -33,7 +33,7 @@ from pipeline.inference import (
 )
 from pipeline.inference.classify import RIDGE
 from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.released import chart_jacobian, raw_covariance, read_released
+from pipeline.inference.released import chart_jacobian, read_released
 from pipeline.mean import (
     AdaptivePlan,
     NoisyMoments,
@@ -45,9 +45,15 @@ from pipeline.mean import (
     mean,
     prepare,
 )
-from pipeline.mean.noisy_moments import Part, noise_edge, noisy_covariance, pool
+from pipeline.mean.noisy_moments import (
+    Part,
+    noise_edge,
+    noisy_covariance,
+    pool,
+    raw_covariance,
+)
 from pipeline.mean.sums import FACTOR, OVERSHOOT
-from pipeline.mean.tuning import OVERSHOOT_SD
+from pipeline.mean.tuning import OVERSHOOT_SD, STEP_LEFT
 from pipeline.mechanisms import FloatNoise
 from pipeline.privacy import GDP
 from pipeline.publish.release import observed_moments
@@ -85,7 +91,6 @@ def observed(**fields: Any) -> NoisyMoments:
         "vector": np.zeros(D),
         "moment": spread @ spread.T,
         "sigma": 0.01,
-        "gain": 1.0,
         "lines": 1,
         "clipped": 0.0,
         "clipped_noise": 0.0,
@@ -112,7 +117,8 @@ def noised(seen: NoisyMoments, rng: np.random.Generator) -> NoisyMoments:
 
 def entry(seen: NoisyMoments) -> dict[str, Any]:
     """Return the entry of a document whose mean was not shrunk at all."""
-    moments = replace(seen, shells=np.empty(0), belief=seen.noise)
+    shells = np.empty(0) if seen.shells is None else seen.shells
+    moments = replace(seen, shells=shells, belief=seen.noise)
     part = ReleasedEntry.model_construct(observed=moments)
     return row_at(seen.base + seen.offset) | as_json(part)
 
@@ -288,8 +294,10 @@ def test_a_region_is_the_ellipsoid_that_it_says() -> None:
     assert (found.law.line, found.law.rest) == pytest.approx((line, rest))
     assert found.law.cdf(found.quantile) == pytest.approx(0.9)
     vector = np.array([0.3, *[0.0] * (D - 2), 0.1])  # a tenth of the way off the line is left
-    bent = region(entry(replace(seen, vector=vector, gain=0.9)), 0.9)
-    assert bent.law.rest == pytest.approx(((off + 0.1 * 0.1) / (0.9 * 0.01)) ** 2)
+    line = seen.axes[0] / np.linalg.norm(seen.axes[0])
+    step = 0.9 * np.eye(D) + 0.1 * np.outer(line, line)
+    bent = region(entry(replace(seen, vector=vector, newton=step)), 0.9)
+    assert bent.law.rest == pytest.approx(((off + STEP_LEFT * 0.1 * 0.1) / (0.9 * 0.01)) ** 2)
     np.testing.assert_allclose(found.reach(FLAT.exp(found.centre, ends.T)), 0.9, rtol=1e-6)
 
 
@@ -480,9 +488,10 @@ def test_what_is_clipped_of_both_hides_no_difference() -> None:
     noisy = replace(true, clipped=0.4 - OVERSHOOT_SD * 0.1, clipped_noise=0.1)
     other = replace(moved, axes=wider, sigma=1e-9)  # as large as noise may hide, of either
     plain = two_sample(entry(replace(true, clipped=0.4)), entry(other))
-    assert two_sample(entry(noisy), entry(other)).statistic == pytest.approx(
-        plain.statistic, rel=1e-9
-    )
+    rare = replace(true, clipped=0.1, shells=np.array([0.5, 0.1, 0.4]))  # beyond the last edge
+    for one in (noisy, rare):
+        found = two_sample(entry(one), entry(other))
+        assert found.statistic == pytest.approx(plain.statistic, rel=1e-9)
 
 
 def test_nothing_is_found_in_noise_too_wide_for_regions() -> None:

@@ -4,6 +4,8 @@ All random numbers are seeded; inequalities are proven, so that no correct code 
 """
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import (
     SQRT2,
     choose_radius,
+    lengths,
     newton_step,
     records_outside,
     shell_counts,
@@ -40,13 +43,11 @@ from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
 from pipeline.mean.rounds import default_shares, is_few, step_costs
 from pipeline.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
 from pipeline.mean.tuning import (
-    CURVATURE_FRACTION,
     FEW,
     MOST_BEYOND,
     MOST_OUTSIDE,
     OUTSIDE,
     SURPRISE,
-    USUAL_SIZE,
 )
 from pipeline.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
 from tests.mean.test_adaptive import Probe, Script
@@ -556,16 +557,53 @@ def test_clipped_vectors_form_a_set_of_diameter_one(lines: int) -> None:
         assert wide.max() > 0.4999
 
 
-def test_curvature_shortens_the_step() -> None:
-    """2/(1 + h), h the stretch at the usual size: 1 on flat manifolds and of small balls."""
-    radii = np.array([1e-9, 0.5, 1.0, 4.0])
-    np.testing.assert_array_equal(newton_step(radii, 2.0, 0.0), 1.0)
-    x = math.sqrt(CURVATURE_FRACTION * 0.5) * 2.0 * USUAL_SIZE * radii[1:]
-    expected = 2.0 / (1.0 + x * np.cosh(x) / np.sinh(x))
-    found = newton_step(radii, 2.0, 0.5)
-    np.testing.assert_allclose(found[1:], expected, rtol=1e-9)
-    assert found[0] == pytest.approx(1.0)
-    assert (np.diff(found) < 0.0).all()
+@pytest.mark.parametrize("name", ["spd-affine-invariant", "hyperbolic"])
+def test_newtons_step_of_one_record_is_that_of_its_distance(name: str) -> None:
+    """The inverse Hessian of ½·dist(·, x)², by differences of second order: to 1e-5."""
+    space: Any = MANIFOLDS[name].of_dimension(6)
+    rng, step = np.random.default_rng(3), 1e-3
+    for size in (0.01, 1.0, 4.0):
+        u = rng.standard_normal(6)
+        u *= size / np.linalg.norm(u)
+        place = space.exp(space.origin, u)
+
+        def half(way: FloatArray, place: Point = place) -> FloatArray:
+            return 0.5 * space.dist(space.exp(space.origin, way), place) ** 2
+
+        ends = step * np.eye(6)
+        ways = np.array([[[a + b, a - b, b - a, -a - b] for b in ends] for a in ends])
+        hessian = half(ways) @ [1.0, -1.0, -1.0, 1.0] / (4.0 * step**2)
+        found = newton_step(space, np.outer(u, u))
+        np.testing.assert_allclose(found @ hessian, np.eye(6), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["spd-affine-invariant", "hyperbolic"])
+def test_newtons_step_goes_no_farther_than_the_mean_hessian_says(name: str) -> None:
+    """It is at most the inverse of the mean of Hessians, and near it where sizes are alike."""
+    space: Any = MANIFOLDS[name].of_dimension(6)
+    rng = np.random.default_rng(4)
+    for scatter in (0.0, 0.3, 1.0):
+        ways = rng.standard_normal((200, 6))
+        ways *= (1.5 * np.exp(scatter * rng.standard_normal(200)) / lengths(ways))[:, None]
+        each = [np.linalg.inv(newton_step(space, np.outer(u, u))) for u in ways]
+        exact = np.linalg.inv(np.mean(each, axis=0))
+        found = newton_step(space, ways.T @ ways / 200)
+        assert np.linalg.eigvalsh(exact - found)[0] >= -1e-12
+        if scatter == 0.0:
+            np.testing.assert_allclose(found, exact, rtol=0.05, atol=0.05)
+    np.testing.assert_allclose(newton_step(space, np.zeros((6, 6))), np.eye(6), atol=1e-9)
+
+
+def test_a_manifold_that_tells_nothing_is_as_bent_as_it_may_be() -> None:
+    """As if its curvature were the least everywhere: steps are no longer than they should be."""
+    space: Any = MANIFOLDS["spd-affine-invariant"].of_dimension(6)
+    silent: Any = SimpleNamespace(curvature=space.curvature)
+    wide = np.random.default_rng(5).standard_normal((6, 6))
+    both = [newton_step(one, wide @ wide.T) for one in (space, silent)]
+    assert np.linalg.eigvalsh(both[0] - both[1])[0] >= -1e-12
+    x = math.sqrt(0.5 * 5.0)
+    alone = newton_step(silent, np.diag([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_allclose(alone, np.diag([1.0, *[math.tanh(x) / x] * 5]), atol=1e-9)
 
 
 def beyond(share: float) -> Script:
@@ -591,8 +629,10 @@ def test_a_ball_around_all_is_that_where_it_has_less_noise(
     Δ stays, the axes are orthogonal and as long as the ball is wide, along the contrast axis too.
     """
     facts = Ball(2.0, "hyperbolic") if name == "hyperbolic" else facts_of(name)
-    points = inner(name, 30, 8, edge=name != "hyperbolic")
-    ready = adaptive(points, domain=facts, manifold=space_of(name))
+    space = space_of(name)
+    expected = default_prior(facts, space).centre
+    near = expected + 0.1 * np.random.default_rng(8).standard_normal((30, len(expected)))
+    ready = adaptive(space.exp(space.origin, near), domain=facts, manifold=space)
     records, d = ready.records, ready.records.space.dim
     equal = facts.radius * math.sqrt(d / np.sum(records.frame.from_axes**2))
     for factor, wide in ((0.999, False), (1.001, True), (50.0, True)):

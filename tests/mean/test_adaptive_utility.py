@@ -305,21 +305,13 @@ def test_never_worse_with_a_few_strange_images(
 def test_never_worse_with_constant_images(
     name: str, share: float, request: pytest.FixtureRequest
 ) -> None:
-    """A hundredth, half or all of the images are constant: never worse, but for one metric.
-
-    On the affine-invariant one, where half or all are, 2.5 and 4 times at n·μ = 10,000. All are
-    seen from a centre that is far off, and Newton's step leaves a share of the way, at any budget.
-    """
+    """A hundredth, half or all of the images are constant: never worse."""
     manifold, facts = spd(name)
     points = points_of(scans(request), manifold)
     points[: round(share * len(points))] = points_of(patterns()[:1], manifold)[0]
     ready = adaptive(points, domain=facts, manifold=manifold)
     for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
-        mu = information / len(points)
-        if not manifold.flat and share >= 0.5 and information == 10_000:
-            at_most(2.5 if share < 1.0 else 4.0, ready, facts.radius, mu, size=10)
-        else:
-            never_worse(ready, facts.radius, mu, size=10)
+        never_worse(ready, facts.radius, information / len(points), size=10)
 
 
 def hostile(kind: str, rng: np.random.Generator) -> FloatArray:
@@ -341,21 +333,18 @@ def hostile(kind: str, rng: np.random.Generator) -> FloatArray:
 def test_never_worse_on_hostile_laws(name: str, kind: str) -> None:
     """Heavy tails, records on the edge, two clusters at the ends, one point: never worse.
 
-    But on the affine-invariant metric, with records on the edge, 2.5 times at n·μ = 300: balls
-    are clipped to by count, and there all directions have many records outside.
-
-    So it is where noise is most of the error. Who has a larger budget, and records all over the
-    region, does better with a ball around all of it, as the papers have it.
+    But on the affine-invariant metric at n·μ = 10,000, by half where records are farthest apart:
+    there Newton's steps leave more of the way to the mean than noise is.
     """
     manifold, facts = spd(name)
     points = hostile(kind, np.random.default_rng(4))
     if not manifold.flat:  # what doubles can hold
         points = manifold.exp(manifold.origin, np.clip(points, -4.0, 4.0))
     ready = adaptive(points, domain=facts, manifold=manifold)
-    for information in (2, 10, 50, 300)[0 if manifold.flat else 2 :]:
+    for information in (2, 10, 50, 300, 1000, 10_000)[0 if manifold.flat else 2 :]:
         mu = information / len(points)
-        if not manifold.flat and kind == "edge" and information == 300:
-            at_most(2.5, ready, facts.radius, mu, size=10)
+        if not manifold.flat and kind in ("edge", "heavy") and information == 10_000:
+            at_most(1.5, ready, facts.radius, mu, size=10)
         else:
             never_worse(ready, facts.radius, mu, size=10)
 
@@ -380,17 +369,9 @@ def hyperbolic(kind: str, rng: np.random.Generator) -> Point:
 
 @pytest.mark.parametrize("kind", ["edge", "ends", "cluster", "outliers", "ball"])
 def test_never_worse_on_hyperbolic_space(kind: str) -> None:
-    """Where nothing is known but a ball: never worse, whatever lies in it.
-
-    But where all lie on its edge, which the papers' ball ends at: up to n·μ = 1000 2.5 times.
-    """
+    """Where nothing is known but a ball: never worse, whatever lies in it."""
     manifold, ball = MANIFOLDS["hyperbolic"](dim=3), Ball(2.0, "hyperbolic")
     points = hyperbolic(kind, np.random.default_rng(5))
     ready = adaptive(points, domain=ball, manifold=manifold)
-    on_edge = kind in ("edge", "ends")
-    for information in (2, 10, 50, 300, 1000, 10_000)[: 5 if on_edge else 6]:
-        mu = information / len(points)
-        if on_edge:
-            at_most(2.5, ready, ball.radius, mu, size=60)
-        else:
-            never_worse(ready, ball.radius, mu, size=60)
+    for information in (2, 10, 50, 300, 1000, 10_000):
+        never_worse(ready, ball.radius, information / len(points), size=60)

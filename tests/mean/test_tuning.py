@@ -30,19 +30,18 @@ from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 
 NO_TRIAL = {
     *("BIAS_OF_CLIPPING", "LEFT_ONE_WAY", "LEFT_SD", "MISSED_SD", "OVERSHOOT_SD"),
-    *("FAR_SD", "LARGEST_LOG_SCALE", "MOST_BEYOND", "SCATTER_FLOOR", "SURE_ODD"),
+    *("FAR_SD", "LARGEST_LOG_SCALE", "MOST_BEYOND", "SCATTER_FLOOR", "STEP_LEFT", "SURE_ODD"),
+    "USUAL_SIZE",
 }
-"""Numbers that no mean of tiles depends on: what clipping is predicted to do, how sure of
-overshoots regions are, the least scatter of records, a scale beyond all that noise asks for, and
-when many records are far or odd, which no tiles are."""
+"""Numbers that no mean of tiles depends on: what clipping and curvature are predicted to do, how
+sure of overshoots regions are, the least scatter of records, a scale beyond all that noise asks
+for, when many records are far or odd, which no tiles are, and how long records of nights are."""
 
 
 @cache
 def known(case: str) -> Records:
     """Return 200 tiles, as each kind of number needs them."""
     images = some(images_of(ImageClass("tiles", 0), None), 200)
-    if case == "curved":
-        return records_of(images, descriptor="oct5", manifold="spd-affine-invariant")
     found = records_of(images, descriptor="oct5")
     if case == "unlisted":
         facts: Any = found.domain

@@ -12,7 +12,6 @@ import numpy as np
 
 from pipeline.arrays import FloatArray, ImageArray
 from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
-from pipeline.geometry import vecd
 from pipeline.mean import Records, tuning
 from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
 
@@ -42,7 +41,6 @@ def measured(classes: list[ImageClass], root: Path | None) -> list[MeasuredNumbe
         *_correlations("grid9", dict(groups)),
         *_correlations("grid11", colour),
         *_place(known),
-        _curvature(),
     ]
 
 
@@ -131,21 +129,3 @@ def _place(known: dict[str, list[Records]]) -> list[MeasuredNumber]:
         )
         for i, title in enumerate(names)
     ]
-
-
-def _curvature() -> MeasuredNumber:
-    """Return the curvature of the average plane of SPD(5) over the largest, 1/2: no images.
-
-    K(X, Y) = ‖[X, Y]‖²/4 for orthonormal X, Y at the identity, up to its sign.
-    """
-    rng = np.random.default_rng(0)
-    wide = rng.standard_normal((2, 20_000, 5, 5))
-    x, y = (wide + wide.swapaxes(-1, -2)) / 2.0
-    x /= np.linalg.norm(vecd(x), axis=-1)[:, None, None]
-    y -= np.sum(x * y, axis=(-1, -2))[:, None, None] * x
-    y /= np.linalg.norm(vecd(y), axis=-1)[:, None, None]
-    bracket = x @ y - y @ x
-    average = np.sum(bracket**2, axis=(-1, -2)).mean() / 4.0
-    return MeasuredNumber(
-        "CURVATURE_FRACTION", tuning.CURVATURE_FRACTION, {"random planes": float(average / 0.5)}
-    )

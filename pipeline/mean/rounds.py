@@ -408,9 +408,10 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     near = np.zeros(source.size, np.bool_)
     stays, shells = (source.points, source.belief), source.shells(1, near)
     radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
-    most = far & source.most_beyond(shells, near)
-    ball2 = np.where(most, prior.far_edges[-1], radius)
-    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, ball2))
+    noise = 2.0 * prior.farthest * source.sigma(2) * math.sqrt(len(prior.centre))
+    most = far & (noise < prior.unit) & source.most_beyond(shells, near)
+    second = np.where(most, prior.farthest, radius)
+    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, second))
     counted = source.shells(3, far)
     nearer = source.radius(counted, far)
     goes = few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
@@ -421,7 +422,7 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     weight = np.where(goes | far, 0.0, first / (first + second))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
     radius = source.radius(counted, far)
-    wide = source.is_wide(radius) | source.most_beyond(counted, far)
+    wide = source.is_wide(radius) | (~few & source.most_beyond(counted, far))
     shells = _chosen(far, shells, counted)
     return _last(source, np.where(wide, source.model.domain.radius, radius), shells, wide)
 

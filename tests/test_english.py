@@ -1,11 +1,10 @@
-"""The English of what users read: short sentences, and the field's words in place of private ones.
+"""The English of what users read: short sentences.
 
 Measured are the README and the page of each room, the help of every command, all sentences in the
 code (messages, captions, notes), the declared texts of pages, every kind of page and what commands
 print, as they are made of tiny data (``sample_pages.py``), and public docstrings. A sentence ends
 at a full stop, a question mark, a semicolon, or with its paragraph, list item or cell. Code is left
-out, a name in code type is one word. Of docstrings the first paragraph has short sentences, and the
-whole has no private words, but for the names that a section of numpydoc explains.
+out, a name in code type is one word. Of docstrings the first paragraph is read.
 """
 
 import ast
@@ -45,67 +44,12 @@ PAGES = sorted(
 )
 MEAN, MOST, MOST_OF_METHODS = 25, 40, 280
 """Words of a sentence, in the mean and of the longest; and of a paragraph of Methods."""
-BANNED: Mapping[str, str] = {
-    r"err(s|ed|ing)?": "the error is",
-    r"reckon(s|ed|ing)?": "estimate",
-    r"told": "stated, distinguished",
-    r"alike": "similar, identical, in the same way",
-    r"lies?|lying": "is, are, spread",
-    r"offered": "available, stated",
-    r"units?": "image or person, record, privacy unit",
-    r"lines?": "row, sentence, curve",
-    r"far": "distant, outlier",
-    r"seen": "observed, known",
-    r"kept": "stored, retained",
-    r"settle[sd]?|settling": "committed, decided",
-    r"standing": "state",
-    r"said": "stated",
-    r"hid(es?|den|ing)": "cover, mask",
-    r"strange(r|rs|st)?": "unusual, outlier",
-    r"hostile": "malicious",
-    r"thrift(y|ily)?": "economical",
-    r"dearest|dearer": "most costly",
-    r"passes? by|passed by": "skips",
-    r"for nothing": "free",
-    r"unnoticed": "not detected",
-    r"looks?(ed)? for": "search",
-    r"foresees?|foresaw": "predict",
-    r"of our making|of our own making": "simulated",
-}
-"""Private words, as expressions of whole words, and what the field says."""
-ALLOWED: Mapping[str, str] = {
-    r"so far": "until now",
-    r"units? of (privacy|measurement)|privacy units?": "what is protected; what a number is in",
-    r"(in|to) (the )?(\w+ )?units( of| after)?|units in the last place": "what a number is in",
-    r"unit (vector|sphere|eigenvector|horizontal vector|speed|ball)s?": "of length 1",
-    r"unit roundoff": "of floats",
-    r"systemd unit": "a file of systemd",
-    r"command lines?|(real|straight|thin|dashed|curved) lines?": "a term; a line that is drawn",
-    r"lines? or corners": "a term of images",
-    r"(one|four|blank) lines?|line (value|\d+)|lines? of (text|code|names|the file)": "of text",
-}
-"""What private words are in a word of the field, and why it may stand."""
-GEOMETRY: Mapping[str, str] = {
-    r"how far|far (apart|from|beyond|below|above)|too far|as far as": "a distance",
-    r"seen (from|through)": "a change of base or of chart",
-    r"hidden (files|ones)": "files whose names begin with a dot",
-    r"Said, Bombrun": "an author",
-    r"one unit (of|along|off)|each unit of distance": "of numbers",
-    r"2·lines|, lines|line breaks?|(in|several) lines": "names of fields; lines of text",
-}
-"""The same of docstrings alone, which speak of geometry."""
 NAMES = {"name", "like", "of", "template", "content", "values", "headline", "privacy", "methods"}
 """Keys of declared pages whose values are names, not texts."""
 CLAIMED = ("says", "place", "ours", "why")
 """Keys of the statements of an experiment whose values are texts."""
 QUERIES = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "WITH", "PRAGMA")
 """How a statement of SQL begins."""
-CODE = r"(?s)```.*?(```|\Z)|``[^`]*``|`[^`]*`|\b\w+ = \"[^\"]*\"|\w+=\S+"
-"""What is one word, whatever stands in it."""
-TOKEN = re.compile(r'(?s:""".*?(?<!\\)""")|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#.*')
-"""A comment, or a string: one may stand in the other."""
-ENTRY = r"(?m)^\w+(, \w+)*(?=( : .*)?\n {4}\S| : )"
-"""The names that an entry of a numpydoc section explains: of parameters, attributes or keys."""
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -121,27 +65,13 @@ def sentences(text: str) -> Iterator[str]:
                 yield sentence
 
 
-def check(texts: Mapping[str, str], allowed: Mapping[str, str] = ALLOWED) -> None:
-    """Raise unless all texts have short sentences and none of the banned words."""
+def check(texts: Mapping[str, str]) -> None:
+    """Raise unless all texts have short sentences."""
     found = [(where, one) for where, text in texts.items() for one in sentences(text)]
     lengths = [len(one.split()) for _, one in found]
     long = [(n, *item) for n, item in zip(lengths, found, strict=True) if n > MOST]
     assert not long, "\n".join(map(str, long))
     assert sum(lengths) <= MEAN * len(lengths)
-    assert (private := list(private_words(texts, allowed))) == [], "\n".join(private)
-
-
-def private_words(texts: Mapping[str, str], allowed: Mapping[str, str]) -> Iterator[str]:
-    """Yield each banned word with where it stands and what the field says."""
-    fine = re.compile("|".join(rf"\b({text})\b" for text in allowed), re.IGNORECASE)
-    banned = re.compile(rf"\b(?<![./-])({'|'.join(BANNED)})(?![\w-])", re.IGNORECASE)
-    for where, text in texts.items():
-        plain = fine.sub("…", " ".join(re.sub(CODE, "code", text).split()))
-        for match in banned.finditer(plain):
-            rules = BANNED.items()
-            better = next(say for word, say in rules if re.fullmatch(word, match[0], re.IGNORECASE))
-            near = plain[max(0, match.start() - 60) : match.end() + 40]
-            yield f"{where}: {match[0]} ({better}): …{near}…"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
@@ -207,26 +137,8 @@ def files_of_code() -> list[Path]:
 
 
 def test_docstrings_are_plain() -> None:
-    """The first paragraph of everything public is short, and nothing has private words.
-
-    Nor have docstrings of what is not public, sentences below constants, and comments.
-    """
-    whole = dict(docstrings())
-    allowed = {**ALLOWED, **GEOMETRY}
-    check({where: text.split("\n\n")[0] for where, text in whole.items()}, allowed)
-    named = {where: re.sub(ENTRY, "code", text) for where, text in {**whole, **remarks()}.items()}
-    assert (private := list(private_words(named, allowed))) == [], "\n".join(private)
-
-
-def test_private_words_of_docstrings_are_caught() -> None:
-    """A private word is caught in the body of an entry and not as the name that it explains."""
-    text = "Return it.\n\nParameters\n----------\nunits, seen : int\n    What is {}.\n"
-    allowed = {**ALLOWED, **GEOMETRY}
-    caught = [
-        list(private_words({"here": re.sub(ENTRY, "code", text.format(word))}, allowed))
-        for word in ("known", "seen", "a unit", "kept", "along the line")
-    ]
-    assert list(map(len, caught)) == [0, 1, 1, 1, 1]
+    """The first paragraph of everything public is short."""
+    check({where: text.split("\n\n")[0] for where, text in docstrings()})
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
@@ -237,21 +149,6 @@ def docstrings() -> Iterator[tuple[str, str]]:
             name = getattr(node, "name", file.stem)
             if isinstance(node, kinds) and (name == "__init__" or not name.startswith("_")):
                 yield f"{file.relative_to(ROOT)} {name}", ast.get_docstring(node) or ""
-
-
-def remarks() -> dict[str, str]:
-    """Return the docstrings of all that is not public, those of constants, and all comments."""
-    found = {}
-    for file in files_of_code():
-        place = file.relative_to(ROOT)
-        for node in statements(file):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.startswith("_"):
-                found[f"{place} {node.name}:{node.lineno}"] = ast.get_docstring(node) or ""
-        text = file.read_text(encoding="utf-8")
-        for token in TOKEN.finditer(text):
-            if token[0].startswith("#") or text[token.start() - 1 : token.start()] in ("", "\n"):
-                found[f"{place}:{text.count(chr(10), 0, token.start()) + 1}"] = token[0]
-    return found
 
 
 def test_declared_texts_are_plain() -> None:

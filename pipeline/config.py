@@ -34,7 +34,7 @@ class PublishedConfig(Record):
 
 
 CLAIMED = (
-    *("error", "squared", "seconds", "ratio", "memory", "coverage", "held", "alarms", "radius"),
+    *("error", "squared", "seconds", "ratio", "coverage", "held", "alarms", "radius"),
     *("price", "offered", "false", "power", "flags", "auc", "behind", "balanced", "tight"),
 )
 """What a claim may be of, see ``report/findings.py``."""
@@ -62,8 +62,8 @@ class ClaimConfig(Record):
     It holds for a class and budget when mean(left)·`factor` < mean(right), of errors, of squared
     errors or of times. If the statement is one of a `trend`, mean(left)/mean(right) must grow from
     each of the classes to the next. For the column ``ratio``, which has no series, the largest
-    record of a class must fill `factor` of its bound; for ``memory`` no pass takes more MB; for
-    ``tight`` the least GDP of the queries of the series `left` must be their Rao budget.
+    record of a class must fill `factor` of its bound; for ``tight`` the least GDP of the queries of
+    the series `left` must be their Rao budget.
     Of regions, ``coverage`` is at least `factor` at this level, ``held`` that of regions of 95 %,
     ``radius`` at most that many times the error, ``price`` the same, which is measured and shown
     and no promise, and ``offered`` the share that is available, none for 0. Of tests, ``false``
@@ -436,27 +436,6 @@ class NightsConfig(Record):
         return self
 
 
-class ScaleConfig(Record):
-    """Sets of simulated images, one for each n, that some numbers of workers describe.
-
-    Attributes
-    ----------
-    form : str
-        How they are stored: npz or JPEG.
-    side : int
-        Side of the images, in pixels.
-    n : tuple of int
-        Numbers of images.
-    workers : tuple of int
-        Threads of one process.
-    """
-
-    form: str
-    side: Count
-    n: tuple[Count, ...] = Field(min_length=1)
-    workers: tuple[Count, ...] = Field(min_length=1)
-
-
 def curve_name(series: str) -> str:
     """Return the curve of a series along a footpoint: its name up to the last comma."""
     return series.rpartition(", ")[0] or series
@@ -523,13 +502,12 @@ class ExperimentConfig(Record):
     classes : tuple of int, optional
         Labels to run; all by default.
     budgets : tuple of float
-        Not empty, but for kind scale.
+        Not empty.
     baseline : str
         Series of the published setting, which others beat.
     mechanisms : tuple of SeriesConfig
-        Not empty, but for kind scale. In a file a series may have tables ``vary``, whose rows have
-        a label and keys: it then stands for a series of every choice of a row of each table, and
-        labels follow its own.
+        Not empty. In a file a series may have tables ``vary``, whose rows have a label and keys: it
+        then stands for a series of every choice of a row of each table, and labels follow its own.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -541,7 +519,6 @@ class ExperimentConfig(Record):
     nights: NightsConfig | None = None
     source: SourceConfig | None = None
     composition: CompositionConfig | None = None
-    scale: tuple[ScaleConfig, ...] = ()
     figure: FigureConfig = FigureConfig()
     figures: tuple[FigureConfig, ...] = ()
     published: tuple[PublishedConfig, ...] = ()
@@ -589,7 +566,7 @@ class ExperimentConfig(Record):
     @property
     def on_images(self) -> bool:
         """Whether the experiment runs on images, not on records of its own making."""
-        return self.source is None and self.composition is None and not self.scale
+        return self.source is None and self.composition is None
 
     @property
     def simulated(self) -> tuple[tuple[str, int, int], ...]:
@@ -648,9 +625,9 @@ class ExperimentConfig(Record):
         for figure in (self.figure, *self.figures):
             for name in figure.series:
                 require_known("curve", name, curves, f"curves are {', '.join(curves)}")
-        for kind in ("composition", "nights", "scale"):
+        for kind in ("composition", "nights"):
             if (self.kind == kind) != bool(getattr(self, kind)):
                 raise ConfigError(f"[{kind}] is what kind {kind} is, found {self.kind!r}")
-        if {bool(self.budgets), bool(self.mechanisms)} != {self.kind != "scale"}:
-            raise ConfigError("every kind but scale needs budgets and mechanisms; scale takes none")
+        if not (self.budgets and self.mechanisms):
+            raise ConfigError("an experiment needs budgets and [[mechanisms]]")
         return self

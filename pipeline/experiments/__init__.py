@@ -6,7 +6,7 @@ In reading order: ``registry.py`` (which there are, and what is refused), ``step
 ``driver.py`` (what a record is, cells and their draws). What is worked on: ``images.py`` (one
 experiment on one dataset, and its images), or ``simulated.py``, and ``populations.py`` (what
 samples are drawn from). What is done, a kind a file, in ``kinds``. Then what is stated of it:
-``usefulness.py``, ``record.py``. ``passes.py`` is a process of the kind scale.
+``usefulness.py``, ``record.py``.
 """
 
 import lazy_loader

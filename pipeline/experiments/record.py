@@ -294,8 +294,6 @@ def _unit(config: ExperimentConfig) -> str:
     """Return what one record is."""
     if config.composition is not None:
         return "query"
-    if config.scale:
-        return "image"
     if config.source is None:
         return unit(config)
     if own := SOURCES[config.source.kind].unit:

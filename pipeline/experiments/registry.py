@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.config import ExperimentConfig, SeriesConfig, TargetsConfig
 from pipeline.datasets import beside, find_card
-from pipeline.descriptors import DESCRIPTORS, descriptors_for, domain_of, require_descriptor_for
+from pipeline.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
 from pipeline.errors import ConfigError, require_known
 from pipeline.experiments.driver import UNITS
 from pipeline.experiments.images import CHANGES, RARE, require_public
@@ -18,7 +18,6 @@ from pipeline.experiments.kinds.classifiers import CLASSIFIERS
 from pipeline.experiments.kinds.comparisons import OTHER, SAME
 from pipeline.experiments.kinds.harmonising import SCALINGS
 from pipeline.experiments.kinds.peers import PEERS
-from pipeline.experiments.kinds.scale import FORMS
 from pipeline.experiments.simulated import SOURCES, build_manifold
 from pipeline.geometry import MANIFOLDS
 from pipeline.geometry.covariances import covariances_of
@@ -85,7 +84,7 @@ def load_experiments(
     options = [*["--quick"] * quick, *["--no-chains"] * (not chains)]
     caps = [cap for cap in (QUICK if quick else None, repetitions) if cap is not None]
     result = [
-        _limited(config, caps, quick=quick, chains=chains).loaded_by(*config.words, *options)
+        _limited(config, caps, chains=chains).loaded_by(*config.words, *options)
         for configs in read
         for config in _on(configs, dataset, fixed=descriptor is not None)
     ]
@@ -132,7 +131,7 @@ def _read(source: str | Path, asked: Mapping[str, Any]) -> list[ExperimentConfig
         require_known("experiment", source, ["all", *EXPERIMENTS], way)
         path, words = EXPERIMENTS[source], ["reproduce", source]
     fields = read_toml(path, ConfigError, "experiment")
-    own = bool({"source", "composition", "scale"} & fields.keys())
+    own = bool({"source", "composition"} & fields.keys())
     changes = {key: value for key, value in asked.items() if not own or key != "descriptor"}
     options = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     targets = _targets(fields, path, own)
@@ -194,8 +193,8 @@ def _targets(fields: dict[str, Any], path: Path, own: bool) -> list[dict[str, An
         return [{"dataset": fields.get("dataset", "simulated")}] if own else [{}]
     if own or "dataset" in fields:
         raise ConfigError(
-            f"{path}: [[datasets]] stands in place of dataset, [source], [composition] and "
-            "[scale]; keep one of them"
+            f"{path}: [[datasets]] stands in place of dataset, [source] and [composition]; keep "
+            "one of them"
         )
     targets = parse(TargetsConfig, {"datasets": fields.pop("datasets")}, path).datasets
     return [
@@ -238,16 +237,9 @@ def _on(
     return [config.model_copy(update={**changes, "beyond": bool(config.paper)}) for config in own]
 
 
-def _limited(
-    config: ExperimentConfig, caps: Sequence[int], *, quick: bool, chains: bool
-) -> ExperimentConfig:
-    """Return the config with at most as many repetitions as `caps` say, or without chains.
-
-    Where it is to be `quick` sets of images whose passes are timed have their least n alone.
-    """
-    series, sets = config.mechanisms, config.scale
-    if quick:
-        sets = tuple(item.model_copy(update={"n": (min(item.n),)}) for item in sets)
+def _limited(config: ExperimentConfig, caps: Sequence[int], *, chains: bool) -> ExperimentConfig:
+    """Return the config with at most as many repetitions as `caps` say, or without chains."""
+    series = config.mechanisms
     if not chains:
         series = tuple(item for item in series if item.sampler != "chain")
     short = tuple(
@@ -256,7 +248,7 @@ def _limited(
         else item
         for item in series
     )
-    changes = {"mechanisms": short, "repetitions": min([config.repetitions, *caps]), "scale": sets}
+    changes = {"mechanisms": short, "repetitions": min([config.repetitions, *caps])}
     return config.model_copy(update=changes)
 
 
@@ -277,9 +269,6 @@ def check(config: ExperimentConfig) -> None:
     if config.composition is not None:
         for definition in config.composition.definitions:
             require_known("definition", definition, DEFINITIONS)
-        return
-    if config.scale:
-        _check_scale(config)
         return
     if config.source is not None:
         require_known("source", config.source.kind, SOURCES)
@@ -323,19 +312,6 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
         raise ConfigError(f"series {series.series!r}: {no_footpoint(series.footpoint_mechanism)}")
     if series.sampler == "chain":
         ChainSettings(burn_in=series.burn_in)  # its own checks
-
-
-def _check_scale(config: ExperimentConfig) -> None:
-    require_descriptor_for(config.descriptor, channels=1, volumes=False)
-    for images in config.scale:
-        require_known("form", images.form, FORMS, f"known are {', '.join(FORMS)}")
-        domain_of(config.descriptor, (images.side, images.side))  # refuses sides without one
-    grid = [(row.form, row.side, n, w) for row in config.scale for n in row.n for w in row.workers]
-    if twice := [cell for cell in grid if grid.count(cell) > 1]:
-        raise ConfigError(
-            "form, side, n and workers of [[scale]] must make cells that differ, found twice "
-            f"{twice[0]}; leave one out"
-        )
 
 
 def _check_images(config: ExperimentConfig) -> None:

@@ -627,18 +627,6 @@ def _fills(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
     return _known(claim, [ratio >= claim["factor"] for _, ratio in ratios], "classes", shares)
 
 
-def _fits(claim: Mapping[str, Any], run: FinishedRun) -> ClaimVerdict:
-    """Judge a statement on the most memory that any pass over a set took; it is known, too."""
-    rows = run.rows
-    if rows is None or not np.isfinite(rows["memory"]).all():
-        return ClaimVerdict(
-            UNRUN, claim["says"], "; this system does not tell the memory of a process."
-        )
-    most = {name: rows["memory"][rows["class_name"] == name].max() for name in rows["class_name"]}
-    sizes = listing((f"{name} {number(memory)} MB" for name, memory in most.items()), "; ")
-    return _known(claim, [size <= claim["factor"] for size in most.values()], "sets", sizes)
-
-
 def _known(claim: Claim, outcomes: Sequence[bool], what: str, measured: str) -> ClaimVerdict:
     """Judge a statement that is true or not of each class or set."""
     holds = sum(outcomes)
@@ -832,7 +820,7 @@ def _tight(claim: Claim, run: FinishedRun) -> ClaimVerdict:
     return _known(claim, holds, "numbers of queries", f"GDP over Rao budget {measured}")
 
 
-LIMITS = {"ratio": _fills, "memory": _fits, "tight": _tight, **dict.fromkeys(JUDGED, _holds)}
+LIMITS = {"ratio": _fills, "tight": _tight, **dict.fromkeys(JUDGED, _holds)}
 """How a statement on a column is judged that compares no series."""
 
 QUADRATURE = 1e-3

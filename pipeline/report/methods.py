@@ -272,7 +272,7 @@ def of_experiment(
         series=series,
         source={x: y for x, y in source.items() if words()["source_of"].get(x, kind) == kind},
         manifolds=source.get("manifolds") or (settings.manifold,),
-        made=settings.source or settings.composition or settings.scale,
+        made=settings.source or settings.composition,
         title=title,
         classes=classes,
         guarantee=guarantee,

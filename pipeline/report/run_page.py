@@ -118,7 +118,7 @@ def _about(run: FinishedRun) -> str:
     else:
         images = f"Simulated {record.units}" if manifold else ""
     parts = [images, f"descriptor {descriptor}" if descriptor else "", manifold]
-    if run.subject in ("times", "passes") and record.machine:
+    if run.subject == "times" and record.machine:
         parts.append(listing(machine_words(record.machine)))
     return "; ".join(filter(None, parts))
 
@@ -174,12 +174,12 @@ def _names(run: FinishedRun) -> dict[str, str]:
 
 def _is_made(record: RunRecord) -> bool:
     """Tell whether a run is about what it made itself, not about images of a dataset."""
-    return any(record.config.get(key) for key in ("source", "composition", "scale"))
+    return any(record.config.get(key) for key in ("source", "composition"))
 
 
 def _series(run: FinishedRun) -> list[dict[str, str]]:
     """Return what each series is: label, mechanism, sampler, footpoint, and what it guarantees."""
-    if run.rows is None or run.subject == "passes":
+    if run.rows is None:
         return []
     names, codes = unique(run.rows["series"])
     columns = ("series", "mechanism", "sampler", "footpoint", "definition")
@@ -363,21 +363,6 @@ def times(run: FinishedRun) -> list[dict[str, Any]]:
         return []
     medians = median_times(run.rows)["mean"]
     return list(_lines({**summarise(run.rows, value="seconds"), "median": medians}))
-
-
-def passes(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return images a second, by the median pass, and the most memory, of each set and series."""
-    if run.rows is None or run.subject != "passes":
-        return []
-    rows, lines = run.rows, []
-    for name, series in dict.fromkeys(zip(rows["class_name"], rows["series"], strict=True)):
-        cell = _rows(rows, class_name=name, series=series)
-        seconds, memory = float(np.median(rows["seconds"][cell])), float(rows["memory"][cell].max())
-        rate = rows["n"][cell][0] / seconds
-        lines.append(
-            {"set": name, "series": series, "seconds": seconds, "rate": rate, "memory": memory}
-        )
-    return lines
 
 
 def classified(run: FinishedRun) -> list[dict[str, Any]]:

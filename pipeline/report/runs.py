@@ -36,7 +36,6 @@ REPORT_KINDS = {
     "error": ExperimentDisplay(compared=True),
     "timing": ExperimentDisplay("times"),
     "composition": ExperimentDisplay("budgets", means=False),
-    "scale": ExperimentDisplay("passes", means=False),
 }
 """Kind of an experiment → what its report shows; of all others private means, not compared."""
 
@@ -90,7 +89,7 @@ class FinishedRun:
 
     @property
     def subject(self) -> str:
-        """What it is about: images, missing ones, records, times, budgets or passes."""
+        """What it is about: images, missing ones, records, times or budgets."""
         if self.kind.subject:
             return self.kind.subject
         if self.record.config.get("source"):

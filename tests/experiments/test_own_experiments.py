@@ -153,9 +153,9 @@ def test_classes_draw_side_by_side_unless_timed() -> None:
     parallel = {}
     for config in load_experiments("all"):
         steps = steps_of(Run(config, None, Path("out")))
-        assert steps[-1].name in ("results", "table", "passes")
+        assert steps[-1].name in ("results", "table")
         parallel[config.kind] = {step.name for step in steps if step.parallel}
-    alone = {"timing": set[str](), "composition": set[str](), "scale": set[str]()}
+    alone = {"timing": set[str](), "composition": set[str]()}
     drawn = {kind: {"mechanisms"} for kind in set(EXPERIMENT_KINDS) - set(alone)}
     assert parallel == {**drawn, **alone}
 

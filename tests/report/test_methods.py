@@ -153,7 +153,6 @@ OTHER_EXPERIMENT: Mapping[str, Any] = {
     "nights": {"horizon": 30, "opening": 300.0, "units": [3, 4], "shown": [1, 2]},
     "source": {"kind": "ball", "dimensions": [2], "n": [40], "radius": 1.5},
     "composition": {"queries": [1, 2], "definitions": ["gdp"], "degree": 4.0},
-    "scale": [{"form": "npz", "side": 28, "n": [100], "workers": [1]}],
 }
 OTHER_SERIES: Mapping[str, Any] = {
     "series": "B",

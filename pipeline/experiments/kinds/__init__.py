@@ -10,7 +10,6 @@ from pipeline.experiments.kinds.hospitals import COMBINING
 from pipeline.experiments.kinds.nights import STREAMING
 from pipeline.experiments.kinds.peers import COMPETING
 from pipeline.experiments.kinds.regions import COVERING
-from pipeline.experiments.kinds.scale import SCALING
 from pipeline.experiments.kinds.timing import TIMING
 
 EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
@@ -34,7 +33,6 @@ EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "classifiers": CLASSIFYING,
     "harmonising": HARMONISING,
     "composition": COMPOSING,
-    "scale": SCALING,
 }
 """Kind of an experiment → what is done."""
 

@@ -9,10 +9,9 @@ with hardened noise.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError, PrivacyError
@@ -214,7 +213,7 @@ def draw_each(
 
 
 def mean(
-    points: NDArray[Any] | Batches,
+    points: Point | Batches,
     budget: Budget,
     *,
     domain: Domain,
@@ -277,7 +276,7 @@ def shares_of(
 
 
 def private_mean(
-    points: NDArray[Any] | Batches,
+    points: Point | Batches,
     budget: Budget,
     *,
     domain: Domain,
@@ -326,7 +325,7 @@ def private_mean(
     return release, NonPrivate(point, true.gradient_norm, error, records.n)
 
 
-def _space(manifold: Manifold | str, points: NDArray[Any] | Batches) -> Manifold:
+def _space(manifold: Manifold | str, points: Point | Batches) -> Manifold:
     """Return the manifold that is meant; of a name, that of the first chunk's shape."""
     if not isinstance(manifold, str):
         return manifold

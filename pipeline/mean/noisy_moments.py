@@ -24,7 +24,6 @@ from itertools import repeat
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.arrays import (
     BASIS,
@@ -40,6 +39,7 @@ from pipeline.arrays import (
     Limits,
 )
 from pipeline.errors import ConfigError
+from pipeline.geometry import Point
 from pipeline.mean import tuning
 from pipeline.mean.axes import Frame, Numbers, column, unit_length, vectors_times
 from pipeline.mean.clip import lengths
@@ -98,7 +98,7 @@ class NoisyMoments:
     """
 
     n: Annotated[Numbers, COUNT]
-    base: Annotated[NDArray[Any], COORDINATES]
+    base: Annotated[Point, COORDINATES]
     axes: Annotated[FloatArray, BASIS]
     middle: Annotated[FloatArray, COORDINATES]
     vector: Annotated[FloatArray, NUMBERS]

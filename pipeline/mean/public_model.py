@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Ball:
 
     radius: float
     manifold: str
-    center: NDArray[Any] | None = field(default=None, repr=False)
+    center: Point | None = field(default=None, repr=False)
 
     @property
     def diameter(self) -> float:

@@ -597,7 +597,7 @@ def _checked(points: Point, manifold: Manifold) -> Point:
     return points
 
 
-def person_records(points: Point, persons: NDArray[Any], manifold: Manifold) -> Point:
+def person_records(points: Point, persons: Point, manifold: Manifold) -> Point:
     """Return one point a person, in the order in which they come.
 
     On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,

@@ -70,7 +70,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, chart_of, to_chart
+from pipeline.geometry import Manifold, Point, chart_of, to_chart
 from pipeline.mean.noisy_moments import NoisyMoments
 from pipeline.mean.sums import NORM, PER_UNIT
 from pipeline.mechanisms import Diagnostics
@@ -245,7 +245,7 @@ class Release(NamedTuple):
         Exact expectation of the squared distance to the mean, where the law gives it.
     """
 
-    outputs: NDArray[Any]
+    outputs: Point
     manifold: Manifold
     space: Manifold
     steps: tuple[Step, ...]
@@ -256,11 +256,11 @@ class Release(NamedTuple):
     moments: tuple[NoisyMoments, ...] = ()
     diagnostics: Diagnostics = Diagnostics()
     class_size: ReleasedCount | None = None
-    footpoint: NDArray[Any] | None = None
+    footpoint: Point | None = None
     expected_square: float | None = None
 
     @property
-    def points(self) -> NDArray[Any]:
+    def points(self) -> Point:
         """The private means, shape (size, *manifold.point_shape), as near as doubles hold them.
 
         Matrices are definite. `coordinates` are what was released, exactly.
@@ -271,7 +271,7 @@ class Release(NamedTuple):
         return np.asarray(chart.points(self.outputs))
 
     @property
-    def placed(self) -> NDArray[Any]:
+    def placed(self) -> Point:
         """The private means as records are placed: points of `chart_of` the manifold.
 
         On a curved manifold they are `points`, whatever chart they were drawn in.
@@ -280,7 +280,7 @@ class Release(NamedTuple):
         return self.outputs if self.space == space else to_chart(self.manifold, self.points)
 
     @property
-    def point(self) -> NDArray[Any]:
+    def point(self) -> Point:
         """The first private mean, shape (*manifold.point_shape)."""
         return np.asarray(self.points[0])
 
@@ -290,7 +290,7 @@ class Release(NamedTuple):
         return self.space.log(self.space.origin, self.outputs[0])
 
     @property
-    def place(self) -> NDArray[Any]:
+    def place(self) -> Point:
         """The first private mean, a point of `space`."""
         return np.asarray(self.outputs[0])
 
@@ -346,7 +346,7 @@ class NonPrivate(NamedTuple):
         Number of records.
     """
 
-    mean: NDArray[Any]
+    mean: Point
     gradient_norm: float
     error: float
     n: int

@@ -10,7 +10,6 @@ import time
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.arrays import FloatArray
 from pipeline.errors import PrivacyError
@@ -45,7 +44,7 @@ class Footpoints(NamedTuple):
         Number of records behind each.
     """
 
-    means: NDArray[Any]
+    means: Point
     n: int
 
     def __repr__(self) -> str:

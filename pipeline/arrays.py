@@ -5,8 +5,10 @@ Batch axes lead everywhere: matrices are ``(..., k, k)``, coordinates ``(..., d)
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +22,20 @@ ImageArray: TypeAlias = NDArray[np.uint8]
 """Images, ``(n, h, w)`` gray or ``(n, h, w, 3)`` colour, intensities 0..255."""
 LabelArray: TypeAlias = NDArray[np.signedinteger[Any]]
 """Class of each image, ``(n,)``."""
+
+
+def facts_text(title: str, facts: Mapping[str, str]) -> str:
+    """Return named facts in lines, as a terminal shows an object."""
+    wide = max(map(len, facts), default=0)
+    return "\n".join([title, *(f"  {name:{wide}}  {value}" for name, value in facts.items())])
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """Return them as a table, as a notebook shows an object."""
+    rows = (
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
+    )
+    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
 
 
 def evenly(items: NDArray[Any], most: int) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """The examples run as they stand in the README, and what they show is so."""
 
+import doctest
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -13,7 +15,8 @@ from pipeline.errors import ConfigError
 from pipeline.figures import bars
 from pipeline.mechanisms import MECHANISMS
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "reports" / "examples"
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "reports" / "examples"
 
 
 def words_of(picture: Path) -> set[str]:
@@ -107,3 +110,21 @@ def test_a_picture_is_saved_as_its_name_says(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\.svg or \.png"):
         figure.save(tmp_path / "a.pdf")
     assert {path.name for path in tmp_path.iterdir()} == {"a.svg", "a.png"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        file.relative_to(ROOT)
+        for room in ("pipeline", "flows")
+        for file in sorted((ROOT / room).rglob("*.py"))
+        if ">>> " in file.read_text(encoding="utf-8")
+    ],
+    ids=str,
+)
+def test_examples_in_docstrings_do_as_they_say(file: Path) -> None:
+    """Each is run, and prints what stands below it."""
+    module = importlib.import_module(".".join(file.with_suffix("").parts))
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -23,7 +23,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray, LabelArray, count_labels, counting
+from pipeline.arrays import (
+    ImageArray,
+    LabelArray,
+    count_labels,
+    counting,
+    facts_html,
+    facts_text,
+)
 from pipeline.datasets.cards import Card
 from pipeline.datasets.listing import way_to
 from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
@@ -464,6 +471,27 @@ class ImageSource:
     masks: Reader | None = None
     classes_per_person: int = 1
     left_out: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Show what there is in a few lines: for the owner, who alone may see sizes."""
+        return facts_text("ImageSource", self._facts)
+
+    def _repr_html_(self) -> str:
+        """Return the same as a table of a notebook."""
+        return facts_html("ImageSource", self._facts)
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        """What is shown of it."""
+        sizes = count_labels(self.label_of, len(self.classes))
+        each = (f"{name} {size:,}" for name, size in zip(self.classes, sizes, strict=True))
+        shape = " × ".join(map(str, self.shape))
+        return {
+            "dataset": self.card.title or self.card.name,
+            "images": f"{len(self.label_of):,} of {shape} pixels",
+            "classes": ", ".join(each),
+            "protected": f"one {self.unit}",
+        }
 
     @property
     def classes(self) -> tuple[str, ...]:

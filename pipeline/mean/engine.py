@@ -9,7 +9,7 @@ with hardened noise.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -220,7 +220,7 @@ def mean(
     manifold: Manifold | str,
     plan: Plan | str,
     noise: Noise,
-    labels: LabelsWord = "public",
+    labels: LabelsWord | None = None,
     total: int | None = None,
 ) -> Release:
     """Return one private mean of `points`.
@@ -240,9 +240,10 @@ def mean(
         How to spend; see `choose_plan`.
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
-    labels : {"public", "secret"}
-        Whether it is public in which class each record is. If it is secret, one draw of each class
-        costs `budget` for all classes together, see ``release.py``; `points` may be none.
+    labels : {"public", "secret"}, optional
+        Whether it is public in which class each record is; secret where `total` is given. If it is
+        secret, one draw of each class costs `budget` for all classes together, see ``release.py``;
+        `points` may be none.
     total : int, optional
         With secret labels the public number of records of all classes together.
 
@@ -283,27 +284,75 @@ def private_mean(
     manifold: Manifold | str,
     plan: Plan | str = "auto",
     rng: np.random.Generator | Noise,
-    labels: LabelsWord = "public",
+    labels: LabelsWord | None = None,
     total: int | None = None,
 ) -> tuple[Release, NonPrivate]:
-    """Return one private mean of `points`, and how far it is from the true one.
+    """Return one private mean of the records of a class, and how far it is from the true one.
 
-    As `mean`, for experiments: the second part is computed without noise.
+    For experiments: the second part is computed without noise, and nothing is paid from a ledger.
+    ``covdp release`` releases images of persons.
 
     Parameters
     ----------
+    points : array, shape (n, *point_shape), or Batches
+        Records, as points of the manifold: of `describe`, covariance matrices (n, k, k). Those
+        outside the domain are moved to its nearest point.
+    budget : Budget
+        What may be spent in all, such as ``GDP(0.5)`` or ``ApproxDP(1.0, 1e-6)``.
+    domain : Domain
+        Public bound on the records, in the distance of the manifold: `pipeline.domain` proves that
+        of a descriptor.
+    manifold : Manifold or str
+        Geometry, or its name in `MANIFOLDS`.
+    plan : {"auto", "single"}, SinglePlan or AdaptivePlan
+        How the budget is spent; "auto" is the most accurate plan there is.
     rng : numpy.random.Generator or Noise
-        The source of noise: a generator, or `LATTICE` for hardened noise.
-    labels, total
-        As in `mean`.
+        Source of noise: a generator, or `LATTICE` for hardened noise.
+    labels : {"public", "secret"}, optional
+        Whether it is public in which class each record is; secret where `total` is given.
+    total : int, optional
+        Public number of records of all classes together, with secret labels.
 
     Returns
     -------
     Release
-        What may leave.
+        What may leave; ``release.point`` is the private mean, (*point_shape).
     NonPrivate
-        What may not.
+        What may not: the exact mean, and the error of the private one.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is of another type, or a word is not known.
+    DomainError
+        When records have another shape, or the domain is of another manifold.
+    PrivacyError
+        When the plan cannot keep a budget of this definition.
+
+    See Also
+    --------
+    pipeline.describe : covariance descriptors of images.
+    pipeline.domain : the proven bound on them.
+    pipeline.frechet_mean : the mean without noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pipeline import GDP, describe, domain, open_dataset, private_mean
+    >>> images = next(open_dataset("tiles").chunks(label=0))
+    >>> release, truth = private_mean(
+    ...     describe(images, "oct5"),
+    ...     GDP(1.0),
+    ...     domain=domain("oct5", height=28, width=28),
+    ...     manifold="spd-log-euclidean",
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> release.point.shape
+    (5, 5)
+    >>> bool(truth.error < 0.1)
+    True
     """
+    _check_types(points, budget, domain, manifold, plan, rng, total)
     noise: Noise = FloatNoise(rng) if isinstance(rng, np.random.Generator) else rng
     space = _space(manifold, points)
     chart = chart_of(space)
@@ -323,6 +372,40 @@ def private_mean(
         distance = space.dist(point, release.points)
     error = float(distance[0]) if np.isfinite(distance[0]) else math.nan
     return release, NonPrivate(point, true.gradient_norm, error, records.n)
+
+
+def _check_types(
+    points: object,
+    budget: object,
+    domain: object,
+    manifold: object,
+    plan: object,
+    rng: object,
+    total: object,
+) -> None:
+    """Refuse an argument of another type, with what is meant."""
+    number = budget if isinstance(budget, int | float) else 0.5
+    listed = isinstance(points, np.ndarray | list | tuple | Batches)
+    drawing = isinstance(rng, np.random.Generator) or (callable(rng) and hasattr(rng, "rng"))
+    spaced = isinstance(manifold, str) or hasattr(manifold, "point_shape")
+    bounding = hasattr(domain, "radius") and hasattr(domain, "manifold")
+    for name, value, fits, way in (
+        ("points", points, listed, "an array of records, as describe(images) makes one"),
+        ("budget", budget, isinstance(budget, get_args(Budget)), f"GDP({number}) or the like"),
+        ("domain", domain, bounding, 'a bound, as domain("oct5", height=28, width=28) makes one'),
+        ("manifold", manifold, spaced, 'a manifold or its name, as "spd-log-euclidean"'),
+        ("plan", plan, isinstance(plan, str | Plan), '"auto", "single" or a Plan'),
+        ("rng", rng, drawing, "a generator, such as numpy.random.default_rng(0), or LATTICE"),
+        ("total", total, total is None or isinstance(total, int), "a whole number or left out"),
+    ):
+        if not fits:
+            raise ConfigError(f"{name} must be {way}; found {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """Return a value as an error shows it: a number or a word itself, of all else the type."""
+    plain = value is None or isinstance(value, int | float | str)
+    return repr(value)[:40] if plain else type(value).__name__
 
 
 def _space(manifold: Manifold | str, points: Point | Batches) -> Manifold:

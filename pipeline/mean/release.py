@@ -68,7 +68,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
+from pipeline.arrays import FloatArray, facts_html, facts_text
 from pipeline.errors import ConfigError
 from pipeline.geometry import Manifold, Point, chart_of, to_chart
 from pipeline.mean.noisy_moments import NoisyMoments
@@ -119,14 +119,16 @@ PUBLIC_LABELS = Labels()
 """Labels and class sizes are public."""
 
 
-def read_labels(labels: LabelsWord, total: int | None) -> Labels:
-    """Return what the caller says of labels.
+def read_labels(labels: LabelsWord | None, total: int | None) -> Labels:
+    """Return what the caller says of labels; they are secret where a total is given.
 
     Raises
     ------
     ConfigError
         For another word, for secret labels without a total of 1 or more, or public ones with one.
     """
+    if labels is None:
+        labels = "public" if total is None else "secret"
     if labels == "public" and total is None:
         return PUBLIC_LABELS
     if labels == "secret" and total is not None and total >= 1:
@@ -258,6 +260,30 @@ class Release(NamedTuple):
     class_size: ReleasedCount | None = None
     footpoint: Point | None = None
     expected_square: float | None = None
+
+    def __repr__(self) -> str:
+        """Show what was released in five lines."""
+        return facts_text("Release", self._facts)
+
+    def _repr_html_(self) -> str:
+        """Return the same as a table of a notebook."""
+        return facts_html("Release", self._facts)
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        """What is shown of it: all of it may leave."""
+        count, predicted = self.class_size, self.predicted_error
+        n = f"{self.moments[0].n:,}" if self.moments else "public"
+        if count is not None:
+            n = f"{count.shown[0]:,} ± {float(count.sd[0]):.2g}, released with noise"
+        expected = self.expected_error if predicted is None else float(predicted[0])
+        return {
+            "means": f"{len(self.outputs)} on {self.manifold.title}, {self.manifold.name}",
+            "records": n,
+            "budget": ", ".join(f"{step.name} {step.budget}" for step in self.steps),
+            "noise": f"σ = {self.sigma:.3g} in the last step",
+            "predicted error": "not known" if expected is None else f"{expected:.3g}",
+        }
 
     @property
     def points(self) -> Point:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,16 @@ from numpy.typing import NDArray
 from sample_manifolds import SPD
 from scipy import stats
 
+from pipeline.arrays import facts_html
+from pipeline.datasets import open_dataset
 from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError, DomainError, PrivacyError, UndefinedError
+from pipeline.errors import (
+    ConfigError,
+    CovdpError,
+    DomainError,
+    PrivacyError,
+    UndefinedError,
+)
 from pipeline.geometry import MANIFOLDS, FlatChart, frechet_mean, sym_exp, unvecd
 from pipeline.mean import (
     AdaptivePlan,
@@ -281,3 +290,71 @@ def test_what_is_not_private_is_not_shown() -> None:
     for item in (records, prepared, around, nonprivate):
         assert "array" not in repr(item)
         assert "." not in repr(nonprivate)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"points": None}, "points must be an array of records, .* found None"),
+        ({"budget": 0.5}, r"budget must be GDP\(0.5\) or the like; found 0.5"),
+        ({"budget": "0.5"}, "budget must be .* found '0.5'"),
+        ({"domain": 5.0}, "domain must be a bound, .* found 5.0"),
+        ({"manifold": None}, "manifold must be a manifold or its name, .* found None"),
+        ({"plan": None}, 'plan must be "auto", "single" or a Plan; found None'),
+        ({"rng": 0}, r"rng must be a generator, such as numpy.random.default_rng\(0\).* found 0"),
+        ({"rng": np.random.RandomState(0)}, "rng must be .* found RandomState"),
+        ({"labels": "secret"}, "total, the public number of records"),
+        ({"total": "50"}, "total must be a whole number or left out; found '50'"),
+        ({"total": 3}, "more records than the total"),
+        ({"points": np.eye(5)}, r"records must have shape \(n, 5, 5\), found \(5, 5\)"),
+    ],
+)
+def test_a_slip_at_the_door_is_one_line(changed: dict[str, Any], words: str) -> None:
+    """An argument of another type or shape: the rule, what was found, and what to write."""
+    known: dict[str, Any] = {
+        "points": describe(images(20, 0)),
+        "budget": GDP(1.0),
+        "domain": domain("oct5", height=28, width=28),
+        "manifold": "spd-log-euclidean",
+        "rng": np.random.default_rng(0),
+    }
+    with pytest.raises(CovdpError, match=words) as caught:
+        private_mean(**{**known, **changed})
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_are_secret_where_a_total_is_given() -> None:
+    """And public without one: then the size of the class is what sums are divided by."""
+    points, bound = describe(images(20, 0)), domain("oct5", height=28, width=28)
+
+    def drawn(**more: Any) -> Any:
+        rng = np.random.default_rng(1)
+        return private_mean(
+            points, GDP(1.0), domain=bound, manifold="spd-log-euclidean", rng=rng, **more
+        )[0]
+
+    for implied, stated in (
+        ({}, {"labels": "public"}),
+        ({"total": 50}, {"labels": "secret", "total": 50}),
+    ):
+        one, other = drawn(**implied), drawn(**stated)
+        np.testing.assert_array_equal(one.outputs, other.outputs)
+        assert (one.class_size is None) == (other.class_size is None) == (not implied)
+
+
+def test_a_release_and_a_source_are_shown_in_a_few_lines() -> None:
+    """In a terminal and in a notebook, with names escaped; what is not private is not shown."""
+    points, bound = describe(images(20, 0)), domain("oct5", height=28, width=28)
+    rng = np.random.default_rng(1)
+    release, truth = private_mean(
+        points, GDP(1.0), domain=bound, manifold="spd-log-euclidean", rng=rng, total=50
+    )
+    source = open_dataset("tiles")
+    for shown, words in ((release, "± "), (source, "retina 8,078")):
+        assert len(repr(shown).splitlines()) <= 6
+        assert words in repr(shown)
+        assert shown._repr_html_().startswith("<table><caption>")
+    assert "<" not in facts_html("a", {"b<i>": "<c>"}).replace("<t", "").replace("</t", "").replace(
+        "<caption", ""
+    ).replace("</caption", "")
+    assert repr(truth) == "NonPrivate(…)"

@@ -143,6 +143,26 @@ def test_the_claimed_pythons_begin_with_the_least() -> None:
     named = [x.rsplit(" ", 1)[1] for x in project["classifiers"] if ":: Python ::" in x]
     assert named == ["3.11", "3.12", "3.13"]
     assert project["requires-python"] == f">={named[0]}"
+    jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))[
+        "jobs"
+    ]
+    assert jobs["linux"]["strategy"]["matrix"]["python"] == named
+    assert jobs["linux"]["steps"][-1]["run"] == ".ci/run"
+
+
+def test_the_lock_has_what_a_plain_install_gets_and_its_hashes() -> None:
+    """Each dependency in the version that passed the tests, each file by a hash; no address."""
+    text = (ROOT / ".ci" / "lock.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    entries = re.split(r"(?m)^(?=\S)", text)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    locked = dict(re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", text))
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    passed = {canonicalize_name(name): at for name, at in (line.split("==") for line in lines)}
+    names = {canonicalize_name(name): at for name, at in locked.items()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {canonicalize_name(Requirement(x).name) for x in project["dependencies"]} <= set(names)
+    assert {name: at for name, at in names.items() if passed.get(name, at) != at} == {}
 
 
 def test_a_version_without_git_is_a_version(

@@ -48,8 +48,10 @@ def resource(*parts: str) -> Path:
 
 
 def home() -> Path:
-    """Return the folder for downloads and service state: the checkout's, else the current one's."""
-    return (project_root() or Path.cwd()) / "data" / "cache"
+    """Return the folder for downloads and service state: the user's cache folder of covdp."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("covdp")
 
 
 def open_regular(path: Path, *, links: bool = True) -> BinaryIO:

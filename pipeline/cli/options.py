@@ -31,7 +31,7 @@ DataRoot = Annotated[
     Parameter(
         "--data-root",
         converter=here,
-        help="Folder of the datasets [COVDP_DATA, else data/cache].",
+        help="Folder of the datasets [COVDP_DATA, else ~/.cache/covdp].",
     ),
 ]
 LedgerAddress = Annotated[

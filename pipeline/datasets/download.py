@@ -24,7 +24,7 @@ from pipeline.progress import counted
 
 
 def data_root(root: Path | str | None = None) -> Path:
-    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else ``data/cache``."""
+    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else the cache folder."""
     chosen = root or os.environ.get("COVDP_DATA")
     return Path(chosen).expanduser() if chosen else home()
 

@@ -146,7 +146,7 @@ def fetch(
     card : Card
         The dataset.
     root : Path, optional
-        The data root; ``COVDP_DATA``, else ``data/cache``, when left out.
+        The data root; ``COVDP_DATA``, else the user's cache folder, when left out.
     size : int, optional
         Side of the images in pixels; the card's first when left out.
     progress : bool

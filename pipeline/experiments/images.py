@@ -67,7 +67,7 @@ class Run:
     config : ExperimentConfig
         One experiment on one dataset.
     root : Path, optional
-        The data root; ``COVDP_DATA``, else ``data/cache``, when None.
+        The data root; ``COVDP_DATA``, else the user's cache folder, when None.
     out : Path
         Folder of the results.
     started : datetime

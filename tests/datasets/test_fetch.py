@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from pipeline.datasets import DATASETS, data_root, fetch, load_card, open_dataset
@@ -302,9 +303,10 @@ def test_official_file(server: FileServer, tmp_path: Path, shared: Path, name: s
 
 
 def test_data_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The data root is the argument, else COVDP_DATA, else the project's cache."""
+    """The argument, else COVDP_DATA, else the user's cache folder, whatever folder one is in."""
     monkeypatch.setenv("COVDP_DATA", str(tmp_path / "env"))
     assert data_root(tmp_path) == tmp_path
     assert data_root() == tmp_path / "env"
     monkeypatch.delenv("COVDP_DATA")
-    assert data_root() == home()
+    monkeypatch.chdir(tmp_path)
+    assert data_root() == home() == platformdirs.user_cache_path("covdp")

@@ -133,7 +133,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def images(names: Sequence[str] = OFFICIAL) -> Path | None:
-    """Return the first folder that holds all of `names`: COVDP_DATA, ../shared/data, data/cache."""
+    """Return the first folder that holds all of `names`: COVDP_DATA, ../shared/data, the cache."""
     named = os.environ.get("COVDP_DATA")
     roots = [Path(named).expanduser()] if named else []
     roots += [ROOT.parent / "shared" / "data", home()]

@@ -471,6 +471,24 @@ def posterior_update(
     noise, prior_cov : array, shape (..., d, d)
         S, positive definite, and P.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            mean, covariance = _updated(observed, noise, prior_cov)
+            fine = bool(np.isfinite(mean).all() and np.isfinite(covariance).all())
+        except np.linalg.LinAlgError:
+            fine = False
+    if fine:
+        return mean, covariance
+    if observed.size == observed.shape[-1]:  # doubles hold nothing of a belief beside such noise
+        return np.zeros_like(observed), np.broadcast_to(prior_cov, noise.shape)
+    known = np.broadcast_to(prior_cov, noise.shape)
+    rows = [posterior_update(*row) for row in zip(observed, noise, known, strict=True)]
+    return np.stack([mean for mean, _ in rows]), np.stack([covariance for _, covariance in rows])
+
+
+def _updated(
+    observed: FloatArray, noise: FloatArray, prior_cov: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     d = observed.shape[-1]
     solved = np.linalg.solve(noise + prior_cov, observed[..., None])[..., 0]
     excess = (observed * solved).sum(axis=-1) / (d + tuning.SURPRISE * math.sqrt(2.0 * d))

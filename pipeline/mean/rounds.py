@@ -33,6 +33,7 @@ Liang and Yi 2021), PLAN (Aumüller, Lebeda, Nelson and Pagh 2024).
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
@@ -306,13 +307,16 @@ class _Draws:
         if not self.bent:
             return moments
         both = zip(moments.each(), moments.log_mean, strict=True)
-        squares = [covariance(one, one.even) + np.outer(mean, mean) for one, mean in both]
+        return replace(moments, newton=np.stack([self.newton(one, mean) for one, mean in both]))
+
+    def newton(self, seen: NoisyMoments, mean: FloatArray) -> FloatArray:
+        """Return Newton's step, (d, d); 1 where doubles do not hold how wide records seem."""
         most = self.model.feasible_set.diameter**2  # no record is farther
-        steps = [
-            newton_step(self.model.space, square * min(1.0, most / max(np.trace(square), most)))
-            for square in squares
-        ]
-        return replace(moments, newton=np.stack(steps))
+        with suppress(np.linalg.LinAlgError):
+            square = covariance(seen, seen.even) + np.outer(mean, mean)
+            if np.isfinite(trace := np.trace(square)):
+                return newton_step(self.model.space, square * min(1.0, most / max(trace, most)))
+        return np.eye(len(mean))
 
     def put(self, moments: NoisyMoments) -> None:
         """Put what was observed together with what was known: where centres are, and how sure."""
@@ -337,6 +341,7 @@ def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
     """
     longest = model.feasible_set.diameter / np.maximum(lengths(moved), 1e-300)
     moved = moved * np.minimum(1.0, longest)[:, None]
+    moved = np.where(np.isfinite(moved).all(axis=1, keepdims=True), moved, 0.0)
     try:
         return model.feasible_set.inside(model.space.exp(points, moved))
     except (DomainError, ConvergenceError):
@@ -385,7 +390,8 @@ def draw_rounds(
     for start in range(0, size, block):
         some = slice(start, start + block)
         own = classes[some] or classes, steps, plan, noise[some] or noise  # one is that of all
-        done.append(_draw(_Draws(*own, min(block, size - start))))
+        with np.errstate(over="ignore", invalid="ignore"):  # noise as wide as doubles hold
+            done.append(_draw(_Draws(*own, min(block, size - start))))
     sizes = [own.class_size for own, _, _ in done if own.class_size is not None]
     return Release(
         outputs=np.concatenate([own.points for own, _, _ in done]),

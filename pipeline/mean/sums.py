@@ -324,7 +324,7 @@ def alike(
             long += odd[k, i] ** 2
             across += odd[k, i] * (record[i] - centre[i])
         long = math.sqrt(long)
-        if across > COSINE * long * size and across > best * long:
+        if long > 0.0 and across > COSINE * long * size and across > best * long:
             which, best, length = k, across / long, long
     return which, best, length
 

@@ -26,11 +26,14 @@ from pipeline.descriptors import describe, domain
 from pipeline.errors import ConfigError, DomainError, PrivacyError
 from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
 from pipeline.mean import (
+    AdaptivePlan,
     Ball,
     Domain,
+    Labels,
     MeanSetup,
     Shares,
     SinglePlan,
+    admit,
     draw_each,
     prepare,
     rounds,
@@ -735,3 +738,25 @@ def test_unlike_data_sets_are_not_drawn_together() -> None:
     for unlike in (ready, [ready[0], single], [single, single]):
         with pytest.raises(ConfigError, match="draw those one by one"):
             draw_each(unlike, GDP(1.0), noise=FloatNoise(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("labels", [Labels(), Labels(100)], ids=["public", "secret"])
+def test_no_noise_is_so_wide_that_a_mean_fails(name: str, labels: Labels) -> None:
+    """Whatever is released, up to what doubles hold, a mean comes of it, and it is finite.
+
+    It would be paid, and nothing could be said.
+    """
+    manifold, facts, candidates = setting(name)
+    records = admit(candidates[:5], domain=facts, manifold=manifold, labels=labels)
+    prepared = prepare(records, AdaptivePlan(), rng=None)
+    rng = np.random.default_rng(0)
+    for mu, exponent in itertools.product((1e-90, 1e-6, 0.05, 5.0), (0, 8, 20, 100, 160, 300)):
+        for sides in ((-1.0, 1.0), (1.0,), (-1.0,)):
+            sizes = 10.0 ** np.where(rng.random(5) < 0.5, exponent, rng.uniform(-3.0, 1.0, 5))
+
+            def script(step: int, length: int, sizes: FloatArray = sizes) -> FloatArray:
+                return sizes[step] * rng.choice(sides, length) * rng.random(length)  # noqa: B023
+
+            (drawn,) = draw_each([prepared], GDP(mu), noise=[Probe((script,))], size=1).each
+            assert np.isfinite(drawn.outputs).all()

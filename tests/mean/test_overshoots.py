@@ -108,6 +108,17 @@ def triples(records: FloatArray, to: Clipping, kernels: ModuleType = sums) -> Fl
     return np.array(kernels.clipped_means([(own, size)], 1, to, paired=True))
 
 
+def test_odd_pictures_that_nothing_tells_from_the_centre_cut_nothing_off() -> None:
+    """Also where the square of their distance is 0 in doubles: vectors are those of the ball."""
+    rng = np.random.default_rng(0)
+    to = random_clippings(rng, 50, 5, 1, 3)
+    records = random_records(rng, to)
+    far = triples(records, to._replace(odd=np.full_like(to.odd, 0.0)))
+    near = triples(records, to._replace(odd=np.full_like(to.odd, 1e-170)))
+    np.testing.assert_array_equal(near, far)
+    assert (np.linalg.norm(near, axis=1) <= 1.0).all()
+
+
 class Worst(NamedTuple):
     """Largest distance of two triples, and largest norm of one, squared."""
 

@@ -414,9 +414,9 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     near = np.zeros(source.size, np.bool_)
     stays, shells = (source.points, source.belief), source.shells(1, near)
     radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
-    noise = 2.0 * prior.farthest * source.sigma(2) * math.sqrt(len(prior.centre))
-    most = far & (noise < prior.unit) & source.most_beyond(shells, near)
-    second = np.where(most, prior.farthest, radius)
+    noise = 2.0 * source.sigma(2) * math.sqrt(len(prior.centre))  # of a ball of radius 1
+    wider = np.clip(tuning.SECOND_NOISE * prior.unit / noise, radius, prior.farthest)
+    second = np.where(far & source.most_beyond(shells, near), wider, radius)
     source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, second))
     counted = source.shells(3, far)
     nearer = source.radius(counted, far)

@@ -56,13 +56,16 @@ would cost a mean of n·μ = 5000 ten times its error; one false alarm doubles t
 MOST_BEYOND = 0.25
 """Share of the records beyond the last edge of the second shells that is worth a ball around all
 that records may be: as where all images are black, and the centre comes near them."""
-FAR_OFF, NEARER = 3.0, 0.55
+SECOND_NOISE = 1.0
+"""Noise of the second mean, in units of the prior, that a ball may have where so many records are
+beyond the last edge: a wide one finds classes that are distant from the prior."""
+FAR_OFF, NEARER = 3.0, 0.5
 """Radius, in units of the prior, that says the first centre is distant; and that around the second
 over it that says the same: then the ball is around the second.
 
 Elsewhere it is not: around a better centre the thin tail of a class is cut off on one side. With
-0.65 the error of narrow classes distant from the prior is a fifth less, of cells of `tiles`
-as much more.
+0.65 the error of narrow classes distant from the prior is a fifth less, of cells of `tiles` as much
+more, and with 0.55 a tenth more.
 """
 PRIOR_SD_LINE = 4.0
 """Standard deviation of the mean along the contrast axis, in distance, before any release."""
@@ -79,7 +82,7 @@ PneumoniaMNIST and `tiles`, hardly any is farther.
 NEAR_RADII, NEAR_TO, FAR_UNITS = 2.5, 4.5, 5.0
 """Overshoots along the contrast axis are measured up to so many radii, but not beyond `NEAR_TO`
 in units of the prior; and those beyond up to `FAR_UNITS`, or twice that: noise against length."""
-SURE, SURE_ODD = (3.0, 3.0, 3.3, 3.3), 3.5
+SURE, SURE_ODD = (3.5, 3.5, 3.8, 3.8), 3.5
 """Deviations of its noise that an overshoot must have to be added to the mean: below, above, the
 same beyond what these reach; towards an odd picture. One too many costs its whole reach, one too
 few is a bias of a few of its noise."""

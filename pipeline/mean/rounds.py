@@ -8,10 +8,10 @@
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
 noise makes worth it (``clip.py``). Where many are beyond the last edge the second shells are wider.
 *Mean 2* moves the centre where that is distant, as the radii say, or where n·μ is so small that
-noise alone matters. *Mean 3* has most of the budget. What it cuts off is released with it, and
-added again where it exceeds its noise; so a few black images, or stripes, move the result by what
-they move the mean. Each observation is put together with what was known before it
-(`posterior_update`).
+noise alone matters; halfway where the radii say no more than that the class is narrow. *Mean 3* has
+most of the budget. What it cuts off is released with it, and added again where it exceeds its
+noise; so a few black images, or stripes, move the result by what they move the mean. Each
+observation is put together with what was known before it (`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,
@@ -416,18 +416,22 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
     noise = 2.0 * source.sigma(2) * math.sqrt(len(prior.centre))  # of a ball of radius 1
     wider = np.clip(tuning.SECOND_NOISE * prior.unit / noise, radius, prior.farthest)
-    second = np.where(far & source.most_beyond(shells, near), wider, radius)
-    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, second))
+    wider = np.where(far & source.most_beyond(shells, near), wider, radius)
+    source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, wider))
     counted = source.shells(3, far)
-    nearer = source.radius(counted, far)
-    goes = few | (radius > tuning.FAR_OFF * prior.unit) | (nearer < tuning.NEARER * radius)
-    source.middle = _chosen(goes, source.points, stays[0])
-    if source.model.space.flat:
+    second, space = source.radius(counted, far), source.model.space
+    away = few | (radius > tuning.FAR_OFF * prior.unit)
+    goes = away | (second < tuning.NEARER * radius)
+    half = goes & ~away & ~far
+    halfway = space.exp(stays[0], space.log(stays[0], source.points) / 2.0)
+    source.middle = _chosen(half, halfway, _chosen(goes, source.points, stays[0]))
+    if space.flat:
         source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
-    first, second = (source.steps[step].sigma ** -2.0 for step in (1, 3))
-    weight = np.where(goes | far, 0.0, first / (first + second))[:, None]  # one centre: twice
+    weights = [source.steps[step].sigma ** -2.0 for step in (1, 3)]
+    weight = np.where(goes | far, 0.0, weights[0] / sum(weights))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
-    radius = source.radius(counted, far)
+    again = source.radius(counted, far)
+    radius = np.where(half, (radius + again) / 2.0, again)
     wide = source.is_wide(radius) | (~few & source.most_beyond(counted, far))
     shells = _chosen(far, shells, counted)
     return _last(source, np.where(wide, source.model.domain.radius, radius), shells, wide)

@@ -31,7 +31,7 @@ DataRoot = Annotated[
     Parameter(
         "--data-root",
         converter=here,
-        help="Folder of the datasets [COVDP_DATA, else ~/.cache/covdp].",
+        help="Folder of the datasets [COVDP_DATA, else the user's cache].",
     ),
 ]
 LedgerAddress = Annotated[
@@ -49,7 +49,7 @@ _flag = partial(Parameter, negative="", group=Group("Printing", sort_key=9), sho
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Printing:
-    """What a command prints, and how much."""
+    """Options of what a command prints."""
 
     json: Annotated[bool, _flag("--json", help="Print JSON on standard output, only that.")] = False
     quiet: Annotated[

@@ -37,7 +37,7 @@ CLAIMED = (
     *("error", "squared", "seconds", "ratio", "coverage", "held", "alarms", "radius"),
     *("price", "offered", "false", "power", "flags", "auc", "behind", "balanced", "tight"),
 )
-"""What a claim may be of, see ``report/findings.py``."""
+"""Quantities that a claim may be of, see ``report/findings.py``."""
 
 
 class ReadingConfig(Record):
@@ -405,7 +405,7 @@ class CompositionConfig(Record):
 
 
 class NightsConfig(Record):
-    """How records come night by night, and the settings of a stream of releases.
+    """Arrivals of records night by night, and the settings of a stream of releases.
 
     Attributes
     ----------
@@ -544,7 +544,7 @@ class ExperimentConfig(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is typed after `covdp` to load this again, but for the dataset; () if not known."""
+        """Words after `covdp` that load this again, but for the dataset; () if not known."""
         return self._words
 
     def loaded_by(self, *words: str) -> Self:
@@ -565,7 +565,7 @@ class ExperimentConfig(Record):
 
     @property
     def on_images(self) -> bool:
-        """Whether the experiment runs on images, not on records of its own making."""
+        """True if the experiment runs on images, not on simulated records."""
         return self.source is None and self.composition is None
 
     @property

@@ -1,4 +1,4 @@
-"""What is audited: every mechanism, on every manifold, under every definition it is proven for.
+"""Cases of the audit: every mechanism, on every manifold, under every definition that is proven.
 
 In: the registry of mechanisms. Out: `Case` records. The manifolds are small on purpose. In d
 dimensions the loss of spherical noise comes close to its bound only on outputs that are beyond the
@@ -129,7 +129,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What tells this case from all others."""
+        """Name of the case, which no other case has."""
         place = f"{self.manifold.name}-{self.manifold.dim}"
         return "/".join((self.mechanism, place, str(self.budget), self.sampler, self.fault))
 
@@ -256,7 +256,7 @@ PLANNED = (
     ),
     _plan("hardened mean", attacks.LabelTranscripts, share=0.0025, noise=hardened_noise),
 )
-"""What is audited by its transcripts, beside the mechanisms."""
+"""Cases that are audited by their transcripts, beside the mechanisms."""
 
 
 def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:

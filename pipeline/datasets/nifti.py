@@ -59,7 +59,7 @@ MASKED_WAY = 'give frames = "masked" in the card'
 """The way out where some slices have nothing inside their mask."""
 
 VOXEL_TOLERANCE = 0.05
-"""By how much, in voxels or pixels, a mask may be off its image, at its corners: headers are
+"""Distance of a mask from its image, in voxels or pixels, that is accepted at corners: headers are
 rounded."""
 
 BYTES_ACROSS = 1 << 28

@@ -473,7 +473,10 @@ class ImageSource:
     left_out: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        """Show what there is in a few lines: for the owner, who alone may see sizes."""
+        """Show what there is in a few lines; sizes only where the card says they are public.
+
+        What is shown may end in a log, or in a notebook that is passed on.
+        """
         return facts_text("ImageSource", self._facts)
 
     def _repr_html_(self) -> str:
@@ -483,13 +486,15 @@ class ImageSource:
     @property
     def _facts(self) -> dict[str, str]:
         """What is shown of it."""
-        sizes = count_labels(self.label_of, len(self.classes))
-        each = (f"{name} {size:,}" for name, size in zip(self.classes, sizes, strict=True))
-        shape = " × ".join(map(str, self.shape))
+        images, classes = " × ".join(map(str, self.shape)) + " pixels", list(self.classes)
+        if self.card.public:
+            sizes = count_labels(self.label_of, len(classes))
+            classes = [f"{name} {size:,}" for name, size in zip(classes, sizes, strict=True)]
+            images = f"{len(self.label_of):,} of {images}"
         return {
             "dataset": self.card.title or self.card.name,
-            "images": f"{len(self.label_of):,} of {shape} pixels",
-            "classes": ", ".join(each),
+            "images": images,
+            "classes": ", ".join(classes),
             "protected": f"one {self.unit}",
         }
 

@@ -9,6 +9,7 @@ with hardened noise.
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -388,6 +389,7 @@ def _check_types(
     listed = isinstance(points, np.ndarray | list | tuple | Batches)
     drawing = isinstance(rng, np.random.Generator) or (callable(rng) and hasattr(rng, "rng"))
     spaced = isinstance(manifold, str) or hasattr(manifold, "point_shape")
+    whole = total is None or isinstance(total, Integral)
     bounding = hasattr(domain, "radius") and hasattr(domain, "manifold")
     for name, value, fits, way in (
         ("points", points, listed, "an array of records, as describe(images) makes one"),
@@ -396,7 +398,7 @@ def _check_types(
         ("manifold", manifold, spaced, 'a manifold or its name, as "spd-log-euclidean"'),
         ("plan", plan, isinstance(plan, str | Plan), '"auto", "single" or a Plan'),
         ("rng", rng, drawing, "a generator, such as numpy.random.default_rng(0), or LATTICE"),
-        ("total", total, total is None or isinstance(total, int), "a whole number or left out"),
+        ("total", total, whole, "a whole number or left out"),
     ):
         if not fits:
             raise ConfigError(f"{name} must be {way}; found {_shown(value)}")

@@ -283,7 +283,7 @@ class NoisyMoments:
 
     @property
     def even(self) -> FloatArray:
-        """The same where all records may be equal."""
+        """The same without a least one, (d,): 0 where all records are equal."""
         d, most = len(self.vector), LARGEST_TRACE
         trace = most if self.moment is None else float(np.trace(noisy_covariance(self)))
         return np.full(d, max(0.0, min(trace, most)) / d)

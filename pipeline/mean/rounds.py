@@ -211,12 +211,14 @@ class _Draws:
         axes, most = self.model.frame.from_axes, self.model.domain.radius
         return np.asarray(radius**2 * np.sum(axes**2) > most**2 * len(axes))
 
-    def most_beyond(self, shells: FloatArray, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def most_beyond(
+        self, step: int, shells: FloatArray, far: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
         """Return where so many records are beyond that a ball around all is worth it, (size,).
 
         Beyond the farthest edge those are as many as may be outside of a ball.
         """
-        noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[3].sigma
+        noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[step].sigma
         many = np.where(far, self.outside(), tuning.MOST_BEYOND * self.counted())
         return np.asarray(shells[:, -1] > np.maximum(many, tuning.FAR_SD * noise))
 
@@ -416,23 +418,26 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     radius, few, far = source.radius(shells, near), source.few(), source.far(shells)
     noise = 2.0 * source.sigma(2) * math.sqrt(len(prior.centre))  # of a ball of radius 1
     wider = np.clip(tuning.SECOND_NOISE * prior.unit / noise, radius, prior.farthest)
-    wider = np.where(far & source.most_beyond(shells, near), wider, radius)
+    wider = np.where(far & source.most_beyond(1, shells, near), wider, radius)
     source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, wider))
     counted = source.shells(3, far)
     second, space = source.radius(counted, far), source.model.space
     away = few | (radius > tuning.FAR_OFF * prior.unit)
     goes = away | (second < tuning.NEARER * radius)
     half = goes & ~away & ~far
-    halfway = space.exp(stays[0], space.log(stays[0], source.points) / 2.0)
+    way = space.log(stays[0], source.points) / 2.0
+    halfway = space.exp(stays[0], way)
     source.middle = _chosen(half, halfway, _chosen(goes, source.points, stays[0]))
-    if space.flat:
-        source.points, source.belief = source.middle, _chosen(goes, source.belief, stays[1])
+    if space.flat:  # from halfway the mean is believed to be as much farther on
+        beside = source.belief + way[:, :, None] * way[:, None, :]
+        belief = _chosen(half, beside, _chosen(goes, source.belief, stays[1]))
+        source.points, source.belief = source.middle, belief
     weights = [source.steps[step].sigma ** -2.0 for step in (1, 3)]
     weight = np.where(goes | far, 0.0, weights[0] / sum(weights))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
     again = source.radius(counted, far)
     radius = np.where(half, (radius + again) / 2.0, again)
-    wide = source.is_wide(radius) | (~few & source.most_beyond(counted, far))
+    wide = source.is_wide(radius) | (~few & source.most_beyond(3, counted, far))
     shells = _chosen(far, shells, counted)
     return _last(source, np.where(wide, source.model.domain.radius, radius), shells, wide)
 

@@ -25,7 +25,7 @@ from pipeline.geometry import (
     unvecd,
 )
 from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, admit, default_prior, feasible_set
+from pipeline.mean import Ball, admit, default_prior, feasible_set, rounds, tuning
 from pipeline.mean.axes import Frame, build_frame
 from pipeline.mean.clip import (
     SQRT2,
@@ -695,3 +695,51 @@ def test_shares_follow_from_public_numbers_alone(name: str) -> None:
             assert drawn(ready, budget, 0).steps == steps
             found.add(few)
     assert len(found) == (2 if name in SPD else 1)
+
+
+def narrow(step: int, length: int) -> FloatArray:
+    """Say that a class is narrow, seen from a second centre a little way from the first."""
+    out = np.zeros(length)
+    if STEP_NAMES[step].startswith("shells"):
+        out[12 if STEP_NAMES[step] == "shells 1" else 8] = 1.0 / SQRT2
+    elif STEP_NAMES[step] == "mean 2":
+        out[:length] = 0.02
+    return out
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
+def test_the_ball_of_a_class_that_seems_narrow_is_halfway(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first centre and the second, with the mean of both radii; so it holds both.
+
+    Where it stays, and where it goes all the way, are what other numbers make of the same release.
+    From halfway the belief is as much wider as the way is long.
+    """
+    ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
+    moments, radii, beliefs, last_mean = [], list[float](), list[FloatArray](), rounds._last
+
+    def before_the_last(source: Any, *rest: Any) -> Any:
+        beliefs.append(source.belief[0])
+        return last_mean(source, *rest)
+
+    def spied(*asked: Any) -> FloatArray:
+        found = choose_radius(*asked)
+        radii.append(float(found[0]))
+        return found
+
+    monkeypatch.setattr(rounds, "choose_radius", spied)
+    monkeypatch.setattr(rounds, "_last", before_the_last)
+    for number, value in (("NEARER", tuning.NEARER), ("NEARER", 0.0), ("FAR_OFF", 0.0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(tuning, number, value)
+            moments.append(drawn(ready, GDP(5.0), Probe((narrow,))).moments[0])
+    half, stays, goes = moments
+    way = goes.base - stays.base
+    assert np.linalg.norm(way) > 0.1
+    np.testing.assert_allclose(half.base, stays.base + way / 2.0, rtol=1e-12)
+    unit = float(np.linalg.norm(ready.records.frame.from_axes[0]))
+    first, last = radii[0], float(np.linalg.norm(goes.axes[0])) / unit / 2.0
+    assert last < tuning.NEARER * first
+    assert np.linalg.norm(half.axes[0]) / unit == pytest.approx(first + last)
+    np.testing.assert_allclose(beliefs[0] - beliefs[2], np.outer(way, way) / 4.0, atol=1e-9)

@@ -71,7 +71,7 @@ class DicomCard(PatternCard):
     volumetric: ClassVar[bool] = True
     stored_as: ClassVar[str] = "DICOM files of your own"
     ends: ClassVar[Mapping[Any, tuple[str, ...]]] = {"DICOM": ("",)}
-    """Of any file, as DICOM is often named by a number."""
+    """Endings of files: any, as DICOM is often named by a number."""
 
     segments: Segments | None = None
 
@@ -120,7 +120,7 @@ FAULTY = -1
 
 
 class HeaderSummary(NamedTuple):
-    """What opening a dataset keeps of a file; of volumes also its series and window.
+    """Facts of a file that an open dataset keeps; of volumes also its series and window.
 
     Of volumes, and where there are masks, also where each frame is. `file` says which it is; it has
     no frames where it is none of the images.
@@ -138,5 +138,5 @@ class HeaderSummary(NamedTuple):
 
     @property
     def usable(self) -> bool:
-        """Whether the file has images, and can be used."""
+        """True if the file has images that can be used."""
         return len(self.frames) > 0 and self.frames[0] != FAULTY

@@ -1,8 +1,9 @@
 """Passes over sets of any size: images described a second, and the memory that a pass takes.
 
-A set is pieces of a smooth random picture with the grain of a sensor, in an npz that is not
-compressed. Each pass has a process of its own, so that the most memory it ever had is that of the
-pass. ``python -m tests.tools.benchmarks.bench_scale CARD`` is that process.
+A set is pieces of a picture with the grain of a sensor, in an npz that is not compressed. Each pass
+has a process of its own, so that the most memory it ever had is that of the pass.
+``python -m tests.tools.benchmarks.bench_scale CARD`` is that process: it imports no library of
+images before it has measured itself.
 """
 
 import json
@@ -11,40 +12,29 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from pipeline.arrays import ImageArray
 from pipeline.parallel import peak_memory
 
 SIZES = (10_000, 1_000_000)
-AT_ONCE, ROAM, GRAIN, SIDE = 20_000, 512, 16, 28
+AT_ONCE, SIDE = 20_000, 28
 MOST = 500e6
 """Bytes that a pass may take above an idle interpreter, however many images there are."""
 
 
-def pieces(n: int, *, rng: np.random.Generator) -> Iterator[ImageArray]:
-    """Yield n gray images, (m, side, side) at a time."""
-    coarse = Image.fromarray(rng.integers(0, 200, (32, 32), dtype=np.uint8))
-    smooth = np.asarray(coarse.resize((ROAM + SIDE, ROAM + SIDE), Image.Resampling.BICUBIC))
-    scene = np.minimum(smooth, 256 - GRAIN)  # with the grain on top it still is a byte
-    windows = np.lib.stride_tricks.sliding_window_view(scene, (SIDE, SIDE))
-    for start in range(0, n, AT_ONCE):
-        y, x = rng.integers(0, ROAM, (2, min(AT_ONCE, n - start)))
-        yield windows[y, x] + rng.integers(0, GRAIN, (len(y), SIDE, SIDE), dtype=np.uint8)
-
-
 def write_set(root: Path, n: int, *, rng: np.random.Generator) -> Path:
     """Write an npz that need not fit in memory, and return its card."""
+    from tests.tools.benchmarks.bench_store import patches
+
     header = {"descr": "|u1", "fortran_order": False, "shape": (n, SIDE, SIDE)}
     with zipfile.ZipFile(root / "set.npz", "w") as archive:
         with archive.open("train_images.npy", "w", force_zip64=True) as stream:
             np.lib.format.write_array_header_1_0(stream, header)
-            for images in pieces(n, rng=rng):
+            for start in range(0, n, AT_ONCE):
+                images = patches(min(AT_ONCE, n - start), SIDE, rng=rng)
                 stream.write(images.tobytes())
         with archive.open("train_labels.npy", "w") as stream:
             np.lib.format.write_array(stream, np.zeros(n, np.uint8))

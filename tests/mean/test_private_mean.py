@@ -1,7 +1,9 @@
 """The private mean: sensitivities never exceeded, budgets that add up, laws that hold, doors."""
 
 import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -343,7 +345,7 @@ def test_labels_are_secret_where_a_total_is_given() -> None:
 
 
 def test_a_release_and_a_source_are_shown_in_a_few_lines() -> None:
-    """In a terminal and in a notebook, with names escaped; what is not private is not shown."""
+    """In a terminal and in a notebook, names escaped; sizes of classes where they are public."""
     points, bound = describe(images(20, 0)), domain("oct5", height=28, width=28)
     rng = np.random.default_rng(1)
     release, truth = private_mean(
@@ -354,6 +356,9 @@ def test_a_release_and_a_source_are_shown_in_a_few_lines() -> None:
         assert len(repr(shown).splitlines()) <= 6
         assert words in repr(shown)
         assert shown._repr_html_().startswith("<table><caption>")
+    private = replace(source, card=source.card.model_copy(update={"public": False}))
+    assert not re.search(r"\d", repr(private).replace("28 × 28", ""))
+    assert not re.search(r"\d", private._repr_html_().replace("28 × 28", ""))
     page = facts_html("<a>", {"<b>": "<c>"})
     assert all(f"&lt;{name}&gt;" in page and f"<{name}>" not in page for name in "abc")
     assert repr(truth) == "NonPrivate(…)"

@@ -54,7 +54,9 @@ lint: $(VENV)/.dev  ## Style of code and docstrings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
+# the link tells type checkers, which do not ask how `covdp` is installed, where it is
 types: $(VENV)/.dev  ## Strict types of pipeline and flows
+	@mkdir -p .types && ln -sfn ../pipeline .types/covdp
 	@$(BIN)/mypy
 
 contracts: $(VENV)/.dev  ## Who may import whom
@@ -72,7 +74,7 @@ tests: $(VENV)/.dev  ## The test suite alone; gets a browser and a PostgreSQL fi
 
 oldest:  ## A part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \
-	  --quiet --disable-pip-version-check --constraint tests/oldest.txt hatchling $(TESTING) && \
+	  --quiet --disable-pip-version-check --constraint tests/oldest.txt setuptools $(TESTING) && \
 	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 	  --constraint tests/oldest.txt --editable '.[dask,postgres]' && touch $(OLDEST)/.made; }
 	@CI= $(OLDEST)/bin/python -m pytest --quiet $(PORTABLE)
@@ -93,7 +95,7 @@ constraints: $(VENV)/.dev  ## Write constraints.txt, and a lock with hashes, fro
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate --output-file .ci/lock.txt
 
 clean:  ## Remove the environment and all outputs
-	rm -rf $(VENV) $(OLDEST) reports/output covdp-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) reports/output covdp-output .types .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/pyvenv.cfg:
 	@echo "Making the environment in $(VENV) (once; a minute, for the tests some more)"
@@ -102,15 +104,15 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@$(PIP) hatchling uv
+	@$(PIP) 'setuptools>=77' uv
 	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable .; } || \
 	  $(PIP) --no-build-isolation --editable .
+	@find pipeline -name '*.nb[ic]' -delete  # code that an older version compiled
 	@$(BIN)/python -m compileall -q pipeline flows
 	@touch $@
 
 # by pip, which may have been told where a build of torch without CUDA is; the tests compile what
-# they import, and most of torch they never do
+# they import, and most of torch they never do; a peer of the tests is built here as well
 $(VENV)/.dev: $(VENV)/.run
-	@$(PIP) 'setuptools>=70.1'  # builds wheels itself; a peer of the tests is built here
 	@$(PIP) --no-compile --no-build-isolation --editable '.[dev]'
 	@touch $@

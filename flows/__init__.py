@@ -1,4 +1,4 @@
-"""Flows: the jobs of `pipeline` under Prefect, for deployments and for whoever watches a run.
+"""Flows: the jobs of `covdp` under Prefect, for deployments and for whoever watches a run.
 
     experiment  experiments, a task a step, a class and series: the main job, and those on simulated
                 records
@@ -6,7 +6,7 @@
                 against a release, which fails where they differ
     __main__    ``python -m flows``: experiments, with Prefect's own server if there is no other
 
-The functions are those of `pipeline.experiments.steps` and `pipeline.jobs`, which `covdp` calls
+The functions are those of `covdp.experiments.steps` and `covdp.jobs`, which `covdp` calls
 without Prefect.
 
 Importing this package before Prefect makes Prefect work offline and leave the user's own Prefect
@@ -21,7 +21,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from pipeline.files import home, make_folder
+from covdp.files import home, make_folder
 
 SETTINGS = {
     "PREFECT_HOME": str(home() / "prefect"),

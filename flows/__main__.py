@@ -19,14 +19,15 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Crashed
 
-from flows.experiment import BEGUN, experiments, flow_of
-from pipeline.cli import run_in_thread
-from pipeline.cli.experiments import print_bound
-from pipeline.cli.options import DataRoot, Out
-from pipeline.cli.streams import complain, open_streams
-from pipeline.errors import ConfigError, CovdpError
-from pipeline.experiments import MAIN, load_experiments
-from pipeline.parallel import answer_within
+from covdp.cli import run_in_thread
+from covdp.cli.experiments import print_bound
+from covdp.cli.options import DataRoot, Out
+from covdp.cli.streams import complain, open_streams
+from covdp.errors import ConfigError, CovdpError
+from covdp.experiments import MAIN, load_experiments
+from covdp.parallel import answer_within
+
+from .experiment import BEGUN, experiments, flow_of
 
 SERVER_SECONDS = 10.0
 """Seconds that a server may take to say that it is there."""

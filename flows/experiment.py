@@ -4,7 +4,7 @@
                                                                    └─► write_results ─► write_report
 
 Each step is a task, which takes what the one before it returned. The functions are those that
-`covdp run` calls (`pipeline.experiments.steps`). A task that draws noise is never done again by
+`covdp run` calls (`covdp.experiments.steps`). A task that draws noise is never done again by
 itself; what is downloaded and what is written may be. Nothing that a task returns is stored.
 
 Prefect keeps what a task raises, so what is wrong with the user's own images is not shown here: a
@@ -25,9 +25,9 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipeline.config import ExperimentConfig
-from pipeline.datasets import ImageSource, find_card
-from pipeline.errors import (
+from covdp.config import ExperimentConfig
+from covdp.datasets import ImageSource, find_card
+from covdp.errors import (
     ConfigError,
     CovdpError,
     DatasetError,
@@ -35,7 +35,7 @@ from pipeline.errors import (
     MissingError,
     one_line,
 )
-from pipeline.experiments import (
+from covdp.experiments import (
     EXPERIMENTS,
     MAIN,
     Run,
@@ -44,23 +44,23 @@ from pipeline.experiments import (
     load_experiments,
     steps,
 )
-from pipeline.experiments.driver import Footpoints
-from pipeline.experiments.images import VerifiedBound
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.record import outcome, write_missing
-from pipeline.experiments.steps import (
+from covdp.experiments.driver import Footpoints
+from covdp.experiments.images import VerifiedBound
+from covdp.experiments.kinds import EXPERIMENT_KINDS
+from covdp.experiments.record import outcome, write_missing
+from covdp.experiments.steps import (
     ClassSeries,
     DrawnCells,
     SelectedFootpoints,
     beside,
     with_footpoint,
 )
-from pipeline.files import owner_only
-from pipeline.jobs import default_out
-from pipeline.parallel import cores
-from pipeline.report import build_report, headline_of
-from pipeline.results import read_record
-from pipeline.store import StoredImages
+from covdp.files import owner_only
+from covdp.jobs import default_out
+from covdp.parallel import cores
+from covdp.report import build_report, headline_of
+from covdp.results import read_record
+from covdp.store import StoredImages
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=cores())
 BEGUN: list[Any] = []

@@ -40,18 +40,18 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from pipeline import jobs
-from pipeline.errors import ConfigError, CovdpError
-from pipeline.figures import letter
-from pipeline.inference import size_in_words
-from pipeline.ledger import open_ledger
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.publish import ledger_address, load_release, read_document
-from pipeline.publish.local_images import match_images
-from pipeline.publish.redact import redact_errors, silence
-from pipeline.report import build_match, verdict
-from pipeline.schema import ClassEntry, Document, NightDocument
-from pipeline.store import find_place
+from covdp import jobs
+from covdp.errors import ConfigError, CovdpError
+from covdp.figures import letter
+from covdp.inference import size_in_words
+from covdp.ledger import open_ledger
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.publish import ledger_address, load_release, read_document
+from covdp.publish.local_images import match_images
+from covdp.publish.redact import redact_errors, silence
+from covdp.report import build_match, verdict
+from covdp.schema import ClassEntry, Document, NightDocument
+from covdp.store import find_place
 
 publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)(
     jobs.publish

@@ -31,5 +31,7 @@ The public face, imported when it is first used, is listed in ``__init__.pyi``.
 
 import lazy_loader
 
+if __name__ != "covdp":  # the folder itself, found on the path of a checkout
+    raise ImportError(f"`{__name__}` is the folder of covdp; write `import covdp` after `make run`")
 __version__ = "0.4.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import DatasetError, DomainError
+from covdp.errors import DatasetError, DomainError
 
 FloatArray: TypeAlias = NDArray[np.float64]
 """Floats in, floats out."""

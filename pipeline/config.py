@@ -1,7 +1,7 @@
 """Settings of a run, as frozen records read from TOML: every choice here is public.
 
 What a paper printed of the results of an experiment, or what is claimed of them, stands beside its
-settings, in one file. `pipeline.report` judges it by the rows.
+settings, in one file. `covdp.report` judges it by the rows.
 """
 
 import math
@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from pipeline.errors import ConfigError, require_known
-from pipeline.mean import Plan, SinglePlan, shared_plan
-from pipeline.privacy import Budget, budget_from
-from pipeline.toml import Record
+from covdp.errors import ConfigError, require_known
+from covdp.mean import Plan, SinglePlan, shared_plan
+from covdp.privacy import Budget, budget_from
+from covdp.toml import Record
 
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
@@ -488,7 +488,7 @@ class ExperimentConfig(Record):
     open : tuple of str
         What the paper leaves open, and our choice.
     kind : str
-        A row of pipeline.experiments.kinds.
+        A row of covdp.experiments.kinds.
     source : SourceConfig, optional
         Simulated records, in place of images.
     beyond : bool

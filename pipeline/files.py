@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pipeline.errors import OutputError
+from covdp.errors import OutputError
 
 _UNFINISHED: set[Path] = set()
 """Temporary files and folders that are being written, and locks that are held."""

@@ -1,6 +1,6 @@
 """Jobs: all steps from what is asked for to a page. `covdp` does them here, `flows` under Prefect.
 
-    experiments   each run, step by step (`pipeline.experiments.steps`) ─► report of all
+    experiments   each run, step by step (`covdp.experiments.steps`) ─► report of all
     release       pay, draw, commit ─► publish (Parquet and page from the committed bytes)
 
 A release is safe to kill and to start again: with the same run key it finds its charge, and draws
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from pipeline import progress
-from pipeline.datasets import fetch
-from pipeline.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
-from pipeline.figures.style import load_charts
-from pipeline.files import atomic_path, make_folder, owner_only, results_folder
-from pipeline.ledger import Ledger, open_ledger
-from pipeline.parallel import UnorderedMap
-from pipeline.privacy import equation
-from pipeline.publish import (
+from covdp import progress
+from covdp.datasets import fetch
+from covdp.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
+from covdp.figures.style import load_charts
+from covdp.files import atomic_path, make_folder, owner_only, results_folder
+from covdp.ledger import Ledger, open_ledger
+from covdp.parallel import UnorderedMap
+from covdp.privacy import equation
+from covdp.publish import (
     ReleaseConfig,
     check_account,
     check_folder,
@@ -41,7 +41,7 @@ from pipeline.publish import (
     write_document,
     write_parquet,
 )
-from pipeline.publish.preview import (
+from covdp.publish.preview import (
     Preview,
     account_in_words,
     charged_elsewhere,
@@ -49,13 +49,13 @@ from pipeline.publish.preview import (
     preview_images,
     refusals,
 )
-from pipeline.report import build_release_report, build_report
-from pipeline.store import Place, find_place
+from covdp.report import build_release_report, build_report
+from covdp.store import Place, find_place
 
 if TYPE_CHECKING:
-    from pipeline.config import ExperimentConfig
-    from pipeline.experiments.images import Run
-    from pipeline.experiments.steps import ExperimentStep
+    from covdp.config import ExperimentConfig
+    from covdp.experiments.images import Run
+    from covdp.experiments.steps import ExperimentStep
 
 
 def default_out(*words: str) -> Path:
@@ -92,11 +92,11 @@ def run_experiments(
     tuple
         The runs, and the path of the report.
     """
-    from pipeline.datasets import find_card
-    from pipeline.experiments.images import Run, check_results
-    from pipeline.experiments.kinds import EXPERIMENT_KINDS
-    from pipeline.experiments.steps import run_experiment
-    from pipeline.results import read_record
+    from covdp.datasets import find_card
+    from covdp.experiments.images import Run, check_results
+    from covdp.experiments.kinds import EXPERIMENT_KINDS
+    from covdp.experiments.steps import run_experiment
+    from covdp.results import read_record
 
     ThreadPoolExecutor(1).submit(load_charts)
     own = any(find_card(config.dataset).own for config in configs if config.on_images)
@@ -186,7 +186,7 @@ class ReleaseJob:
 
         Where the ledger holds this run, it may be that one which is asked for again, at no cost.
         """
-        from pipeline.worth import check_worth
+        from covdp.worth import check_worth
 
         run = self.settings.population, self.settings.name, str(self.settings.run_key)
         held = not self.again and self.ledger.stored_since(*run, datetime.min.replace(tzinfo=UTC))
@@ -346,8 +346,8 @@ def preview_release(
 
 def _expected(preview: Preview) -> tuple[dict[str, Any], str]:
     """Return what means are likely usable for, and why public numbers refuse to pay for them."""
-    from pipeline.planning import expected_uses, is_foreseen
-    from pipeline.worth import check_worth
+    from covdp.planning import expected_uses, is_foreseen
+    from covdp.worth import check_worth
 
     config, reason = preview.config, ""
     sizes = {row.name: row.units for row in preview.classes}

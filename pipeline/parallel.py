@@ -37,7 +37,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from pipeline.errors import ConfigError, CovdpError, OutputError, require_extra, shortage
+from covdp.errors import ConfigError, CovdpError, OutputError, require_extra, shortage
 
 Submit: TypeAlias = Callable[..., "Future[Any]"]
 """``submit(work, *arguments)``, as executors have it."""

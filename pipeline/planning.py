@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline import mean
-from pipeline.arrays import FloatArray, ImageArray, evenly
-from pipeline.datasets import Card, find_card
-from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
-from pipeline.descriptors import (
+from covdp import mean
+from covdp.arrays import FloatArray, ImageArray, evenly
+from covdp.datasets import Card, find_card
+from covdp.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
+from covdp.descriptors import (
     DESCRIPTORS,
     Descriptor,
     DescriptorDomain,
@@ -35,15 +35,15 @@ from pipeline.descriptors import (
     find_descriptor,
     require_descriptor_for,
 )
-from pipeline.errors import ConfigError, require_known
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.inference import NOISY, NOTHING, Verdict, usual_difference, verdict_of
-from pipeline.inference.confidence import ErrorLaw
-from pipeline.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
-from pipeline.mean.rounds import default_shares, is_few
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import FloatNoise, Noise
-from pipeline.privacy import (
+from covdp.errors import ConfigError, require_known
+from covdp.geometry import MANIFOLDS, Manifold
+from covdp.inference import NOISY, NOTHING, Verdict, usual_difference, verdict_of
+from covdp.inference.confidence import ErrorLaw
+from covdp.mean import AdaptivePlan, MeanSetup, Plan, Release, SinglePlan
+from covdp.mean.rounds import default_shares, is_few
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.noise import FloatNoise, Noise
+from covdp.privacy import (
     GDP,
     ApproxDP,
     Budget,
@@ -55,11 +55,11 @@ from pipeline.privacy import (
     repeat_as_written,
     success,
 )
-from pipeline.privacy.rounding import digits_up
-from pipeline.publish import ReleaseConfig
-from pipeline.report.templates import say_each
-from pipeline.stream import StreamMechanism, StreamPlan, coefficients
-from pipeline.stream.plan import SERIES_SHARES
+from covdp.privacy.rounding import digits_up
+from covdp.publish import ReleaseConfig
+from covdp.report.templates import say_each
+from covdp.stream import StreamMechanism, StreamPlan, coefficients
+from covdp.stream.plan import SERIES_SHARES
 
 WIDENED = (0.75, 1.4)
 """How far a range reaches beyond the least and the largest error of the pictures.
@@ -376,7 +376,7 @@ class BudgetPrice:
 
 
 USES = ("nothing", "large differences", "comparisons, classifiers", "small changes, too")
-"""Uses of a mean by their number (`pipeline.inference.verdict`)."""
+"""Uses of a mean by their number (`covdp.inference.verdict`)."""
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,7 @@ class ErrorForecast:
     radius : float or None
         95 of 100 releases have an error of at most this, where the error is in the range.
     use : int
-        What it is likely usable for (`pipeline.inference.verdict`).
+        What it is likely usable for (`covdp.inference.verdict`).
     """
 
     n: int

@@ -21,7 +21,7 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from pipeline.errors import printable
+from covdp.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

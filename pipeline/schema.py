@@ -33,17 +33,17 @@ from pydantic import (
     WrapValidator,
 )
 
-from pipeline import arrays
-from pipeline.arrays import UNCHECKED, FloatArray
-from pipeline.descriptors import DescriptorDomain, domain
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
-from pipeline.geometry.covariances import covariances_of
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import WeighedParts, pooled_clipping
-from pipeline.mean.release import NOT_ADAPTIVE
-from pipeline.privacy import Budget, budget_from, repeat
-from pipeline.stream import Epoch, OpeningRelease
+from covdp import arrays
+from covdp.arrays import UNCHECKED, FloatArray
+from covdp.descriptors import DescriptorDomain, domain
+from covdp.errors import ConfigError, ConvergenceError, DomainError
+from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
+from covdp.geometry.covariances import covariances_of
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import WeighedParts, pooled_clipping
+from covdp.mean.release import NOT_ADAPTIVE
+from covdp.privacy import Budget, budget_from, repeat
+from covdp.stream import Epoch, OpeningRelease
 
 Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6

@@ -15,8 +15,8 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.errors import ConfigError, CovdpError, closest
-from pipeline.files import IrregularFileError, read_regular
+from covdp.errors import ConfigError, CovdpError, closest
+from covdp.files import IrregularFileError, read_regular
 
 Model = TypeVar("Model", bound=BaseModel)
 

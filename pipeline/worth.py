@@ -19,11 +19,11 @@ depends on how many images or persons there are, which is public, and on no imag
 import math
 from collections.abc import Sequence
 
-from pipeline.errors import ConfigError
-from pipeline.inference import NOTHING
-from pipeline.planning import is_foreseen, likely_verdict
-from pipeline.privacy.rounding import digits_up
-from pipeline.publish import ReleaseConfig
+from covdp.errors import ConfigError
+from covdp.inference import NOTHING
+from covdp.planning import is_foreseen, likely_verdict
+from covdp.privacy.rounding import digits_up
+from covdp.publish import ReleaseConfig
 
 OVERRULE = "nothing was charged, and --even-if-useless overrules this"
 """The end of each refusal."""

@@ -89,7 +89,7 @@ def noise_in_doubles() -> Iterator[None]:
     release does is to draw integers of a thousand bits. The law is the same but for the last bits.
     What noise is, `test_guards.py` and `test_noise_laws.py` ask of OpenDP's lattice itself.
     """
-    from pipeline.mechanisms import noise  # here: the process that hands out tests needs none of it
+    from covdp.mechanisms import noise  # here: the process that hands out tests needs none of it
 
     in_doubles = lru_cache(maxsize=64)(partial(DoubleNoise, noise._measurement))
     with pytest.MonkeyPatch.context() as patch:
@@ -107,7 +107,7 @@ def pictures_once(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], Any]
 
     Half of the time of a page is Vega's, and many tests make the page of the same sample.
     """
-    from pipeline.figures import style
+    from covdp.figures import style
 
     convert = style._convert
 
@@ -146,7 +146,7 @@ def prefect_imported() -> None:
     Prefect configures logging when it is first imported, which shuts the handlers that exist;
     absl's, which comes with dp_accounting, would then close the stream that is in place of stderr.
     """
-    import flows  # noqa: F401  (its settings come before Prefect)
+    import covdp.flows  # noqa: F401  (its settings come before Prefect)
 
     # isort: split
     import prefect.main  # noqa: F401

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS
+from covdp.arrays import FloatArray
+from covdp.descriptors import DESCRIPTORS
 
 ETA = 1e-6
 

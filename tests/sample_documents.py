@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline.arrays import UNCHECKED
-from pipeline.schema import ClassPart, Document, NightClassPart, SettingsPart, read_ours
+from covdp.arrays import UNCHECKED
+from covdp.schema import ClassPart, Document, NightClassPart, SettingsPart, read_ours
 
 COST = {"mu": 0.5, "rho": 0.125, "predicted_error": 0.1, "costs": []}
 SETTINGS: Mapping[str, Any] = {

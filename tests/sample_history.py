@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 from sample_nights import reserve
 
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.geometry import vecd
-from pipeline.ledger import (
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.geometry import vecd
+from covdp.ledger import (
     Ledger,
     Reservation,
     commit_night,
     init_ledger,
     open_stream,
 )
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish import ClassHistory, load_release, release_once
-from pipeline.publish.document import read_stream
-from pipeline.publish.night import make_night
-from pipeline.publish.release import PublicFacts, serialised
-from pipeline.stream import Night, empty_state, release_night
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish import ClassHistory, load_release, release_once
+from covdp.publish.document import read_stream
+from covdp.publish.night import make_night
+from covdp.publish.release import PublicFacts, serialised
+from covdp.stream import Night, empty_state, release_night
 
 CLASSES = ("<i>well</i>", "ill")
 CARD = f'kind = "npz"\nlocal = true\nchannels = 1\nclasses = {json.dumps(CLASSES)}\n'

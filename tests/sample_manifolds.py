@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from pipeline.geometry import MANIFOLDS, Manifold, chart_of
-from pipeline.geometry.covariances import covariances_of
-from pipeline.mechanisms.base import small
+from covdp.geometry import MANIFOLDS, Manifold, chart_of
+from covdp.geometry.covariances import covariances_of
+from covdp.mechanisms.base import small
 
 SPD = [name for name, kind in MANIFOLDS.items() if covariances_of(kind) is not None]
 """The metrics that know covariance descriptors."""

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point
-from pipeline.mean import (
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold, Point
+from covdp.mean import (
     AdaptivePlan,
     Domain,
     MeanSetup,
@@ -22,9 +22,9 @@ from pipeline.mean import (
     release_plan,
     rounds,
 )
-from pipeline.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits, sizes
-from pipeline.mechanisms import NOISES, FloatNoise, Noise
-from pipeline.privacy import Budget
+from covdp.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits, sizes
+from covdp.mechanisms import NOISES, FloatNoise, Noise
+from covdp.privacy import Budget
 
 
 def adaptive(

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from sample_manifolds import MEDIUM
 
-from pipeline.mechanisms import MECHANISMS, Mechanism
-from pipeline.mechanisms.base import Points
-from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
+from covdp.mechanisms import MECHANISMS, Mechanism
+from covdp.mechanisms.base import Points
+from covdp.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
 
 SPACES = MEDIUM
 BUDGETS: dict[str, tuple[Budget, Budget]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipeline.ledger import (
+from covdp.ledger import (
     Ledger,
     NightState,
     StoredNight,
@@ -21,9 +21,9 @@ from pipeline.ledger import (
     stream_named,
     stream_status,
 )
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_night, unfinished_night
-from pipeline.store import Place
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_night, unfinished_night
+from covdp.store import Place
 
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PERSONS = CARD + 'pattern = "{class}/{person}-*.png"\nunit = "person"\n'

@@ -18,11 +18,11 @@ from sample_nights import CONFIG as NIGHTLY
 from sample_nights import PERSONS, Ward
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
-from pipeline.cli import main
-from pipeline.config import ClaimConfig
-from pipeline.report import build_history, build_release_report, build_report
-from pipeline.report.templates import templates
-from pipeline.results import read_record, write_record
+from covdp.cli import main
+from covdp.config import ClaimConfig
+from covdp.report import build_history, build_release_report, build_report
+from covdp.report.templates import templates
+from covdp.results import read_record, write_record
 from tests.publish.test_local_images import document, put
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'

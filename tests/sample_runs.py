@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from pipeline.descriptors import Bound
-from pipeline.figures import montage
-from pipeline.results import (
+from covdp.descriptors import Bound
+from covdp.figures import montage
+from covdp.results import (
     ClassCount,
     DatasetNote,
     RunRecord,

@@ -109,12 +109,12 @@ def redirect(patch: pytest.MonkeyPatch, library: str, name: str, values: dict[st
     """Have a library that is started by covdp know other addresses and digests of a dataset."""
     order = json.dumps([library, name, values])
     command = (sys.executable, "-P", str(Path(__file__)), order)
-    patch.setattr("pipeline.datasets.library.COMMAND", command)
+    patch.setattr("covdp.datasets.library.COMMAND", command)
 
 
 def main(changes: str) -> None:
     """Do what `redirect` says, then what the process is for."""
-    from pipeline.datasets import library
+    from covdp.datasets import library
 
     module, name, values = json.loads(changes)
     if module == "medmnist":

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.datasets import DATASETS
-from pipeline.descriptors import DESCRIPTORS, find_descriptor
-from pipeline.errors import CovdpError
-from pipeline.experiments import EXPERIMENTS
-from pipeline.geometry import MANIFOLDS, find_manifold
-from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.privacy import DEFINITIONS
+from covdp.cli import main
+from covdp.datasets import DATASETS
+from covdp.descriptors import DESCRIPTORS, find_descriptor
+from covdp.errors import CovdpError
+from covdp.experiments import EXPERIMENTS
+from covdp.geometry import MANIFOLDS, find_manifold
+from covdp.mechanisms import MECHANISMS, refusal
+from covdp.privacy import DEFINITIONS
 from tests.tools.code import parsed, statements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,7 +98,7 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_pages_exist(page: Path) -> None:
     """Every `make` target and `covdp` command of a page exists."""
-    from pipeline.cli import app
+    from covdp.cli import app
 
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
@@ -126,10 +126,8 @@ def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_importing_the_package_is_quick() -> None:
-    """`import pipeline` loads nothing heavy: neither NumPy nor any room."""
-    code = (
-        "import sys, pipeline; print([m for m in sys.modules if m in ('numpy', 'pipeline.mean')])"
-    )
+    """`import covdp` loads nothing heavy: neither NumPy nor any room."""
+    code = "import sys, covdp; print([m for m in sys.modules if m in ('numpy', 'covdp.mean')])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert found.stdout.strip() == "[]"
 

@@ -25,7 +25,7 @@ from sample_pages import (
     of_several,
 )
 
-from pipeline.cli import main
+from covdp.cli import main
 from tests.cli.test_printing import LEAVES
 from tests.inference.test_harmonise import documents as sites  # noqa: F401  (a fixture)
 from tests.report.test_several_pages import hospitals  # noqa: F401  (a fixture)

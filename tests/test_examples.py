@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pipeline as covdp
-from pipeline.errors import ConfigError
-from pipeline.figures import bars
-from pipeline.mechanisms import MECHANISMS
+import covdp
+from covdp.errors import ConfigError
+from covdp.figures import bars
+from covdp.mechanisms import MECHANISMS
+from tests.tools.code import module_name
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "reports" / "examples"
@@ -124,7 +125,7 @@ def test_a_picture_is_saved_as_its_name_says(tmp_path: Path) -> None:
 )
 def test_examples_in_docstrings_do_as_they_say(file: Path) -> None:
     """Each is run, and prints what stands below it."""
-    module = importlib.import_module(".".join(file.with_suffix("").parts))
+    module = importlib.import_module(module_name(ROOT / file))
     found = doctest.testmod(module)
     assert found.attempted > 0
     assert found.failed == 0

@@ -3,6 +3,7 @@
 import ast
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -13,20 +14,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hatchling.builders.sdist import SdistBuilder
-from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from pipeline import __version__
-from pipeline.cli import version
-from pipeline.errors import EXTRAS, CovdpError
-from pipeline.ledger.database import locate
-from pipeline.parallel import check_runner
-from pipeline.store import find_place
+from covdp import __version__
+from covdp.cli import version
+from covdp.errors import EXTRAS, CovdpError
+from covdp.ledger.database import locate
+from covdp.parallel import check_runner
+from covdp.store import find_place
 
-VERSIONS = sys.modules["pipeline.cli.commands"]
+VERSIONS = sys.modules["covdp.cli.commands"]
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("pipeline", "flows", "data", "reports", "pyproject.toml", "README.md", "LICENSE")
 PLANTED = (
@@ -54,29 +53,57 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(root: Path, folder: str) -> set[str]:
-    """Return the names of all files below a folder."""
-    found = (root / folder).rglob("*")
+    """Return the names of all files below a folder, but for what a build leaves there."""
+    found = (path for path in (root / folder).rglob("*") if ".egg-info/" not in path.as_posix())
     return {path.relative_to(root).as_posix() for path in found if path.is_file()}
+
+
+def test_the_folder_itself_says_what_to_import() -> None:
+    """`import pipeline` in a checkout names `covdp`."""
+    code = "import pipeline"
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "write `import covdp`" in told.stderr
+
+
+def test_a_script_of_a_user_may_have_our_names(tmp_path: Path) -> None:
+    """A `pipeline.py` and a `flows.py` beside a script are what the script imports."""
+    for name in ("pipeline", "flows"):
+        (tmp_path / f"{name}.py").write_text(f"own = {name!r}")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import covdp, covdp.flows, pipeline, flows\n"
+        "print(pipeline.own, flows.own, covdp.private_mean.__module__, covdp.flows.__name__)"
+    )
+    told = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["pipeline", "flows", "covdp.mean.engine", "covdp.flows"]
+
+
+def build(root: Path, what: str, folder: Path) -> Path:
+    """Return a wheel or an sdist of a project, built as pip has it built."""
+    code = f"from setuptools.build_meta import build_{what} as build; build({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True)
+    (built,) = folder.iterdir()
+    return built
 
 
 def test_a_wheel_holds_what_is_read_and_nothing_private(checkout: Path, tmp_path: Path) -> None:
     """All modules and resources are in the wheel; downloads, results and caches are not."""
-    (built,) = WheelBuilder(str(checkout)).build(directory=str(tmp_path))
-    with zipfile.ZipFile(built) as wheel:
+    with zipfile.ZipFile(build(checkout, "wheel", tmp_path)) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         assert b"private" not in [wheel.read(name) for name in names]
-    expected = {*files(checkout, "pipeline"), *files(checkout, "flows")}
+    expected = {f"covdp/{name.partition('/')[2]}" for name in files(checkout, "pipeline")}
+    expected |= {f"covdp/{name}" for name in files(checkout, "flows")}
     for folder in ("data", "reports"):
         shipped = files(checkout, folder) - set(PLANTED)
-        expected |= {f"pipeline/_resources/{name}" for name in shipped}
+        expected |= {f"covdp/_resources/{name}" for name in shipped}
     assert names == expected
 
 
 def test_an_sdist_holds_nothing_private(checkout: Path, tmp_path: Path) -> None:
     """The same of the archive of sources, which builds the same wheel."""
-    (built,) = SdistBuilder(str(checkout)).build(directory=str(tmp_path))
-    with tarfile.open(built) as archive:
-        names = {name.split("/", 1)[1] for name in archive.getnames()}
+    with tarfile.open(build(checkout, "sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert names.isdisjoint(PLANTED)
     assert {"pipeline/cli/__init__.py", "data/tiles.toml", "reports/style.css"} <= names
 
@@ -90,7 +117,7 @@ def imported(folder: Path) -> set[str]:
                 found |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add(str(node.module).split(".")[0])
-    return found - {"pipeline", "flows", *sys.stdlib_module_names}
+    return found - {"covdp", *sys.stdlib_module_names}
 
 
 def test_a_plain_install_has_all_that_is_imported() -> None:

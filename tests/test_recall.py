@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pipeline.arrays import FloatArray
-from pipeline.recall import Calls, repeatable
+from covdp.arrays import FloatArray
+from covdp.recall import Calls, repeatable
 
 COMPUTED: list[str] = []
 """What was computed, in order."""

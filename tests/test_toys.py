@@ -17,24 +17,25 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from pipeline.audit import all_cases, audit
-from pipeline.cli import main
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain, require, verify
-from pipeline.errors import PrivacyError
-from pipeline.experiments import Run, load_experiments, run_experiment
-from pipeline.experiments.registry import check
-from pipeline.files import resource
-from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.ledger import init_ledger
-from pipeline.mean import Ball, SinglePlan, private_mean
-from pipeline.mechanisms import LATTICE, MECHANISMS
-from pipeline.privacy import GDP, PureDP
-from pipeline.publish import load_release, release_once
-from pipeline.report import load_runs
-from pipeline.report.page import blocks_of, load_pages, sections_of
-from pipeline.results import read_rows
+from covdp.audit import all_cases, audit
+from covdp.cli import main
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain, require, verify
+from covdp.errors import PrivacyError
+from covdp.experiments import Run, load_experiments, run_experiment
+from covdp.experiments.registry import check
+from covdp.files import resource
+from covdp.geometry import MANIFOLDS, FlatChart
+from covdp.ledger import init_ledger
+from covdp.mean import Ball, SinglePlan, private_mean
+from covdp.mechanisms import LATTICE, MECHANISMS
+from covdp.privacy import GDP, PureDP
+from covdp.publish import load_release, release_once
+from covdp.report import load_runs
+from covdp.report.page import blocks_of, load_pages, sections_of
+from covdp.results import read_rows
 from tests.tools import toys
+from tests.tools.code import let_import
 
 TESTS = Path(__file__).parent
 LAWS = (
@@ -159,10 +160,11 @@ def with_additions(folder: Path) -> Path:
         registry = room / f"{one.registry}.py"
         text = registry.read_text(encoding="utf-8")
         assert text.count(one.before) == 1, one.toy
-        module = ".".join(["pipeline", *one.room.split("/"), name])
-        first = f"from {module} import {one.names}\nfrom pipeline."
-        text = text.replace(one.before, one.line).replace("from pipeline.", first, 1)
+        module = ".".join(["covdp", *one.room.split("/"), name])
+        first = f"from {module} import {one.names}\nfrom covdp."
+        text = text.replace(one.before, one.line).replace("from covdp.", first, 1)
         registry.write_text(text, encoding="utf-8")
+    let_import(folder)
     return folder
 
 

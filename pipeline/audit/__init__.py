@@ -51,6 +51,6 @@ adaptive mean, of secret labels, persons and streams; those of a mechanism stand
 it must catch), ``trials.py``.
 """
 
-from pipeline.audit.cases import all_cases as all_cases
-from pipeline.audit.trials import audit as audit
-from pipeline.audit.trials import run_audit as run_audit
+from covdp.audit.cases import all_cases as all_cases
+from covdp.audit.trials import audit as audit
+from covdp.audit.trials import run_audit as run_audit

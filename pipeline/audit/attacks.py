@@ -22,13 +22,13 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.audit.bounds import Law, Transcript
-from pipeline.datasets import Card, ImageSource
-from pipeline.datasets.source import MemoryReader, split_codes
-from pipeline.descriptors import domain
-from pipeline.geometry import Manifold, to_chart
-from pipeline.ledger import (
+from covdp.arrays import FloatArray
+from covdp.audit.bounds import Law, Transcript
+from covdp.datasets import Card, ImageSource
+from covdp.datasets.source import MemoryReader, split_codes
+from covdp.descriptors import domain
+from covdp.geometry import Manifold, to_chart
+from covdp.ledger import (
     StreamStatus,
     commit_night,
     init_ledger,
@@ -36,7 +36,7 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.mean import (
+from covdp.mean import (
     PUBLIC_LABELS,
     AdaptivePlan,
     Domain,
@@ -47,16 +47,16 @@ from pipeline.mean import (
     person_records,
     prepare,
 )
-from pipeline.mean.plan import Shares
-from pipeline.mean.sums import PER_UNIT
-from pipeline.mechanisms.base import Points
-from pipeline.mechanisms.noise import FloatNoise, NoisyVector
-from pipeline.privacy import GDP, Budget, split
-from pipeline.recall import Calls, repeatable
-from pipeline.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
-from pipeline.stream.factorisation import from_limbs
-from pipeline.stream.history import Epoch, begin_epoch, epoch_due, split_epochs
-from pipeline.stream.night import add_placed, draw_count, draw_openings
+from covdp.mean.plan import Shares
+from covdp.mean.sums import PER_UNIT
+from covdp.mechanisms.base import Points
+from covdp.mechanisms.noise import FloatNoise, NoisyVector
+from covdp.privacy import GDP, Budget, split
+from covdp.recall import Calls, repeatable
+from covdp.stream import Night, PrivateSums, StreamMechanism, StreamPlan, draw_night, empty_state
+from covdp.stream.factorisation import from_limbs
+from covdp.stream.history import Epoch, begin_epoch, epoch_due, split_epochs
+from covdp.stream.night import add_placed, draw_count, draw_openings
 
 PAIR_SIZE = 4
 """Size n of the data sets; one of the records is replaced."""

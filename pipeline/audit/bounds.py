@@ -46,9 +46,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaincinv, ndtri
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.privacy import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.privacy import (
     GDP,
     ZCDP,
     ApproxDP,

@@ -21,23 +21,23 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.arrays import FloatArray
-from pipeline.audit import attacks, faults
-from pipeline.audit.attacks import FIRST_NIGHT, SECRET_OPENING
-from pipeline.audit.bounds import Transcript
-from pipeline.audit.faults import changed_noise, hardened_noise, smaller_noise
-from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.mean import Labels
-from pipeline.mean.plan import STEP_NAMES
-from pipeline.mean.release import COUNT_UNIT
-from pipeline.mechanisms import MECHANISMS, ChainSettings
-from pipeline.mechanisms.base import KNG_RECORDS, Points, small
-from pipeline.mechanisms.exponential import gradient_sensitivity
-from pipeline.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
-from pipeline.stream import column_norm
-from pipeline.stream.history import begin_epoch
-from pipeline.stream.plan import GROWTH
+from covdp.arrays import FloatArray
+from covdp.audit import attacks, faults
+from covdp.audit.attacks import FIRST_NIGHT, SECRET_OPENING
+from covdp.audit.bounds import Transcript
+from covdp.audit.faults import changed_noise, hardened_noise, smaller_noise
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, Manifold
+from covdp.mean import Labels
+from covdp.mean.plan import STEP_NAMES
+from covdp.mean.release import COUNT_UNIT
+from covdp.mechanisms import MECHANISMS, ChainSettings
+from covdp.mechanisms.base import KNG_RECORDS, Points, small
+from covdp.mechanisms.exponential import gradient_sensitivity
+from covdp.privacy import GDP, RDP, ZCDP, ApproxDP, Budget, PureDP, RaoDP
+from covdp.stream import column_norm
+from covdp.stream.history import begin_epoch
+from covdp.stream.plan import GROWTH
 
 BUDGETS: dict[str, Budget] = {
     "pure": PureDP(2.0),

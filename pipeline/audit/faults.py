@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.audit.attacks import Source
-from pipeline.mechanisms.additive import GaussianNoise, LaplaceNoise
-from pipeline.mechanisms.noise import NOISES, FloatNoise, Noise, NoisyVector
+from covdp.arrays import FloatArray
+from covdp.audit.attacks import Source
+from covdp.mechanisms.additive import GaussianNoise, LaplaceNoise
+from covdp.mechanisms.noise import NOISES, FloatNoise, Noise, NoisyVector
 
 MakeSource: TypeAlias = Callable[[np.random.Generator], Source]
 """Generator → source of noise."""

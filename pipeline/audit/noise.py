@@ -34,8 +34,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri
 
-from pipeline.arrays import FloatArray
-from pipeline.audit.bounds import Law
+from covdp.arrays import FloatArray
+from covdp.audit.bounds import Law
 
 SUSPICION = 0.02
 """Probability that sound noise is drawn and tested a second time."""

@@ -20,10 +20,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline import __version__
-from pipeline.arrays import FloatArray
-from pipeline.audit.attacks import differ, edges, replayed_draws
-from pipeline.audit.bounds import (
+from covdp import __version__
+from covdp.arrays import FloatArray
+from covdp.audit.attacks import differ, edges, replayed_draws
+from covdp.audit.bounds import (
     NOISE,
     SQUARED_MU,
     STATED_COST,
@@ -36,15 +36,15 @@ from pipeline.audit.bounds import (
     mu_shown,
     squared_mu,
 )
-from pipeline.audit.cases import CONTROLS, Case, all_cases
-from pipeline.audit.noise import Residuals, noise_p_value, transcript_residuals
-from pipeline.errors import ConfigError
-from pipeline.files import make_folder
-from pipeline.mechanisms import MECHANISMS
-from pipeline.parallel import workers
-from pipeline.privacy import RaoDP, main_parameter
-from pipeline.progress import counted
-from pipeline.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
+from covdp.audit.cases import CONTROLS, Case, all_cases
+from covdp.audit.noise import Residuals, noise_p_value, transcript_residuals
+from covdp.errors import ConfigError
+from covdp.files import make_folder
+from covdp.mechanisms import MECHANISMS
+from covdp.parallel import workers
+from covdp.privacy import RaoDP, main_parameter
+from covdp.progress import counted
+from covdp.results.tables import AUDIT_SCHEMA, to_arrow, write_arrow
 
 FALSE_ALARM = 1e-6
 """Probability that sound code fails an audit: that any of its bounds is wrong, or any noise is
@@ -276,7 +276,7 @@ def run_audit(
     The file's name has what was asked for: ``audit-ewg-seed-7.parquet``. Results go to
     ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on purpose are
     audited too. ``good`` is False when a claim is violated, or one of those was not caught. Cases
-    are audited side by side, see `pipeline.parallel.workers`.
+    are audited side by side, see `covdp.parallel.workers`.
 
     Raises
     ------

@@ -26,10 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
-from pipeline.cli.streams import complain, open_streams, settle_streams
-from pipeline.errors import CovdpError, one_line, printable
-from pipeline.files import discard_unfinished
-from pipeline.progress import is_verbose
+from covdp.cli.streams import complain, open_streams, settle_streams
+from covdp.errors import CovdpError, one_line, printable
+from covdp.files import discard_unfinished
+from covdp.progress import is_verbose
 
 Result = TypeVar("Result")
 
@@ -78,9 +78,9 @@ def _run(tokens: list[str] | None) -> int:
     """Run the command line as far as it is foreseen."""
     from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-    from pipeline.cli.commands import app
-    from pipeline.cli.options import PLAIN
-    from pipeline.cli.output import Screen
+    from covdp.cli.commands import app
+    from covdp.cli.options import PLAIN
+    from covdp.cli.output import Screen
 
     app.console = Screen()
     try:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Column, Table
 
-from pipeline.cli.check import check_files
-from pipeline.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
-from pipeline.cli.output import new_table, numbers, print_json, print_line, width
-from pipeline.cli.streams import complain, takes_unicode
-from pipeline.errors import one_line, printable
+from covdp.cli.check import check_files
+from covdp.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
+from covdp.cli.output import new_table, numbers, print_json, print_line, width
+from covdp.cli.streams import complain, takes_unicode
+from covdp.errors import one_line, printable
 
 if TYPE_CHECKING:
-    from pipeline.datasets.draft import Draft
-    from pipeline.datasets.registry import DatasetRow
-    from pipeline.descriptors import DescriptorDomain
-    from pipeline.geometry import AffineMap
-    from pipeline.store import PassReport, Place
+    from covdp.datasets.draft import Draft
+    from covdp.datasets.registry import DatasetRow
+    from covdp.descriptors import DescriptorDomain
+    from covdp.geometry import AffineMap
+    from covdp.store import PassReport, Place
 
 MapsFile = Annotated[
     Path | None,
@@ -40,7 +40,7 @@ def datasets(*, data_root: DataRoot = None, output: Printing = PLAIN) -> None:
     covdp datasets --data-root ~/medmnist --json
     ```
     """
-    from pipeline.datasets import overview
+    from covdp.datasets import overview
 
     rows = overview(data_root)
     name, sizes, here = (Column(head, no_wrap=True) for head in ("name", "sizes", "on disk"))
@@ -69,7 +69,7 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
     data_root
         Folder in which it is, to which path in the card is relative [the folder above].
     """
-    from pipeline.datasets.draft import draft_card
+    from covdp.datasets.draft import draft_card
 
     draft = draft_card(folder, data_root)
     if draft.exclude:
@@ -90,7 +90,7 @@ def card(folder: Path, /, *, data_root: DataRoot = None, output: Printing = PLAI
 
 def _write_exclusions(draft: "Draft", file: Path) -> None:
     """Write the list that a draft leaves out, where the card is saved; another one there stays."""
-    from pipeline.files import write_whole
+    from covdp.files import write_whole
 
     try:
         there = file.read_bytes() if file.exists() else draft.exclusions
@@ -174,12 +174,12 @@ def describe(
     site
         Whose map of `--map` is applied: the name of its release.
     """
-    from pipeline.parallel import check_runner, workers
+    from covdp.parallel import check_runner, workers
 
     check_runner(runner)  # before imports that take seconds on a busy machine
-    from pipeline.datasets import open_dataset
-    from pipeline.descriptors import DESCRIPTORS, domain_of, require_descriptor_for
-    from pipeline.store import fill, find_place, make_plan
+    from covdp.datasets import open_dataset
+    from covdp.descriptors import DESCRIPTORS, domain_of, require_descriptor_for
+    from covdp.store import fill, find_place, make_plan
 
     place = find_place(store)
     if check:
@@ -200,8 +200,8 @@ def describe(
 
 def _scale(domain: "DescriptorDomain", path: Path | None, site: str | None) -> "AffineMap | None":
     """Return the map of a site for images of a domain; None where there is no file of maps."""
-    from pipeline.errors import ConfigError
-    from pipeline.publish.maps import read_maps
+    from covdp.errors import ConfigError
+    from covdp.publish.maps import read_maps
 
     if (path is None) != (site is None):
         raise ConfigError("--map says which maps and --site which of them; give both, or neither")
@@ -242,7 +242,7 @@ def descriptors(*, output: Printing = PLAIN) -> None:
     covdp descriptors --json
     ```
     """
-    from pipeline.descriptors import DESCRIPTORS
+    from covdp.descriptors import DESCRIPTORS
 
     entries = [(x.name, x.takes, x.features, x.formula) for x in DESCRIPTORS.values()]
     heads = "name", "images", "features", "formula"
@@ -270,9 +270,9 @@ def mechanisms(name: str | None = None, /, *, output: Printing = PLAIN) -> None:
     name
         One mechanism, with all that is known of it.
     """
-    from pipeline.errors import require_known
-    from pipeline.geometry import MANIFOLDS
-    from pipeline.mechanisms import MECHANISMS
+    from covdp.errors import require_known
+    from covdp.geometry import MANIFOLDS
+    from covdp.mechanisms import MECHANISMS
 
     if name is not None:
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
@@ -348,7 +348,7 @@ def audit(
     controls
         Also audit mechanisms broken on purpose, which must be caught.
     """
-    from pipeline.audit import run_audit
+    from covdp.audit import run_audit
 
     done = run_audit(
         mechanism, trials=trials, out=out, seed=seed, controls=controls, runner="processes"

@@ -17,16 +17,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
-from pipeline.cli.output import new_table, numbers, print_line
-from pipeline.errors import ConfigError, one_line, printable
+from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from covdp.cli.output import new_table, numbers, print_line
+from covdp.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
-    from pipeline.datasets import Card
-    from pipeline.datasets.summary import OddFile
-    from pipeline.publish import ReleaseConfig
-    from pipeline.publish.preview import Preview
-    from pipeline.store import FileFault, Inspection, Place
+    from covdp.datasets import Card
+    from covdp.datasets.summary import OddFile
+    from covdp.publish import ReleaseConfig
+    from covdp.publish.preview import Preview
+    from covdp.store import FileFault, Inspection, Place
 
 EXCLUDED = "excluded.txt"
 """List of files that cannot be used, in a store or beside the page of a check."""
@@ -67,8 +67,8 @@ def check(
     dataset
         In place of it, a card of your own (a TOML file), or a name from `covdp datasets`.
     """
-    from pipeline.jobs import default_out
-    from pipeline.publish import load_release
+    from covdp.jobs import default_out
+    from covdp.publish import load_release
 
     if (config is None) == (dataset is None):
         raise ConfigError("give --config, or --dataset, and not both")
@@ -87,9 +87,9 @@ def look(
     settings: "ReleaseConfig", root: Path | None, out: Path, ledger: str | None, *, made: bool
 ) -> tuple["Preview", dict[str, Path]]:
     """Return the preview of a release, and where its page and its list of exclusions are."""
-    from pipeline.files import make_folder, owner_only, write_whole
-    from pipeline.jobs import preview_release
-    from pipeline.report import build_check
+    from covdp.files import make_folder, owner_only, write_whole
+    from covdp.jobs import preview_release
+    from covdp.report import build_check
 
     make_folder(out.parent)  # which others may read, as the page and its folder not
     preview = preview_release(settings, ledger=ledger, root=root, made=made)
@@ -105,9 +105,9 @@ def look(
 
 def settings_of(dataset: str, budget: float = PROPOSED) -> "ReleaseConfig":
     """Return the settings that a release of a card would have by default."""
-    from pipeline.datasets import find_card
-    from pipeline.descriptors import descriptors_for
-    from pipeline.publish import ReleaseConfig, plain_name
+    from covdp.datasets import find_card
+    from covdp.descriptors import descriptors_for
+    from covdp.publish import ReleaseConfig, plain_name
 
     card = find_card(dataset)
     name = plain_name(card.name.removesuffix("-card"))
@@ -128,9 +128,9 @@ def root_beside(dataset: str, card: "Card") -> Path | None:
 
 def exclusions(found: "Inspection", card: "Card") -> bytes:
     """Return the list that leaves out what cannot be used, and what the card leaves out already."""
-    from pipeline.datasets.cards import LocalFilesCard
-    from pipeline.datasets.listing import read_exclusions
-    from pipeline.store import exclusion_list
+    from covdp.datasets.cards import LocalFilesCard
+    from covdp.datasets.listing import read_exclusions
+    from covdp.store import exclusion_list
 
     before = frozenset[str]()
     if isinstance(card, LocalFilesCard):
@@ -180,7 +180,7 @@ def _cells(files: "Sequence[FileFault | OddFile]") -> Iterator[tuple[Text, Text]
 
 def _items(preview: "Preview") -> list[Table | str]:
     """Return what a person reads of a preview."""
-    from pipeline.report import table_of
+    from covdp.report import table_of
 
     table = table_of("check", "classes", preview)
     heads, rows = (table["heads"], table["lines"]) if table else ((), ())
@@ -222,9 +222,9 @@ def _values(preview: "Preview") -> dict[str, Any]:
 
 def check_files(dataset: str, root: Path | None, place: "Place", output: Printing) -> None:
     """List what cannot be used or is odd, and write the list that a card can name, in a store."""
-    from pipeline.datasets import fetch, find_card
-    from pipeline.errors import MismatchError
-    from pipeline.store import inspect
+    from covdp.datasets import fetch, find_card
+    from covdp.errors import MismatchError
+    from covdp.store import inspect
 
     card = find_card(dataset)
     path = fetch(card, root, progress=False)

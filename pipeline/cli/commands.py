@@ -19,9 +19,9 @@ from typing import Literal
 
 from cyclopts import App, Group
 
-from pipeline import __version__
-from pipeline.cli import catalogue, check, documents, experiments, releases, start, status
-from pipeline.files import project_root
+from covdp import __version__
+from covdp.cli import catalogue, check, documents, experiments, releases, start, status
+from covdp.files import project_root
 
 
 def version() -> str:
@@ -100,7 +100,7 @@ HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
         releases.plan,
         releases.release,
         releases.serve,
-        "pipeline.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
+        "covdp.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
         status.status,
         catalogue.describe,
     ),

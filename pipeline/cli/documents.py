@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
-from pipeline.cli.output import page_table, print_json
-from pipeline.cli.streams import complain
-from pipeline.errors import ConfigError, one_line, printable
+from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
+from covdp.cli.output import page_table, print_json
+from covdp.cli.streams import complain
+from covdp.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
-    from pipeline.publish.local_images import MatchedImages
-    from pipeline.publish.several import DocumentSet
-    from pipeline.report import ReleaseComparison
+    from covdp.publish.local_images import MatchedImages
+    from covdp.publish.several import DocumentSet
+    from covdp.report import ReleaseComparison
 
 
 PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
@@ -52,10 +52,10 @@ def history(
     population
         Whose history; may be left out where the ledger holds releases of one only.
     """
-    from pipeline.errors import LedgerError
-    from pipeline.ledger import committed_results, open_ledger
-    from pipeline.publish import ledger_address
-    from pipeline.report import build_history
+    from covdp.errors import LedgerError
+    from covdp.ledger import committed_results, open_ledger
+    from covdp.publish import ledger_address
+    from covdp.report import build_history
 
     book = open_ledger(ledger_address(ledger))
     populations = committed_results(book, population)
@@ -76,7 +76,7 @@ def schema() -> None:
     covdp schema > document.schema.json
     ```
     """
-    from pipeline.publish import DOCUMENT_SCHEMA
+    from covdp.publish import DOCUMENT_SCHEMA
 
     print_json(json.loads(DOCUMENT_SCHEMA.read_text(encoding="utf-8")))
 
@@ -111,7 +111,7 @@ def compare(
     window
         Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
-    from pipeline.inference import two_sample
+    from covdp.inference import two_sample
 
     _together(
         "compare",
@@ -146,7 +146,7 @@ def combine(
     window
         Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
     """
-    from pipeline.inference import combine as combined
+    from covdp.inference import combine as combined
 
     _together("combine", documents, combined, _combined, out, output, window=window)
 
@@ -169,11 +169,11 @@ def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None
     documents
         Documents of releases or nights, of different people, `OUT/release/*.json`, one a site.
     """
-    from pipeline.inference import harmonise as harmonised
-    from pipeline.publish.document import computed
-    from pipeline.publish.maps import write_maps
-    from pipeline.publish.several import read_several
-    from pipeline.report import ReleaseComparison, table_of, write_together
+    from covdp.inference import harmonise as harmonised
+    from covdp.publish.document import computed
+    from covdp.publish.maps import write_maps
+    from covdp.publish.several import read_several
+    from covdp.report import ReleaseComparison, table_of, write_together
 
     several = read_several(documents)
     by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
@@ -232,9 +232,9 @@ def match(
     window
         Test the mean against that of the last 1, 7, 30 or 90 nights of a stream.
     """
-    from pipeline.publish.local_images import match_images
-    from pipeline.report import build_match, match_verdict
-    from pipeline.report.several_page import together_with
+    from covdp.publish.local_images import match_images
+    from covdp.report import build_match, match_verdict
+    from covdp.report.several_page import together_with
 
     matched = match_images(release, dataset, data_root, window=window)
     paths = build_match(matched, out) if out else {}
@@ -254,7 +254,7 @@ def match(
 
 def _show_matched(together: "ReleaseComparison", verdict: str, output: Printing) -> None:
     """Show verdict, classes, the images that are farthest, and those that cannot be used."""
-    from pipeline.report import table_of
+    from covdp.report import table_of
 
     output.show(together.results.note)
     output.show(escape(verdict))
@@ -310,11 +310,11 @@ def _together(
     values_of : callable
         Of that, and of its p-value and why there is none: what programs may rely on.
     """
-    from pipeline.inference import bonferroni
-    from pipeline.publish.document import computed
-    from pipeline.publish.several import read_several
-    from pipeline.report import ReleaseComparison, table_of, write_together
-    from pipeline.report.several_page import p_in_words
+    from covdp.inference import bonferroni
+    from covdp.publish.document import computed
+    from covdp.publish.several import read_several
+    from covdp.report import ReleaseComparison, table_of, write_together
+    from covdp.report.several_page import p_in_words
 
     several = read_several(paths, window=window)
     with computed(paths):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.table import Column
 
-from pipeline.cli.options import PLAIN, DataRoot, Out, Printing, Written
-from pipeline.cli.output import new_table, numbers, print_json, print_line
+from covdp.cli.options import PLAIN, DataRoot, Out, Printing, Written
+from covdp.cli.output import new_table, numbers, print_json, print_line
 
 if TYPE_CHECKING:
-    from pipeline.config import ExperimentConfig
-    from pipeline.experiments.images import Run
+    from covdp.config import ExperimentConfig
+    from covdp.experiments.images import Run
 
 
 @Parameter(name="*")
@@ -86,7 +86,7 @@ def run(
 
 def print_bound(folder: Path) -> None:
     """Print the proven bound of the one run in a folder, and how far each class fills it."""
-    from pipeline.report import bound_in_words, load_runs
+    from covdp.report import bound_in_words, load_runs
 
     runs = load_runs(folder)
     for place, words in enumerate(bound_in_words(runs[0]) if len(runs) == 1 else ()):
@@ -132,8 +132,8 @@ def reproduce(
         _list(experiments or ("all",), overrides.data_root, output)
         return
     runs, page = _start(experiments, overrides, quick=quick, chains=chains)
-    from pipeline.errors import DatasetError
-    from pipeline.experiments.record import outcome
+    from covdp.errors import DatasetError
+    from covdp.experiments.record import outcome
 
     summary = outcome(runs, page, overrides.out)
     if output.json:
@@ -151,8 +151,8 @@ def reproduce(
 
 def _list(experiments: Sequence[str], root: Path | None, output: Printing) -> None:
     """Print a row per experiment: what it is, which of its datasets are here, how long it takes."""
-    from pipeline.datasets import find_card, is_on_disk
-    from pipeline.experiments.registry import load_experiments
+    from covdp.datasets import find_card, is_on_disk
+    from covdp.experiments.registry import load_experiments
 
     groups: dict[str, list[ExperimentConfig]] = {}
     for config in load_experiments(*experiments):
@@ -194,12 +194,12 @@ def _start(
     """Load experiments, None being the main job; run them, and return the runs and the report."""
     from functools import partial
 
-    from pipeline.parallel import check_runner, threads, workers
+    from covdp.parallel import check_runner, threads, workers
 
     runner = overrides.runner or ("threads" if needs_data else "processes")
     check_runner(runner)  # before imports that take seconds on a busy machine
-    from pipeline.experiments.registry import MAIN, changed_words, load_experiments
-    from pipeline.jobs import default_out, perform, run_experiments
+    from covdp.experiments.registry import MAIN, changed_words, load_experiments
+    from covdp.jobs import default_out, perform, run_experiments
 
     names = [MAIN if source is None else source for source in sources]
     keys = ("dataset", "descriptor", "seed", "repetitions")
@@ -235,7 +235,7 @@ def report(
         The page's file; FOLDER/report.html when left out. Of several experiments it is the index,
         and their pages are beside it, in a folder of its name and -pages.
     """
-    from pipeline.report import build_report
+    from covdp.report import build_report
 
     page = build_report(folder, target=out)
     if output.json:

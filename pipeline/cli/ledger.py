@@ -7,9 +7,9 @@ from cyclopts import App
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline.cli.options import PLAIN, LedgerAddress, Printing
-from pipeline.cli.output import new_table, numbers, print_json, print_line
-from pipeline.ledger import (
+from covdp.cli.options import PLAIN, LedgerAddress, Printing
+from covdp.cli.output import new_table, numbers, print_json, print_line
+from covdp.ledger import (
     Account,
     Charge,
     HistoryLine,
@@ -19,9 +19,9 @@ from pipeline.ledger import (
     open_ledger,
     streams_of,
 )
-from pipeline.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.publish import ledger_address
+from covdp.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.publish import ledger_address
 
 ACCOUNT_FIELDS = (
     *("population", "budget", "spent", "left", "delta", "epsilon_budget", "epsilon_spent"),

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter, Token
 from rich.table import Table
 
-from pipeline.cli.output import Screen, print_json, print_line, width
-from pipeline.errors import ConfigError, printable
-from pipeline.progress import Level, say
+from covdp.cli.output import Screen, print_json, print_line, width
+from covdp.errors import ConfigError, printable
+from covdp.progress import Level, say
 
 
 def here(_: Any, tokens: Sequence[Token]) -> Path:

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline.cli.streams import takes_unicode
-from pipeline.errors import printable
+from covdp.cli.streams import takes_unicode
+from covdp.errors import printable
 
 
 class Screen(Console):
@@ -53,7 +53,7 @@ def plain(value: Any) -> Any:
     Paths are text, times ISO 8601, budgets objects with their definition; what is not finite is
     null.
     """
-    from pipeline.privacy import Budget
+    from covdp.privacy import Budget
 
     if isinstance(value, Budget):
         return {"definition": value.name, **dataclasses.asdict(value)}
@@ -99,7 +99,7 @@ def new_table(*heads: Column | str, rows: Iterable[Sequence[Any]] = (), **option
 
 
 def page_table(table: Mapping[str, Any] | None) -> Table:
-    """Return a table of a page, of `pipeline.report.page.table`, as a terminal has it."""
+    """Return a table of a page, of `covdp.report.page.table`, as a terminal has it."""
     heads, lines = (table["heads"], table["lines"]) if table else ((), ())
     rows = ([escape(printable(cell, lines=False)) for cell in line] for line in lines)
     return new_table(*(head[:1].lower() + head[1:] for head in heads), rows=rows)

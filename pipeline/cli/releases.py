@@ -29,10 +29,10 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
-from pipeline.cli.output import new_table, numbers, print_json
-from pipeline.cli.streams import IN_WORDS, complain
-from pipeline.errors import (
+from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Out, Printing
+from covdp.cli.output import new_table, numbers, print_json
+from covdp.cli.streams import IN_WORDS, complain
+from covdp.errors import (
     BudgetError,
     ConfigError,
     CovdpError,
@@ -42,11 +42,11 @@ from pipeline.errors import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.jobs import ReleaseJob
-    from pipeline.ledger import Charge
-    from pipeline.planning import ClassForecast, ErrorForecast, Forecast
-    from pipeline.privacy import Budget
-    from pipeline.publish import ReleaseConfig
+    from covdp.jobs import ReleaseJob
+    from covdp.ledger import Charge
+    from covdp.planning import ClassForecast, ErrorForecast, Forecast
+    from covdp.privacy import Budget
+    from covdp.publish import ReleaseConfig
 
 MOST_DIGITS = 30
 """Digits of a number of images or persons; what is too large is printed with them."""
@@ -93,9 +93,9 @@ def plan(
     error
         Solve for the least budget whose range ends at or below this distance.
     """
-    from pipeline.planning import ForecastRequest, forecast
-    from pipeline.privacy import letter as letter_of
-    from pipeline.publish import load_release
+    from covdp.planning import ForecastRequest, forecast
+    from covdp.privacy import letter as letter_of
+    from covdp.publish import load_release
 
     settings = load_release(config)
     affords, why = _account(settings, ledger)
@@ -118,8 +118,8 @@ MORE = " --verbose shows errors, regions and prices, and what they mean."
 
 def counted(config: "ReleaseConfig") -> tuple[dict[str, int], int | None]:
     """Return the public sizes of classes, or of all together; none where no image can be listed."""
-    from pipeline.publish.redact import silence
-    from pipeline.publish.release import public_sizes
+    from covdp.publish.redact import silence
+    from covdp.publish.release import public_sizes
 
     try:
         with silence():
@@ -184,9 +184,9 @@ def _account(
 
     A ledger that is not there is no fault, unless it was named.
     """
-    from pipeline.ledger import open_ledger
-    from pipeline.privacy import equation
-    from pipeline.publish import ledger_address
+    from covdp.ledger import open_ledger
+    from covdp.privacy import equation
+    from covdp.publish import ledger_address
 
     try:
         book = open_ledger(ledger_address(address))
@@ -206,7 +206,7 @@ def _account(
 
 def forecast_items(result: "Forecast") -> Iterator[Table | str]:
     """Yield a table of prices, one of errors by budget, one by night, and what was solved for."""
-    from pipeline.privacy import letter as letter_of
+    from covdp.privacy import letter as letter_of
 
     letter = letter_of(result.definition)
     title = f"{result.name}: {result.descriptor}, {result.manifold}, {result.dimension} numbers"
@@ -228,8 +228,8 @@ def forecast_items(result: "Forecast") -> Iterator[Table | str]:
 
 def _prices(result: "Forecast", letter: str) -> Table:
     """Return what each budget costs and means."""
-    from pipeline.privacy import main_parameter
-    from pipeline.privacy.rounding import digits_up
+    from covdp.privacy import main_parameter
+    from covdp.privacy.rounding import digits_up
 
     streamed = result.horizon is not None
     heads = numbers(
@@ -268,8 +268,8 @@ def _cells(expected: "ErrorForecast") -> tuple[str, str]:
 
 def _by_night(result: "Forecast", letter: str) -> Table:
     """Return errors by night, at the config's budget."""
-    from pipeline.privacy import main_parameter
-    from pipeline.privacy.rounding import digits_up
+    from covdp.privacy import main_parameter
+    from covdp.privacy.rounding import digits_up
 
     heads = numbers("night", f"charged so far, {letter}")
     for row in result.classes:
@@ -347,8 +347,8 @@ def release(
         Release, and pay, where the number of images and the budget say that nothing will be usable,
         or that no class of a stream can open. Without it that is refused, and nothing is charged.
     """
-    from pipeline import jobs
-    from pipeline.ledger import charge_of
+    from covdp import jobs
+    from covdp.ledger import charge_of
 
     job = jobs.prepare_release(
         config,
@@ -367,10 +367,10 @@ def release(
 
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
     """Print where a release is, what it cost, and how long account or stream last."""
-    from pipeline.cli import ledger
-    from pipeline.ledger import stream_named
-    from pipeline.publish import read_document
-    from pipeline.report import verdict
+    from covdp.cli import ledger
+    from covdp.ledger import stream_named
+    from covdp.publish import read_document
+    from covdp.report import verdict
 
     settings = job.settings
     (row,) = job.ledger.show(settings.population)
@@ -398,7 +398,7 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
 
 def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
     """Say how many privacy units wait for the next night, where one is asked for again."""
-    from pipeline.publish import count_waiting
+    from covdp.publish import count_waiting
 
     settings = job.settings
     try:
@@ -453,7 +453,7 @@ def serve(
     even_if_useless
         Pay where nothing will be usable; see `covdp release`.
     """
-    from pipeline import jobs
+    from covdp import jobs
 
     command = notify_command(notify)
 
@@ -489,7 +489,7 @@ def _serve(
     config: Path, prepare: Callable[[datetime], "ReleaseJob"], cron: str, command: list[str]
 ) -> None:
     """Check what can be checked, then release night after night."""
-    from pipeline.publish import released_since
+    from covdp.publish import released_since
 
     times = planned_times(cron, datetime.now(UTC))
     first = next(times)
@@ -571,12 +571,12 @@ def release_night(job: "ReleaseJob") -> str:
     CovdpError
         What goes wrong; an unexpected failure without its words, as they may depend on an image.
     """
-    from pipeline import jobs
-    from pipeline.cli.ledger import charge_line
-    from pipeline.ledger import charge_of
-    from pipeline.publish import read_document
-    from pipeline.publish.redact import redact_errors
-    from pipeline.schema import NightDocument
+    from covdp import jobs
+    from covdp.cli.ledger import charge_line
+    from covdp.ledger import charge_of
+    from covdp.publish import read_document
+    from covdp.publish.redact import redact_errors
+    from covdp.schema import NightDocument
 
     unforeseen = PrivacyError(
         "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from rich.markup import escape
 
-from pipeline.cli.check import look, root_beside
-from pipeline.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
-from pipeline.cli.output import print_json, print_line
-from pipeline.errors import ConfigError, CovdpError, LedgerError, one_line
+from covdp.cli.check import look, root_beside
+from covdp.cli.options import PLAIN, DataRoot, LedgerAddress, Printing, Written
+from covdp.cli.output import print_json, print_line
+from covdp.errors import ConfigError, CovdpError, LedgerError, one_line
 
 if TYPE_CHECKING:
-    from pipeline.ledger import Account, Ledger
-    from pipeline.privacy import Budget
-    from pipeline.publish import ReleaseConfig
+    from covdp.ledger import Account, Ledger
+    from covdp.privacy import Budget
+    from covdp.publish import ReleaseConfig
 
 Value = TypeVar("Value")
 
@@ -70,11 +70,11 @@ def start(
         For a stream: most nights that it lasts, each image paid for once. Without it each release
         is paid for.
     """
-    from pipeline.datasets import data_root as root_of
-    from pipeline.datasets import fetch, find_card
-    from pipeline.ledger import clean_name, init_ledger
-    from pipeline.privacy import budget_from
-    from pipeline.publish import ledger_address, load_release, plain_name
+    from covdp.datasets import data_root as root_of
+    from covdp.datasets import fetch, find_card
+    from covdp.ledger import clean_name, init_ledger
+    from covdp.privacy import budget_from
+    from covdp.publish import ledger_address, load_release, plain_name
 
     settings, address = find_card(card), ledger_address(ledger)
     data_root = data_root or root_beside(str(card), settings)
@@ -114,7 +114,7 @@ def start(
 
 def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict[str, Path]]:
     """Return what is to be mended before a release is paid, and the page that shows it."""
-    from pipeline.jobs import default_out
+    from covdp.jobs import default_out
 
     try:
         preview, paths = look(made, None, default_out(made.name, "check"), ledger, made=True)
@@ -125,7 +125,7 @@ def _checked(made: "ReleaseConfig", ledger: str | None) -> tuple[list[str], dict
 
 def _check_total(charge: "Budget", total: "Budget") -> None:
     """Raise `ConfigError` where an account of this total could not pay for one release."""
-    from pipeline.privacy import equation, fits
+    from covdp.privacy import equation, fits
 
     if not fits(charge, total):
         raise ConfigError(
@@ -139,8 +139,8 @@ def _write_config(
     config: Path, card: Path, values: Mapping[str, object], nights: int | None
 ) -> None:
     """Write the config of a release, where there is none."""
-    from pipeline.publish import plain_name
-    from pipeline.toml import to_toml
+    from covdp.publish import plain_name
+    from covdp.toml import to_toml
 
     beside = card.resolve().parent == config.resolve().parent
     lines = [
@@ -167,7 +167,7 @@ def _say_made(
     config: Path, made: "ReleaseConfig", book: "Ledger", ledger: str | None, output: Printing
 ) -> None:
     """Print what was made, how many images or persons a stream begins with, and what is next."""
-    from pipeline.privacy import equation
+    from covdp.privacy import equation
 
     (row,) = book.show(made.population)
     where = book.database.place.removeprefix("ledger ")
@@ -193,7 +193,7 @@ def _say_made(
 
 def _account(address: str | Path, population: str) -> "Account | None":
     """Return an account, None where there is none, or no ledger."""
-    from pipeline.ledger import open_ledger
+    from covdp.ledger import open_ledger
 
     try:
         return next(iter(open_ledger(address).show(population)))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, Token
 
-from pipeline.cli.options import PLAIN, LedgerAddress, Printing
-from pipeline.cli.output import new_table, numbers
-from pipeline.errors import ConfigError
+from covdp.cli.options import PLAIN, LedgerAddress, Printing
+from covdp.cli.output import new_table, numbers
+from covdp.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.ledger import Account, HistoryLine, StreamAccount
+    from covdp.ledger import Account, HistoryLine, StreamAccount
 
 LATE = 3
 """Exit code where a population is late."""
@@ -57,8 +57,8 @@ def status(
     max_age
         Age from which on a population is late: a whole number of m, h, d or w, such as 36h.
     """
-    from pipeline.ledger import open_ledger, streams_of
-    from pipeline.publish import ledger_address
+    from covdp.ledger import open_ledger, streams_of
+    from covdp.publish import ledger_address
 
     book, now = open_ledger(ledger_address(ledger)), datetime.now(UTC)
     accounts, lines, streams = book.show(population), book.history(), streams_of(book)
@@ -82,7 +82,7 @@ def _row(
     A success after now, as a clock was wrong, counts where there is no other: its age is below 0.
     Nights are those of the stream that was opened last.
     """
-    from pipeline.cli.ledger import stream_json
+    from covdp.cli.ledger import stream_json
 
     done = [
         ((line.committed <= now, line.committed, line.at), line)
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the same as a person reads it."""
     from rich.markup import escape
 
-    from pipeline.privacy import equation
+    from covdp.privacy import equation
 
     age, nights, done = row["age"], row["nights_left"], row["last_success"]
     return (

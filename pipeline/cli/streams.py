@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.errors import one_line, printable
+from covdp.errors import one_line, printable
 
 IN_WORDS = "covdp-words"
 """Name of the error handler of encodings; see `spell`."""

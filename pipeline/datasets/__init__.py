@@ -16,23 +16,23 @@ where its images come from); then the kinds.
     drafts      of cards: ``draft``; ``summary`` counts files and names the odd ones
 """
 
-from pipeline.datasets.cards import Card as Card
-from pipeline.datasets.cards import classes_per_person as classes_per_person
-from pipeline.datasets.cards import may_be_empty as may_be_empty
-from pipeline.datasets.cards import pixel_rules as pixel_rules
-from pipeline.datasets.download import data_root as data_root
-from pipeline.datasets.listing import Fault as Fault
-from pipeline.datasets.registry import DATASET_KINDS as DATASET_KINDS
-from pipeline.datasets.registry import DATASETS as DATASETS
-from pipeline.datasets.registry import beside as beside
-from pipeline.datasets.registry import collect_faults as collect_faults
-from pipeline.datasets.registry import fetch as fetch
-from pipeline.datasets.registry import find_card as find_card
-from pipeline.datasets.registry import is_on_disk as is_on_disk
-from pipeline.datasets.registry import load_card as load_card
-from pipeline.datasets.registry import open_dataset as open_dataset
-from pipeline.datasets.registry import open_fetched as open_fetched
-from pipeline.datasets.registry import origin as origin
-from pipeline.datasets.registry import overview as overview
-from pipeline.datasets.source import ImageSource as ImageSource
-from pipeline.datasets.source import Splits as Splits
+from covdp.datasets.cards import Card as Card
+from covdp.datasets.cards import classes_per_person as classes_per_person
+from covdp.datasets.cards import may_be_empty as may_be_empty
+from covdp.datasets.cards import pixel_rules as pixel_rules
+from covdp.datasets.download import data_root as data_root
+from covdp.datasets.listing import Fault as Fault
+from covdp.datasets.registry import DATASET_KINDS as DATASET_KINDS
+from covdp.datasets.registry import DATASETS as DATASETS
+from covdp.datasets.registry import beside as beside
+from covdp.datasets.registry import collect_faults as collect_faults
+from covdp.datasets.registry import fetch as fetch
+from covdp.datasets.registry import find_card as find_card
+from covdp.datasets.registry import is_on_disk as is_on_disk
+from covdp.datasets.registry import load_card as load_card
+from covdp.datasets.registry import open_dataset as open_dataset
+from covdp.datasets.registry import open_fetched as open_fetched
+from covdp.datasets.registry import origin as origin
+from covdp.datasets.registry import overview as overview
+from covdp.datasets.source import ImageSource as ImageSource
+from covdp.datasets.source import Splits as Splits

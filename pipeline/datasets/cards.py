@@ -14,15 +14,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check
 
-from pipeline.arrays import LabelArray, count_labels
-from pipeline.errors import (
+from covdp.arrays import LabelArray, count_labels
+from covdp.errors import (
     DatasetError,
     EmptyError,
     MismatchError,
     closest,
     image_error,
 )
-from pipeline.toml import Record, parse, read_toml, unknown_key
+from covdp.toml import Record, parse, read_toml, unknown_key
 
 Format: TypeAlias = Literal["PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000"]
 
@@ -93,7 +93,7 @@ class Card(Record):
     name : str
         The name of the card's file, without ``.toml``.
     kind : str
-        How the images are stored, a key of `pipeline.datasets.registry.DATASET_KINDS`.
+        How the images are stored, a key of `covdp.datasets.registry.DATASET_KINDS`.
     classes : tuple of str
         Class names; a label is an index into them. Every record is in exactly one class.
     channels : {1, 3}
@@ -318,7 +318,7 @@ class LocalFilesCard(Card):
         What a record is, and so what is protected: an image, or all images of a person.
     classes_per_person : int
         In how many classes a person may be. With 1 a person belongs to the first class, in the
-        card's order, in which they have an image; more are paid for (`pipeline.publish`).
+        card's order, in which they have an image; more are paid for (`covdp.publish`).
     window : (low, high), "image" or "header", optional
         What becomes 0 and 255, in the units of the file: for all images the same, each image's own
         1st and 99th percentile, or what the file says. Needed above 8 bits.

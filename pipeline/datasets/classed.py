@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
-from pipeline.arrays import LabelArray, counting
-from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS, LocalFilesCard, goes_down
-from pipeline.datasets.source import (
+from covdp.arrays import LabelArray, counting
+from covdp.datasets import listing
+from covdp.datasets.cards import FORMATS, LocalFilesCard, goes_down
+from covdp.datasets.source import (
     SPLITS,
     ImageSource,
     Reader,
@@ -26,7 +26,7 @@ from pipeline.datasets.source import (
     check_person,
     check_volume,
 )
-from pipeline.errors import DatasetError, ImageError, image_error
+from covdp.errors import DatasetError, ImageError, image_error
 
 FOREIGN_ENDS = (
     ".dcm", ".dicom", ".ima", ".nii", ".nii.gz", ".hdr", ".img", ".nrrd", ".mha", ".mhd", ".svs",
@@ -45,7 +45,7 @@ class PatternCard(LocalFilesCard):
     ----------
     pattern : str
         Where images are, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
-        ``{date}`` (`pipeline.datasets.listing`).
+        ``{date}`` (`covdp.datasets.listing`).
     masks : str, optional
         Where the mask of an image is: what the pattern names, and ``*`` for the name of the image
         without its end.

@@ -16,11 +16,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pipeline.datasets.library import Download, LibraryError, first_cause, run
-from pipeline.datasets.listing import as_written, require_inside, wrap_errors
-from pipeline.errors import DatasetError, ImageError, MissingError
-from pipeline.files import atomic_path, home, locked, open_regular, temporary_folder
-from pipeline.progress import counted
+from covdp.datasets.library import Download, LibraryError, first_cause, run
+from covdp.datasets.listing import as_written, require_inside, wrap_errors
+from covdp.errors import DatasetError, ImageError, MissingError
+from covdp.files import atomic_path, home, locked, open_regular, temporary_folder
+from covdp.progress import counted
 
 
 def data_root(root: Path | str | None = None) -> Path:

@@ -14,10 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from pipeline.datasets import listing
-from pipeline.datasets.cards import FORMATS, NARROWEST_IMAGE
-from pipeline.datasets.source import SPLITS, check_person
-from pipeline.datasets.summary import (
+from covdp.datasets import listing
+from covdp.datasets.cards import FORMATS, NARROWEST_IMAGE
+from covdp.datasets.source import SPLITS, check_person
+from covdp.datasets.summary import (
     HEADERS,
     FileCount,
     FileSummaries,
@@ -27,9 +27,9 @@ from pipeline.datasets.summary import (
     odd_files,
     summarise_files,
 )
-from pipeline.datasets.table import read_columns, read_head
-from pipeline.errors import DatasetError, ImageError, printable
-from pipeline.toml import to_toml
+from covdp.datasets.table import read_columns, read_head
+from covdp.errors import DatasetError, ImageError, printable
+from covdp.toml import to_toml
 
 TABLE_ENDS = (".csv", ".parquet")
 
@@ -273,7 +273,7 @@ def _is_mask(kind: str, find: Find, name: str) -> bool:
     """
     if kind != "dicom":
         return bool(_MASK.search(listing.stem_of(name)))
-    from pipeline.datasets.dicom.masks import is_segmentation
+    from covdp.datasets.dicom.masks import is_segmentation
 
     try:
         return is_segmentation(find(name))

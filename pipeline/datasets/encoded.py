@@ -18,8 +18,8 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from pipeline.datasets import jpeg
-from pipeline.errors import image_error
+from covdp.datasets import jpeg
+from covdp.errors import image_error
 
 _DESCRIPTION, _BITS, _COMPRESSION, _SAMPLES = 270, 258, 259, 339
 _KIND, _STRIP_BYTES, _TILE_BYTES, _SUB_IMAGES, _DEPTH, _PLANES = 254, 279, 325, 330, 32997, 33629

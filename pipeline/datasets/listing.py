@@ -35,9 +35,9 @@ from heapq import merge
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-from pipeline import files
-from pipeline.datasets.cards import goes_down
-from pipeline.errors import (
+from covdp import files
+from covdp.datasets.cards import goes_down
+from covdp.errors import (
     SHORTAGES,
     CovdpError,
     DatasetError,

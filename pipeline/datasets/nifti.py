@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import (
+from covdp.arrays import ImageArray
+from covdp.datasets.cards import (
     ASK_ANY_WINDOW,
     ASK_WINDOW,
     Axis,
@@ -28,10 +28,10 @@ from pipeline.datasets.cards import (
     LocalFilesCard,
     chosen_frames,
 )
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
-from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
-from pipeline.datasets.source import (
+from covdp.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
+from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
+from covdp.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
+from covdp.datasets.source import (
     IMAGE_BYTES,
     LARGEST_VOLUME,
     FilesReader,
@@ -40,8 +40,8 @@ from pipeline.datasets.source import (
     changed,
     file_state,
 )
-from pipeline.errors import ImageError, image_error
-from pipeline.progress import each_spending
+from covdp.errors import ImageError, image_error
+from covdp.progress import each_spending
 
 GZIP_RATIO = 1100
 """Bytes that one byte of a gzip file can unpack to, at most (1032, and its header)."""

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from pydantic import model_validator as check
 
-from pipeline.arrays import ImageArray, LabelArray
-from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import find_own, obtain
-from pipeline.datasets.library import Download
-from pipeline.datasets.listing import Faults, check_count, open_regular, wrap_errors
-from pipeline.datasets.source import (
+from covdp.arrays import ImageArray, LabelArray
+from covdp.datasets.cards import Card, no_path
+from covdp.datasets.download import find_own, obtain
+from covdp.datasets.library import Download
+from covdp.datasets.listing import Faults, check_count, open_regular, wrap_errors
+from covdp.datasets.source import (
     SPLITS,
     ImageSource,
     Rows,
@@ -47,8 +47,8 @@ from pipeline.datasets.source import (
     regroup,
     split_codes,
 )
-from pipeline.errors import DatasetError, has_extra
-from pipeline.toml import Record
+from covdp.errors import DatasetError, has_extra
+from covdp.toml import Record
 
 EXPANSION = 1032
 """Most bytes that one byte of deflate can become: 258 for every 2 bits."""

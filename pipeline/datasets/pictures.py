@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
-from pipeline.arrays import ImageArray, counting
-from pipeline.datasets.cards import ASK_WINDOW, FORMATS, MASKS, Format, LocalFilesCard
-from pipeline.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
-from pipeline.datasets.encoded import check_single, check_whole, format_of, stored_bits
-from pipeline.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
-from pipeline.datasets.source import FilesReader, ImageSource, Rows
-from pipeline.errors import ImageError, image_error
-from pipeline.progress import spending
+from covdp.arrays import ImageArray, counting
+from covdp.datasets.cards import ASK_WINDOW, FORMATS, MASKS, Format, LocalFilesCard
+from covdp.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
+from covdp.datasets.encoded import check_single, check_whole, format_of, stored_bits
+from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
+from covdp.datasets.source import FilesReader, ImageSource, Rows
+from covdp.errors import ImageError, image_error
+from covdp.progress import spending
 
 if TYPE_CHECKING:
     from PIL import Image

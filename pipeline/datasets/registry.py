@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.datasets.cards import Card, read_card
-from pipeline.datasets.classed import ClassedFiles, sort_files
-from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.files import open_dicom
-from pipeline.datasets.download import data_root, find_own
-from pipeline.datasets.listing import Fault, Faults
-from pipeline.datasets.nifti import NiftiCard, open_nifti
-from pipeline.datasets.npz import NpzCard, fetch_npz, open_npz
-from pipeline.datasets.pictures import FolderCard, open_pictures
-from pipeline.datasets.source import ImageSource, opaque
-from pipeline.datasets.table import TableCard, open_table
-from pipeline.datasets.tiles import TilesCard, open_tiles
-from pipeline.datasets.torchvision import VisionCard, fetch_vision, open_vision
-from pipeline.errors import DatasetError, require_known
-from pipeline.files import resource
+from covdp.datasets.cards import Card, read_card
+from covdp.datasets.classed import ClassedFiles, sort_files
+from covdp.datasets.dicom.card import DicomCard
+from covdp.datasets.dicom.files import open_dicom
+from covdp.datasets.download import data_root, find_own
+from covdp.datasets.listing import Fault, Faults
+from covdp.datasets.nifti import NiftiCard, open_nifti
+from covdp.datasets.npz import NpzCard, fetch_npz, open_npz
+from covdp.datasets.pictures import FolderCard, open_pictures
+from covdp.datasets.source import ImageSource, opaque
+from covdp.datasets.table import TableCard, open_table
+from covdp.datasets.tiles import TilesCard, open_tiles
+from covdp.datasets.torchvision import VisionCard, fetch_vision, open_vision
+from covdp.errors import DatasetError, require_known
+from covdp.files import resource
 
 OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
 """``open(card, path, faults)``, see `DatasetKind`."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import (
+from covdp.arrays import (
     ImageArray,
     LabelArray,
     count_labels,
@@ -31,10 +31,10 @@ from pipeline.arrays import (
     facts_html,
     facts_text,
 )
-from pipeline.datasets.cards import Card
-from pipeline.datasets.listing import way_to
-from pipeline.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
-from pipeline.parallel import Submit, side_by_side, threads
+from covdp.datasets.cards import Card
+from covdp.datasets.listing import way_to
+from covdp.errors import DatasetError, EmptyError, ImageError, MismatchError, image_error
+from covdp.parallel import Submit, side_by_side, threads
 
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 
@@ -141,7 +141,7 @@ class FilesReader:
     decode : callable
         See `Decode`; it runs in threads.
     names : sequence of str
-        The files, as `pipeline.datasets.listing.Paths`.
+        The files, as `covdp.datasets.listing.Paths`.
     file, frame : (n,) integers
         For each row the index of its file, and which image of that file it is.
     beside : sequence of str, optional
@@ -329,7 +329,7 @@ def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
 
 @dataclass(frozen=True, eq=False)
 class StacksReader:
-    """Volumes of slices: a reader, see `pipeline.datasets.source.Reader`.
+    """Volumes of slices: a reader, see `covdp.datasets.source.Reader`.
 
     Attributes
     ----------
@@ -448,7 +448,7 @@ class ImageSource:
         them, a release does not.
     people : (n,) bytes, optional
         Whose image each is, where the card's privacy unit is the person: opaque once the source is
-        open (`pipeline.datasets.source.opaque`).
+        open (`covdp.datasets.source.opaque`).
     dates : (n,) datetime64[D], optional
         When each was taken, where card or files say.
     masks : Reader, optional
@@ -750,7 +750,7 @@ IMAGE_BYTES = 1 << 27
 
 LARGEST_VOLUME = 1 << 30
 """Voxels of the largest volume, which is held in memory. Sums of its features are exact: they stay
-within 64 bits up to 2,164,359,682 voxels (`pipeline.descriptors.describe`)."""
+within 64 bits up to 2,164,359,682 voxels (`covdp.descriptors.describe`)."""
 
 
 def check_extent(shape: tuple[int, ...], where: str) -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.encoded import stored_bits
-from pipeline.datasets.nifti import check_intensities, each_plane, read_volume
-from pipeline.datasets.pictures import DEEP, opened
-from pipeline.errors import ImageError
+from covdp.datasets.cards import FORMATS
+from covdp.datasets.encoded import stored_bits
+from covdp.datasets.nifti import check_intensities, each_plane, read_volume
+from covdp.datasets.pictures import DEEP, opened
+from covdp.errors import ImageError
 
 HEADERS, PIXELS_READ = 20_000, 1_000
 """Headers that a draft reads, and files whose pixels are read, evenly over all files."""
@@ -172,7 +172,7 @@ def _nifti(file: Path, pixels: bool) -> FileSummary:
 
 
 def _dicom(file: Path, pixels: bool) -> FileSummary:
-    from pipeline.datasets.dicom.header import (
+    from covdp.datasets.dicom.header import (
         check_image,
         object_name,
         read_header,
@@ -180,7 +180,7 @@ def _dicom(file: Path, pixels: bool) -> FileSummary:
         scaling,
         text,
     )
-    from pipeline.datasets.dicom.pixels import check_frames, read_frames
+    from covdp.datasets.dicom.pixels import check_frames, read_frames
 
     with readable(file) as stream:
         header = read_header(stream, file)

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic import model_validator as check
 
-from pipeline.datasets import listing
-from pipeline.datasets.cards import Axis, Format, Frames, LocalFilesCard
-from pipeline.datasets.classed import FileRow, check_once, collect, require_listed
-from pipeline.datasets.dicom.card import DicomCard
-from pipeline.datasets.dicom.files import open_dicom
-from pipeline.datasets.nifti import NiftiCard, check_cuts, open_nifti
-from pipeline.datasets.pictures import PictureCard, open_pictures
-from pipeline.datasets.source import SPLITS, ImageSource, check_person
-from pipeline.errors import DatasetError, ImageError, image_error
+from covdp.datasets import listing
+from covdp.datasets.cards import Axis, Format, Frames, LocalFilesCard
+from covdp.datasets.classed import FileRow, check_once, collect, require_listed
+from covdp.datasets.dicom.card import DicomCard
+from covdp.datasets.dicom.files import open_dicom
+from covdp.datasets.nifti import NiftiCard, check_cuts, open_nifti
+from covdp.datasets.pictures import PictureCard, open_pictures
+from covdp.datasets.source import SPLITS, ImageSource, check_person
+from covdp.errors import DatasetError, ImageError, image_error
 
 ROWS_AT_ONCE = 1 << 14
 """Rows that are unpacked at a time."""

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator as check
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.listing import Faults
-from pipeline.datasets.source import ImageSource, MemoryReader, split_codes
-from pipeline.errors import DatasetError, MissingError
+from covdp.arrays import ImageArray
+from covdp.datasets.cards import Card, no_path
+from covdp.datasets.listing import Faults
+from covdp.datasets.source import ImageSource, MemoryReader, split_codes
+from covdp.errors import DatasetError, MissingError
 
 TILE_PICTURES = {"ihc": "ihc.png", "retina": "retina.jpg", "cell": "cell.png"}
 """Class to file: stained colon tissue, the back of an eye, a living cell."""

@@ -17,18 +17,18 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import Card, no_path
-from pipeline.datasets.download import find_own, obtain, present, verify
-from pipeline.datasets.library import Download
-from pipeline.datasets.listing import Faults, open_regular, require_inside, wrap_errors
-from pipeline.datasets.source import (
+from covdp.datasets.cards import Card, no_path
+from covdp.datasets.download import find_own, obtain, present, verify
+from covdp.datasets.library import Download
+from covdp.datasets.listing import Faults, open_regular, require_inside, wrap_errors
+from covdp.datasets.source import (
     ImageSource,
     MemoryReader,
     check_labels,
     check_shape,
     split_codes,
 )
-from pipeline.errors import DatasetError, MissingError, require_extra
+from covdp.errors import DatasetError, MissingError, require_extra
 
 LARGEST_FILE = 1 << 30
 """Bytes of the largest file of one's own: five times the largest official one (CIFAR-10)."""

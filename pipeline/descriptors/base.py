@@ -29,8 +29,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.errors import ConfigError, DatasetError
+from covdp.arrays import FloatArray, ImageArray
+from covdp.errors import ConfigError, DatasetError
 
 Kernel: TypeAlias = Callable[[ImageArray, ImageArray, NDArray[Any]], None]
 

@@ -32,12 +32,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, check_square
-from pipeline.descriptors.base import Descriptor, check_eta, check_sides
-from pipeline.descriptors.describe import find_descriptor
-from pipeline.errors import ConfigError, DomainError, MismatchError
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.covariances import Covariances, Facts, covariances_of
+from covdp.arrays import FloatArray, check_square
+from covdp.descriptors.base import Descriptor, check_eta, check_sides
+from covdp.descriptors.describe import find_descriptor
+from covdp.errors import ConfigError, DomainError, MismatchError
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.covariances import Covariances, Facts, covariances_of
 
 UPWARDS = 1.0 + 1e-12
 """Covers fewer than 100 roundings of 2⁻⁵³ each."""

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray, check_images
-from pipeline.descriptors import kernels
-from pipeline.descriptors.base import Descriptor, check_eta, check_sides
-from pipeline.descriptors.gauss import GAUSS6
-from pipeline.descriptors.images import GRID9, GRID11, OCT5
-from pipeline.descriptors.volumes import VOL7
-from pipeline.errors import DatasetError, ImageError, MismatchError, require_known
-from pipeline.parallel import side_by_side
+from covdp.arrays import FloatArray, ImageArray, check_images
+from covdp.descriptors import kernels
+from covdp.descriptors.base import Descriptor, check_eta, check_sides
+from covdp.descriptors.gauss import GAUSS6
+from covdp.descriptors.images import GRID9, GRID11, OCT5
+from covdp.descriptors.volumes import VOL7
+from covdp.errors import DatasetError, ImageError, MismatchError, require_known
+from covdp.parallel import side_by_side
 
 DESCRIPTORS: dict[str, Descriptor] = {
     descriptor.name: descriptor for descriptor in (OCT5, VOL7, GRID9, GRID11, GAUSS6)
@@ -63,7 +63,7 @@ def describe(
     [0, b]), with the border mirrored; they see the whole image, whatever the mask.
 
     The result depends on the images alone, not on how many come at once, on their memory layout or
-    on the number of threads (`pipeline.parallel`). `oct5` and `vol7` are computed in integers
+    on the number of threads (`covdp.parallel`). `oct5` and `vol7` are computed in integers
     and rounded once to 53 bits, once by the division and once by adding η; sums of `grid9` and
     `grid11` have one order: all are the same on all machines.
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import kernels
-from pipeline.descriptors.images import OCT5, oct5_features
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors import kernels
+from covdp.descriptors.images import OCT5, oct5_features
 
 GRAY_LEVEL = 1 / 8
 """c: a gray level counts what an eighth of a log-unit of contrast does.

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import kernels
-from pipeline.descriptors.base import Descriptor
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors import kernels
+from covdp.descriptors.base import Descriptor
 
 DERIVATIVES = ("|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
 EDGES = ("change of brightness to the right, downwards",) * 2 + ("change of that change",) * 2

@@ -43,8 +43,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.parallel import compiled
+from covdp.arrays import FloatArray, ImageArray
+from covdp.parallel import compiled
 
 PIXELS_SUMMED = 128
 """Products that a lane sums before the sum is widened: int32 holds 128 · 4095²."""

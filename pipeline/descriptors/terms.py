@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors.base import Descriptor
+from covdp.arrays import FloatArray
+from covdp.descriptors.base import Descriptor
 
 LUMINANCE = {"R": 0.2125, "G": 0.7154, "B": 0.0721}
 """Weights of the luminance that derivatives of colour images are taken of."""

@@ -6,9 +6,9 @@ With gain 1 a derivative is a weighted mean of levels minus another one: b_j = 2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import kernels
-from pipeline.descriptors.base import Descriptor
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors import kernels
+from covdp.descriptors.base import Descriptor
 
 SOBEL_3D = (
     "derivatives of the gray levels are Sobel's, absolute, with mirrored borders (dcba|abcd); "

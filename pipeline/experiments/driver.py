@@ -20,19 +20,19 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import __version__, mean
-from pipeline.arrays import FloatArray
-from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import ConvergenceError, DomainError, UndefinedError
-from pipeline.geometry import Manifold, Point
-from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mean import DrawnFootpoints, MeanSetup, Records, Release, SinglePlan
-from pipeline.mean.sensitivity import frechet_sensitivity
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import FloatNoise
-from pipeline.mechanisms.wrapping import error_bound
-from pipeline.parallel import side_by_side
-from pipeline.privacy import (
+from covdp import __version__, mean
+from covdp.arrays import FloatArray
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.errors import ConvergenceError, DomainError, UndefinedError
+from covdp.geometry import Manifold, Point
+from covdp.geometry.manifold import EmbeddedManifold
+from covdp.mean import DrawnFootpoints, MeanSetup, Records, Release, SinglePlan
+from covdp.mean.sensitivity import frechet_sensitivity
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.noise import FloatNoise
+from covdp.mechanisms.wrapping import error_bound
+from covdp.parallel import side_by_side
+from covdp.privacy import (
     Budget,
     compose,
     for_one_of_group,

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray, evenly
-from pipeline.config import ExperimentConfig
-from pipeline.datasets import Card, ImageSource, find_card, open_dataset
-from pipeline.datasets.source import Splits
-from pipeline.descriptors import (
+from covdp.arrays import FloatArray, ImageArray, evenly
+from covdp.config import ExperimentConfig
+from covdp.datasets import Card, ImageSource, find_card, open_dataset
+from covdp.datasets.source import Splits
+from covdp.descriptors import (
     DESCRIPTORS,
     Bound,
     DescriptorDomain,
@@ -38,13 +38,13 @@ from pipeline.descriptors import (
     require,
     verify,
 )
-from pipeline.errors import ConfigError, OutputError
-from pipeline.experiments.driver import ClassData, Setting, admitted
-from pipeline.figures import montage
-from pipeline.files import make_folder, write_whole
-from pipeline.geometry import MANIFOLDS, Point
-from pipeline.results import read_bound, read_record, write_bound
-from pipeline.store import (
+from covdp.errors import ConfigError, OutputError
+from covdp.experiments.driver import ClassData, Setting, admitted
+from covdp.figures import montage
+from covdp.files import make_folder, write_whole
+from covdp.geometry import MANIFOLDS, Point
+from covdp.results import read_bound, read_record, write_bound
+from covdp.store import (
     Place,
     StoredImages,
     fill,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import mean
-from pipeline.experiments.driver import Setting
-from pipeline.geometry import Point, chart_of
-from pipeline.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
-from pipeline.mechanisms.noise import FloatNoise
-from pipeline.privacy import Budget
+from covdp import mean
+from covdp.experiments.driver import Setting
+from covdp.geometry import Point, chart_of
+from covdp.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
+from covdp.mechanisms.noise import FloatNoise
+from covdp.privacy import Budget
 
 
 def place(points: Point, setting: Setting) -> Point:

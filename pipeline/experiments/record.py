@@ -17,22 +17,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.datasets import Card, classes_per_person, find_card, origin
-from pipeline.datasets.source import Selection
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import DatasetError, MissingError
-from pipeline.experiments.driver import UNITS, Setting, all_cells, cell_columns
-from pipeline.experiments.images import Run, image_setting
-from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
-from pipeline.experiments.simulated import SOURCES, build_manifold, class_title
-from pipeline.geometry import MANIFOLDS
-from pipeline.mean import SinglePlan, pays_footpoint, shares_of
-from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, advantage, laplace_epsilon, privacy_statement, repeat
-from pipeline.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
-from pipeline.privacy.statement import classes_rule, equivalent
-from pipeline.results import (
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.datasets import Card, classes_per_person, find_card, origin
+from covdp.datasets.source import Selection
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import DatasetError, MissingError
+from covdp.experiments.driver import UNITS, Setting, all_cells, cell_columns
+from covdp.experiments.images import Run, image_setting
+from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
+from covdp.experiments.simulated import SOURCES, build_manifold, class_title
+from covdp.geometry import MANIFOLDS
+from covdp.mean import SinglePlan, pays_footpoint, shares_of
+from covdp.mechanisms import MECHANISMS
+from covdp.privacy import Budget, advantage, laplace_epsilon, privacy_statement, repeat
+from covdp.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
+from covdp.privacy.statement import classes_rule, equivalent
+from covdp.results import (
     ClassCount,
     DatasetNote,
     RunRecord,

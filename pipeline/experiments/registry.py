@@ -7,25 +7,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import ExperimentConfig, SeriesConfig, TargetsConfig
-from pipeline.datasets import beside, find_card
-from pipeline.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
-from pipeline.errors import ConfigError, require_known
-from pipeline.experiments.driver import UNITS
-from pipeline.experiments.images import CHANGES, RARE, require_public
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.experiments.kinds.classifiers import CLASSIFIERS
-from pipeline.experiments.kinds.comparisons import OTHER, SAME
-from pipeline.experiments.kinds.harmonising import SCALINGS
-from pipeline.experiments.kinds.peers import PEERS
-from pipeline.experiments.simulated import SOURCES, build_manifold
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.covariances import covariances_of
-from pipeline.mean import SinglePlan, pays_footpoint
-from pipeline.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
-from pipeline.mechanisms.base import small
-from pipeline.privacy import DEFINITIONS
-from pipeline.toml import parse, read_toml
+from covdp.config import ExperimentConfig, SeriesConfig, TargetsConfig
+from covdp.datasets import beside, find_card
+from covdp.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
+from covdp.errors import ConfigError, require_known
+from covdp.experiments.driver import UNITS
+from covdp.experiments.images import CHANGES, RARE, require_public
+from covdp.experiments.kinds import EXPERIMENT_KINDS
+from covdp.experiments.kinds.classifiers import CLASSIFIERS
+from covdp.experiments.kinds.comparisons import OTHER, SAME
+from covdp.experiments.kinds.harmonising import SCALINGS
+from covdp.experiments.kinds.peers import PEERS
+from covdp.experiments.simulated import SOURCES, build_manifold
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.covariances import covariances_of
+from covdp.mean import SinglePlan, pays_footpoint
+from covdp.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
+from covdp.mechanisms.base import small
+from covdp.privacy import DEFINITIONS
+from covdp.toml import parse, read_toml
 
 QUICK = 10
 """Most repetitions of a quick run."""

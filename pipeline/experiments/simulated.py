@@ -20,16 +20,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.config import ExperimentConfig, SourceConfig
-from pipeline.errors import ConfigError
-from pipeline.experiments.driver import ClassData, Setting, stream_seed
-from pipeline.files import make_folder, write_whole
-from pipeline.geometry import MANIFOLDS, Manifold, preshape
-from pipeline.mean import Ball, Domain, admit, draw, prepare
-from pipeline.mean.public_model import center_of
-from pipeline.mechanisms.noise import FloatNoise
-from pipeline.mechanisms.radial import directions
+from covdp.arrays import FloatArray
+from covdp.config import ExperimentConfig, SourceConfig
+from covdp.errors import ConfigError
+from covdp.experiments.driver import ClassData, Setting, stream_seed
+from covdp.files import make_folder, write_whole
+from covdp.geometry import MANIFOLDS, Manifold, preshape
+from covdp.mean import Ball, Domain, admit, draw, prepare
+from covdp.mean.public_model import center_of
+from covdp.mechanisms.noise import FloatNoise
+from covdp.mechanisms.radial import directions
 
 SPREAD = 0.035
 """Size of a deformation: most records are within 0.1 of the template."""

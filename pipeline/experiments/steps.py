@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline import __version__
-from pipeline.config import SeriesConfig
-from pipeline.errors import MissingError
-from pipeline.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
-from pipeline.experiments.images import (
+from covdp import __version__
+from covdp.config import SeriesConfig
+from covdp.errors import MissingError
+from covdp.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
+from covdp.experiments.images import (
     Run,
     check_results,
     class_images,
@@ -29,13 +29,13 @@ from pipeline.experiments.images import (
     keep_settings,
     verify_bound,
 )
-from pipeline.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
-from pipeline.experiments.record import write_log, write_missing
-from pipeline.experiments.simulated import SOURCES, class_title, simulate
-from pipeline.experiments.usefulness import judged, measure_usefulness
-from pipeline.mean import SinglePlan, pays_footpoint
-from pipeline.progress import counted
-from pipeline.results import RowWriter
+from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
+from covdp.experiments.record import write_log, write_missing
+from covdp.experiments.simulated import SOURCES, class_title, simulate
+from covdp.experiments.usefulness import judged, measure_usefulness
+from covdp.mean import SinglePlan, pays_footpoint
+from covdp.progress import counted
+from covdp.results import RowWriter
 
 
 @dataclass(frozen=True)

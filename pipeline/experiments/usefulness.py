@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, evenly
-from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.errors import ConvergenceError, DomainError, UndefinedError
-from pipeline.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
-from pipeline.experiments.images import Run, class_images, image_setting
-from pipeline.experiments.kinds import EXPERIMENT_KINDS
-from pipeline.files import write_whole
-from pipeline.geometry import Manifold, Point
-from pipeline.inference import discriminants_of_means
-from pipeline.mean import AdaptivePlan, Records, draw, prepare
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.noise import FloatNoise
-from pipeline.parallel import side_by_side
+from covdp.arrays import FloatArray, evenly
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.errors import ConvergenceError, DomainError, UndefinedError
+from covdp.experiments.driver import ClassData, Setting, admitted, budget_of, stream_seed
+from covdp.experiments.images import Run, class_images, image_setting
+from covdp.experiments.kinds import EXPERIMENT_KINDS
+from covdp.files import write_whole
+from covdp.geometry import Manifold, Point
+from covdp.inference import discriminants_of_means
+from covdp.mean import AdaptivePlan, Records, draw, prepare
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.noise import FloatNoise
+from covdp.parallel import side_by_side
 
 DRAWS = 10
 """Private means of each class, series and budget."""
@@ -130,7 +130,7 @@ def _stream(
 def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int64]) -> FloatArray:
     """Return the mean share of a class that is nearest to its own mean, one for each draw.
 
-    Coordinates are taken at the first mean, as by the nearest mean of `pipeline.inference`.
+    Coordinates are taken at the first mean, as by the nearest mean of `covdp.inference`.
     """
     shares = np.empty(len(means))
     for place, drawn in enumerate(means):

@@ -7,30 +7,30 @@
     pictures   released means as correlations, outlines, sample tiles of public images
 
 Each chart is a static SVG and the Vega-Lite specification of the same picture, which stands in
-``reports/charts.json`` but for its values. Next on the path: `pipeline.report`.
+``reports/charts.json`` but for its values. Next on the path: `covdp.report`.
 """
 
-from pipeline.figures.curves import bars as bars
-from pipeline.figures.curves import class_titles as class_titles
-from pipeline.figures.curves import curves as curves
-from pipeline.figures.curves import printed_numbers as printed_numbers
-from pipeline.figures.curves import steps as steps
-from pipeline.figures.curves import tightness as tightness
-from pipeline.figures.pictures import matrices as matrices
-from pipeline.figures.pictures import montage as montage
-from pipeline.figures.pictures import outlines as outlines
-from pipeline.figures.style import PALETTE as PALETTE
-from pipeline.figures.style import Figure as Figure
-from pipeline.figures.style import definition_words as definition_words
-from pipeline.figures.style import digits as digits
-from pipeline.figures.style import firm as firm
-from pipeline.figures.style import grouped as grouped
-from pipeline.figures.style import javascript as javascript
-from pipeline.figures.style import listing as listing
-from pipeline.figures.style import number as number
-from pipeline.figures.style import own_ids as own_ids
-from pipeline.figures.style import words as words
-from pipeline.figures.timelines import Scale as Scale
-from pipeline.figures.timelines import comparison as comparison
-from pipeline.figures.timelines import timeline as timeline
-from pipeline.privacy import letter as letter
+from covdp.figures.curves import bars as bars
+from covdp.figures.curves import class_titles as class_titles
+from covdp.figures.curves import curves as curves
+from covdp.figures.curves import printed_numbers as printed_numbers
+from covdp.figures.curves import steps as steps
+from covdp.figures.curves import tightness as tightness
+from covdp.figures.pictures import matrices as matrices
+from covdp.figures.pictures import montage as montage
+from covdp.figures.pictures import outlines as outlines
+from covdp.figures.style import PALETTE as PALETTE
+from covdp.figures.style import Figure as Figure
+from covdp.figures.style import definition_words as definition_words
+from covdp.figures.style import digits as digits
+from covdp.figures.style import firm as firm
+from covdp.figures.style import grouped as grouped
+from covdp.figures.style import javascript as javascript
+from covdp.figures.style import listing as listing
+from covdp.figures.style import number as number
+from covdp.figures.style import own_ids as own_ids
+from covdp.figures.style import words as words
+from covdp.figures.timelines import Scale as Scale
+from covdp.figures.timelines import comparison as comparison
+from covdp.figures.timelines import timeline as timeline
+from covdp.privacy import letter as letter

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pipeline.figures import style
-from pipeline.figures.style import Axis, Chart, Figure, channel, listing, number
-from pipeline.privacy import letter
-from pipeline.results import RunRecord, Table, summarise, unique
+from covdp.figures import style
+from covdp.figures.style import Axis, Chart, Figure, channel, listing, number
+from covdp.privacy import letter
+from covdp.results import RunRecord, Table, summarise, unique
 
 GROWING = ("n", "night")
 """Where they are the x axis, the number of records is another at each point."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.arrays import FloatArray, ImageArray, check_images
-from pipeline.figures import style
-from pipeline.figures.style import INK, WIDTH, Figure, listing, number
+from covdp.arrays import FloatArray, ImageArray, check_images
+from covdp.figures import style
+from covdp.figures.style import INK, WIDTH, Figure, listing, number
 
 DARK = 0.179
 """Luminance below which white stands out more than black (equal contrast at √0.0525 − 0.05).
@@ -161,7 +161,7 @@ def _luminance(colour: tuple[int, ...]) -> float:
 
 def _explained(features: Sequence[str]) -> str:
     """Say what the features are, similar ones together."""
-    from pipeline.descriptors import DESCRIPTORS  # loads compiled code
+    from covdp.descriptors import DESCRIPTORS  # loads compiled code
 
     kinds = DESCRIPTORS.values()
     meanings = {k: v for kind in kinds for k, v in zip(kind.features, kind.meanings, strict=True)}

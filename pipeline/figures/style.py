@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import ConfigError, OutputError
-from pipeline.files import make_folder, resource, write_whole
-from pipeline.privacy import letter
+from covdp.errors import ConfigError, OutputError
+from covdp.files import make_folder, resource, write_whole
+from covdp.privacy import letter
 
 Chart = dict[str, Any]
 """A specification of Vega-Lite, or a part of one."""

@@ -9,8 +9,8 @@ noise.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.figures import style
-from pipeline.figures.style import Chart, Figure, channel, listing
+from covdp.figures import style
+from covdp.figures.style import Chart, Figure, channel, listing
 
 Record = Mapping[str, Any]
 BAND_NUMBERS = ("value", "low", "high")

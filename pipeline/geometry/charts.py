@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry.linalg import sym_log, unvecd, vecd
-from pipeline.geometry.manifold import Manifold, Point, check_vectors
+from covdp.arrays import FloatArray
+from covdp.errors import ConvergenceError, DomainError
+from covdp.geometry.linalg import sym_log, unvecd, vecd
+from covdp.geometry.manifold import Manifold, Point, check_vectors
 
 
 def _charted(fact: str) -> property:

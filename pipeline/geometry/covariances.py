@@ -51,8 +51,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import wrightomega
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
+from covdp.arrays import FloatArray
+from covdp.geometry.linalg import assemble, sym_eig_unordered, unvecd, vecd
 
 TANGENT = 3.9215536345675051
 """z*, where the tangent of ln²(1 + z) goes through the origin: ln(1 + z) = 2z/(1 + z)."""

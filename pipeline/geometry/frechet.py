@@ -23,12 +23,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, ConvergenceError, DomainError, require_known
-from pipeline.geometry.kendall import Kendall
-from pipeline.geometry.manifold import DescentField, Manifold, Point, in_chunks
-from pipeline.geometry.space_forms import Hyperbolic, Sphere
-from pipeline.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, ConvergenceError, DomainError, require_known
+from covdp.geometry.kendall import Kendall
+from covdp.geometry.manifold import DescentField, Manifold, Point, in_chunks
+from covdp.geometry.space_forms import Hyperbolic, Sphere
+from covdp.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
 
 MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "spd-log-euclidean": LogEuclidean,

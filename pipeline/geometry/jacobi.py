@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.parallel import FEW_TASKS, compiled, spread
+from covdp.arrays import FloatArray
+from covdp.parallel import FEW_TASKS, compiled, spread
 
 Indices: TypeAlias = NDArray[Any]
 SWEEPS = 30

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
-from pipeline.geometry.manifold import (
+from covdp.arrays import FloatArray
+from covdp.errors import DomainError
+from covdp.geometry.manifold import (
     ROUNDING,
     DescentField,
     SphereArea,

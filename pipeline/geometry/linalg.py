@@ -26,10 +26,10 @@ import numpy as np
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, check_square
-from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import jacobi
-from pipeline.parallel import compiled, spread
+from covdp.arrays import FloatArray, check_square
+from covdp.errors import ConvergenceError, DomainError
+from covdp.geometry import jacobi
+from covdp.parallel import compiled, spread
 
 
 def _emit_fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:

@@ -47,8 +47,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_ch
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, DomainError, PrivacyError
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, DomainError, PrivacyError
 
 Point: TypeAlias = NDArray[Any]
 """Points of a manifold, ``(..., *point_shape)``: float64, complex128 for planar shapes."""

@@ -6,9 +6,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
-from pipeline.geometry.manifold import (
+from covdp.arrays import FloatArray
+from covdp.errors import DomainError
+from covdp.geometry.manifold import (
     ROUNDING,
     SpaceForm,
     SphereArea,

@@ -11,12 +11,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, check_square
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry import jacobi
-from pipeline.geometry.charts import NormalChart
-from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
-from pipeline.geometry.linalg import (
+from covdp.arrays import FloatArray, check_square
+from covdp.errors import ConfigError, ConvergenceError, DomainError
+from covdp.geometry import jacobi
+from covdp.geometry.charts import NormalChart
+from covdp.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
+from covdp.geometry.linalg import (
     assemble,
     cholesky,
     polar,
@@ -26,8 +26,8 @@ from pipeline.geometry.linalg import (
     unvecd,
     vecd,
 )
-from pipeline.geometry.manifold import ROUNDING, DescentField, check_size
-from pipeline.parallel import spread
+from covdp.geometry.manifold import ROUNDING, DescentField, check_size
+from covdp.parallel import spread
 
 LEAST = 1e-13
 """Share of the largest eigenvalue that doubles still tell from 0."""

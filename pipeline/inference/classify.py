@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point, chart_of, to_chart
-from pipeline.inference.released import Released, common_coordinates
-from pipeline.mean.noisy_moments import congruent, noise_edge, raw_covariance
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold, Point, chart_of, to_chart
+from covdp.inference.released import Released, common_coordinates
+from covdp.mean.noisy_moments import congruent, noise_edge, raw_covariance
 
 RIDGE = 0.3
 """Ridge, over the edge of the noise: on PneumoniaMNIST and BreastMNIST; see ours-classify."""

@@ -27,18 +27,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import chart_of
-from pipeline.inference.confidence import ConfidenceRegion, ErrorLaw, check_level
-from pipeline.inference.released import (
+from covdp.arrays import FloatArray
+from covdp.geometry import chart_of
+from covdp.inference.confidence import ConfidenceRegion, ErrorLaw, check_level
+from covdp.inference.released import (
     ClassCoordinates,
     Released,
     chart_jacobian,
     common_coordinates,
     mean_covariance,
 )
-from pipeline.inference.tests import one_population
-from pipeline.mean.noisy_moments import Part, pool, pooled_clipping
+from covdp.inference.tests import one_population
+from covdp.mean.noisy_moments import Part, pool, pooled_clipping
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,22 +88,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point, chart_of, from_chart, to_chart
-from pipeline.inference.released import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold, Point, chart_of, from_chart, to_chart
+from covdp.inference.released import (
     NOISY,
     Released,
     chart_jacobian,
     is_offered,
     read_released,
 )
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import clipping_bound, covariance, pool, pooled_clipping
-from pipeline.schema import CertaintyPart, MomentsPart, StreamEntry
-from pipeline.stream import Night, StreamMechanism, StreamPlan
-from pipeline.stream.history import mean_parts, part_moments, split_epochs
-from pipeline.stream.plan import AGAIN, OPENING, OPENING_SHARES
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import clipping_bound, covariance, pool, pooled_clipping
+from covdp.schema import CertaintyPart, MomentsPart, StreamEntry
+from covdp.stream import Night, StreamMechanism, StreamPlan
+from covdp.stream.history import mean_parts, part_moments, split_epochs
+from covdp.stream.plan import AGAIN, OPENING, OPENING_SHARES
 
 SHAPES_TRIED = 24
 """How many ω are tried."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference.released import Released, chart_jacobian, read_released
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import raw_covariance
-from pipeline.mean.sums import FACTOR
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold, chart_of, from_chart
+from covdp.inference.released import Released, chart_jacobian, read_released
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import raw_covariance
+from covdp.mean.sums import FACTOR
 
 NOISE_DRAWS, QUANTILE, LEAN = 200, 0.95, 0.5
 """Draws of the noise, the share of them below its norm, and the largest bound that is trusted."""

@@ -42,16 +42,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import AffineMap, Manifold
-from pipeline.inference.released import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import AffineMap, Manifold
+from covdp.inference.released import (
     ClassCoordinates,
     Released,
     common_coordinates,
     mean_covariance,
 )
-from pipeline.mean.noisy_moments import noise_edge
+from covdp.mean.noisy_moments import noise_edge
 
 SPREAD_EDGE = 1.0
 """Where the spectrum of the noise of a covariance must end, that of all sites being 1: in no

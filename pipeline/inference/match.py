@@ -50,20 +50,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtr, fdtrc, fdtri
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Point, to_chart
-from pipeline.inference.released import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import Point, to_chart
+from covdp.inference.released import (
     Entry,
     Released,
     certainty_refusal,
     read_released,
     region_refusal,
 )
-from pipeline.inference.tests import bonferroni, brightness_direction
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import noise_edge, noisy_covariance
-from pipeline.mean.sums import (
+from covdp.inference.tests import bonferroni, brightness_direction
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import noise_edge, noisy_covariance
+from covdp.mean.sums import (
     FACTOR,
     OVERSHOOT,
     PER_UNIT,
@@ -73,8 +73,8 @@ from pipeline.mean.sums import (
     clipped_vectors,
     sizes,
 )
-from pipeline.mean.tuning import SHARES_OF_MANY
-from pipeline.schema import StreamEntry
+from covdp.mean.tuning import SHARES_OF_MANY
+from covdp.schema import StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may be."""

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.mean import NoisyMoments, Release
-from pipeline.mean.noisy_moments import WeighedParts, clipping_bound, congruent, covariance
-from pipeline.mean.release import NOT_ADAPTIVE
-from pipeline.schema import ReleasedEntry, StreamEntry, read_entry
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold, Point, chart_of
+from covdp.mean import NoisyMoments, Release
+from covdp.mean.noisy_moments import WeighedParts, clipping_bound, congruent, covariance
+from covdp.mean.release import NOT_ADAPTIVE
+from covdp.schema import ReleasedEntry, StreamEntry, read_entry
 
 Entry: TypeAlias = Release | ReleasedEntry | StreamEntry
 """What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of

@@ -54,22 +54,22 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import chdtrc, ndtri
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.geometry.covariances import covariances_of
-from pipeline.inference.confidence import ErrorLaw
-from pipeline.inference.released import (
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold, Point, chart_of
+from covdp.geometry.covariances import covariances_of
+from covdp.inference.confidence import ErrorLaw
+from covdp.inference.released import (
     ClassCoordinates,
     Released,
     certainty_refusal,
     common_coordinates,
     read_released,
 )
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import covariance
-from pipeline.mean.tuning import OVERSHOOT_SD
-from pipeline.stream import Night, StreamMechanism, covariance_of, window_between
-from pipeline.stream.history import EpochHistory, epoch_moments
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import covariance
+from covdp.mean.tuning import OVERSHOOT_SD
+from covdp.stream import Night, StreamMechanism, covariance_of, window_between
+from covdp.stream.history import EpochHistory, epoch_moments
 
 DIFFERENCE_LEVEL = 0.95
 """Confidence of the region of a difference."""

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert, inspect, text
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.database import (
+from covdp.errors import LedgerError
+from covdp.ledger.database import (
     DATABASE_SECONDS,
     JOURNAL,
     META,
@@ -28,8 +28,8 @@ from pipeline.ledger.database import (
     create_file,
     locate,
 )
-from pipeline.ledger.declared import check_declared, check_release_beside, declared_macs
-from pipeline.ledger.journal import (
+from covdp.ledger.declared import check_declared, check_release_beside, declared_macs
+from covdp.ledger.journal import (
     SEAL,
     Event,
     Journal,
@@ -44,8 +44,8 @@ from pipeline.ledger.journal import (
     restored_fault,
     seal,
 )
-from pipeline.ledger.layout import LAYOUT, migrate
-from pipeline.ledger.records import (
+from covdp.ledger.layout import LAYOUT, migrate
+from covdp.ledger.records import (
     Account,
     Charge,
     HistoryLine,
@@ -65,10 +65,10 @@ from pipeline.ledger.records import (
     read_key,
     unit_fields,
 )
-from pipeline.ledger.state import State, replay
-from pipeline.privacy.composition import for_group_as_written, repeat_as_written
-from pipeline.privacy.definitions import ApproxDP, Budget, equation
-from pipeline.privacy.profiles import epsilon_of
+from covdp.ledger.state import State, replay
+from covdp.privacy.composition import for_group_as_written, repeat_as_written
+from covdp.privacy.definitions import ApproxDP, Budget, equation
+from covdp.privacy.profiles import epsilon_of
 
 _KNOWN: dict[tuple[Database, bytes], tuple[Journal, State]] = {}
 """The journal of the ledger that was used last, as verified, and what it adds up to.
@@ -355,7 +355,7 @@ class Ledger:
         """Return the charges of releases that are of any of some contents, oldest first.
 
         It tells which images are the same: for their owner, before a charge, and never in one.
-        Images that entered streams are found by `pipeline.ledger.entered_streams`.
+        Images that entered streams are found by `covdp.ledger.entered_streams`.
 
         Parameters
         ----------

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from pipeline.errors import LedgerError, require_extra
-from pipeline.files import NONBLOCK, leave_to_owner, make_folders
+from covdp.errors import LedgerError, require_extra
+from covdp.files import NONBLOCK, leave_to_owner, make_folders
 
 TABLES = sa.MetaData()
 

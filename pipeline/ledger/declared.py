@@ -1,7 +1,7 @@
 """What is declared of a charge, and what may be charged beside it.
 
 Two things are declared: the population that pays, and of which images, as texts that the caller
-makes of the card and the folder (`pipeline.publish.ReleaseConfig.declared`). The ledger keeps these
+makes of the card and the folder (`covdp.publish.ReleaseConfig.declared`). The ledger keeps these
 texts as HMACs, as folders may have the names of people. Nothing here depends on what images show.
 
 ====================================  ==========================================================
@@ -18,16 +18,16 @@ another, or releases                  which has paid
 
 A stream that ended as its ledger was restored is none of these. Contents are compared by nobody
 who pays, as that refusal would tell what images show: `Ledger.charges_of` and
-`pipeline.ledger.entered_streams` tell their owner.
+`covdp.ledger.entered_streams` tell their owner.
 """
 
 from collections.abc import Iterable, Sequence
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.journal import mac_of
-from pipeline.ledger.records import PaidRelease, StreamAccount
-from pipeline.ledger.state import State
-from pipeline.privacy.definitions import Budget, equation
+from covdp.errors import LedgerError
+from covdp.ledger.journal import mac_of
+from covdp.ledger.records import PaidRelease, StreamAccount
+from covdp.ledger.state import State
+from covdp.privacy.definitions import Budget, equation
 
 
 def declared_macs(key: bytes, declared: Iterable[str]) -> list[str]:

@@ -39,10 +39,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, insert, update
 
-from pipeline.errors import LedgerError, OutputError
-from pipeline.files import make_folders, open_regular, write_whole
-from pipeline.ledger.database import JOURNAL, META, Database
-from pipeline.ledger.records import damaged
+from covdp.errors import LedgerError, OutputError
+from covdp.files import make_folders, open_regular, write_whole
+from covdp.ledger.database import JOURNAL, META, Database
+from covdp.ledger.records import damaged
 
 Event: TypeAlias = dict[str, Any]
 SEAL = "seal"

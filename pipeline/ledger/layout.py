@@ -17,8 +17,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import text, update
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.database import META, Database, connect
+from covdp.errors import LedgerError
+from covdp.ledger.database import META, Database, connect
 
 LAYOUT = "3"
 """The layout that this version reads and writes."""

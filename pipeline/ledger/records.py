@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
-from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.privacy.composition import compose, fits, fits_as_written, remaining, times_left
-from pipeline.privacy.definitions import DEFINITIONS, RDP, Budget, equation
-from pipeline.privacy.profiles import epsilon_of
+from covdp.errors import BudgetError, LedgerError, PrivacyError
+from covdp.privacy.composition import compose, fits, fits_as_written, remaining, times_left
+from covdp.privacy.definitions import DEFINITIONS, RDP, Budget, equation
+from covdp.privacy.profiles import epsilon_of
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from pipeline.errors import LedgerError
-from pipeline.ledger.journal import Event
-from pipeline.ledger.records import (
+from covdp.errors import LedgerError
+from covdp.ledger.journal import Event
+from covdp.ledger.records import (
     Account,
     HistoryLine,
     NightState,
@@ -18,7 +18,7 @@ from pipeline.ledger.records import (
     name_in,
     read_budget,
 )
-from pipeline.privacy.definitions import Budget, equation
+from covdp.privacy.definitions import Budget, equation
 
 
 @dataclass(frozen=True)

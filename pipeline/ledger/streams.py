@@ -74,12 +74,12 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger.api import Ledger, Transaction, charge_for, check_text
-from pipeline.ledger.database import CLAIMS
-from pipeline.ledger.declared import check_declared, check_stream_beside, declared_macs
-from pipeline.ledger.journal import Event, mac_of
-from pipeline.ledger.records import (
+from covdp.errors import BudgetError, LedgerError
+from covdp.ledger.api import Ledger, Transaction, charge_for, check_text
+from covdp.ledger.database import CLAIMS
+from covdp.ledger.declared import check_declared, check_stream_beside, declared_macs
+from covdp.ledger.journal import Event, mac_of
+from covdp.ledger.records import (
     NightState,
     StoredNight,
     StreamAccount,
@@ -92,8 +92,8 @@ from pipeline.ledger.records import (
     now,
     unit_fields,
 )
-from pipeline.privacy.composition import fits
-from pipeline.privacy.definitions import Budget, check_count, equation
+from covdp.privacy.composition import fits
+from covdp.privacy.definitions import Budget, check_count, equation
 
 UNIT_BYTES = 16
 """Of the digest of a privacy unit: two of 10⁹ have the same with probability 10⁻²¹."""

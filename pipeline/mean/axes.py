@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold, Point
-from pipeline.parallel import compiled
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold, Point
+from covdp.parallel import compiled
 
 Numbers: TypeAlias = Any
 """A number, or an array of one for each repetition."""

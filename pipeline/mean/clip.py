@@ -14,14 +14,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
-from pipeline.mean import tuning
-from pipeline.mean.axes import Numbers, vectors_times
-from pipeline.mean.public_model import Prior
-from pipeline.mean.sums import Clipping
-from pipeline.parallel import compiled
-from pipeline.recall import repeatable
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold
+from covdp.mean import tuning
+from covdp.mean.axes import Numbers, vectors_times
+from covdp.mean.public_model import Prior
+from covdp.mean.sums import Clipping
+from covdp.parallel import compiled
+from covdp.recall import repeatable
 
 SQRT2 = math.sqrt(2.0)
 """Indicators over √2 form a set of diameter 1: two corners of a simplex are √2 apart."""

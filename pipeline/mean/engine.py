@@ -14,15 +14,15 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, PrivacyError
-from pipeline.geometry import Manifold, Point, chart_of, find_manifold
-from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Plan, SinglePlan, choose_plan
-from pipeline.mean.public_model import Domain, default_prior
-from pipeline.mean.records import Records, admit
-from pipeline.mean.release import LabelsWord, NonPrivate, Release, read_labels
-from pipeline.mean.rounds import default_shares, draw_rounds
-from pipeline.mean.single import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, PrivacyError
+from covdp.geometry import Manifold, Point, chart_of, find_manifold
+from covdp.mean.plan import STEP_NAMES, AdaptivePlan, Plan, SinglePlan, choose_plan
+from covdp.mean.public_model import Domain, default_prior
+from covdp.mean.records import Records, admit
+from covdp.mean.release import LabelsWord, NonPrivate, Release, read_labels
+from covdp.mean.rounds import default_shares, draw_rounds
+from covdp.mean.single import (
     DrawnFootpoints,
     Footpoints,
     draw_footpoints,
@@ -30,10 +30,10 @@ from pipeline.mean.single import (
     footpoints,
     pays_footpoint,
 )
-from pipeline.mean.sums import Batches, parts_of
-from pipeline.mechanisms.base import check_size
-from pipeline.mechanisms.noise import FloatNoise, Noise
-from pipeline.privacy import Budget
+from covdp.mean.sums import Batches, parts_of
+from covdp.mechanisms.base import check_size
+from covdp.mechanisms.noise import FloatNoise, Noise
+from covdp.privacy import Budget
 
 
 class MeanSetup(NamedTuple):
@@ -301,7 +301,7 @@ def private_mean(
     budget : Budget
         What may be spent in all, such as ``GDP(0.5)`` or ``ApproxDP(1.0, 1e-6)``.
     domain : Domain
-        Public bound on the records, in the distance of the manifold: `pipeline.domain` proves that
+        Public bound on the records, in the distance of the manifold: `covdp.domain` proves that
         of a descriptor.
     manifold : Manifold or str
         Geometry, or its name in `MANIFOLDS`.
@@ -332,14 +332,14 @@ def private_mean(
 
     See Also
     --------
-    pipeline.describe : covariance descriptors of images.
-    pipeline.domain : the proven bound on them.
-    pipeline.frechet_mean : the mean without noise.
+    covdp.describe : covariance descriptors of images.
+    covdp.domain : the proven bound on them.
+    covdp.frechet_mean : the mean without noise.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pipeline import GDP, describe, domain, open_dataset, private_mean
+    >>> from covdp import GDP, describe, domain, open_dataset, private_mean
     >>> images = next(open_dataset("tiles").chunks(label=0))
     >>> release, truth = private_mean(
     ...     describe(images, "oct5"),

@@ -13,7 +13,7 @@ the excess: an observation far beyond its noise is retained as it is, one that d
 moves the centre.
 
 **Pooling** puts means of several parts together by precision: a stream its opening and its epochs,
-`pipeline.inference` the releases of several hospitals.
+`covdp.inference` the releases of several hospitals.
 """
 
 import math
@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pipeline.arrays import (
+from covdp.arrays import (
     BASIS,
     COORDINATES,
     COUNT,
@@ -38,13 +38,13 @@ from pipeline.arrays import (
     FloatArray,
     Limits,
 )
-from pipeline.errors import ConfigError
-from pipeline.geometry import Point
-from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, Numbers, column, unit_length, vectors_times
-from pipeline.mean.clip import lengths
-from pipeline.mean.sums import FACTOR, OVERSHOOT, Clipping, second_moment
-from pipeline.recall import repeatable
+from covdp.errors import ConfigError
+from covdp.geometry import Point
+from covdp.mean import tuning
+from covdp.mean.axes import Frame, Numbers, column, unit_length, vectors_times
+from covdp.mean.clip import lengths
+from covdp.mean.sums import FACTOR, OVERSHOOT, Clipping, second_moment
+from covdp.recall import repeatable
 
 LARGEST_TRACE = 0.25
 """Largest trace of a second moment of vectors, which are no longer than ½."""

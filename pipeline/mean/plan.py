@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from pipeline.errors import ConfigError, require_known
+from covdp.errors import ConfigError, require_known
 
 NOT_PRIVATE = "at"
 """The footpoint that is taken from the true mean."""

@@ -29,13 +29,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, from_upper
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain, describe
-from pipeline.errors import DomainError
-from pipeline.geometry import Manifold, Point
-from pipeline.geometry.covariances import Covariances, covariances_of
-from pipeline.mean import tuning
-from pipeline.mean.axes import Frame, build_frame
+from covdp.arrays import FloatArray, from_upper
+from covdp.descriptors import DESCRIPTORS, DescriptorDomain, describe
+from covdp.errors import DomainError
+from covdp.geometry import Manifold, Point
+from covdp.geometry.covariances import Covariances, covariances_of
+from covdp.mean import tuning
+from covdp.mean.axes import Frame, build_frame
 
 
 class Domain(Protocol):

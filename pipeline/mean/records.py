@@ -76,10 +76,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors.bounds import ROUNDOFF
-from pipeline.errors import DomainError, PrivacyError
-from pipeline.geometry import (
+from covdp.arrays import FloatArray
+from covdp.descriptors.bounds import ROUNDOFF
+from covdp.errors import DomainError, PrivacyError
+from covdp.geometry import (
     FrechetMean,
     Manifold,
     Point,
@@ -89,8 +89,8 @@ from pipeline.geometry import (
     from_chart,
     to_chart,
 )
-from pipeline.mean.axes import Frame, build_frame, matmul_in_order, to_frame, vectors_times
-from pipeline.mean.public_model import (
+from covdp.mean.axes import Frame, build_frame, matmul_in_order, to_frame, vectors_times
+from covdp.mean.public_model import (
     Domain,
     FeasibleSet,
     Prior,
@@ -100,8 +100,8 @@ from pipeline.mean.public_model import (
     feasible_set,
     prior_frame,
 )
-from pipeline.mean.release import PUBLIC_LABELS, Labels
-from pipeline.mean.sums import (
+from covdp.mean.release import PUBLIC_LABELS, Labels
+from covdp.mean.sums import (
     Batches,
     Clipping,
     InMemory,

@@ -68,13 +68,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, facts_html, facts_text
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold, Point, chart_of, to_chart
-from pipeline.mean.noisy_moments import NoisyMoments
-from pipeline.mean.sums import NORM, PER_UNIT
-from pipeline.mechanisms import Diagnostics
-from pipeline.privacy import Budget
+from covdp.arrays import FloatArray, facts_html, facts_text
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold, Point, chart_of, to_chart
+from covdp.mean.noisy_moments import NoisyMoments
+from covdp.mean.sums import NORM, PER_UNIT
+from covdp.mechanisms import Diagnostics
+from covdp.privacy import Budget
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
 """What says to a door whether classes are secret."""

@@ -42,12 +42,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError, PrivacyError
-from pipeline.geometry import Point
-from pipeline.mean import tuning
-from pipeline.mean.axes import Numbers, column, in_shape, vectors_times
-from pipeline.mean.clip import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConvergenceError, DomainError, PrivacyError
+from covdp.geometry import Point
+from covdp.mean import tuning
+from covdp.mean.axes import Numbers, column, in_shape, vectors_times
+from covdp.mean.clip import (
     SQRT2,
     ball,
     choose_radius,
@@ -58,27 +58,27 @@ from pipeline.mean.clip import (
     records_outside,
     shell_counts,
 )
-from pipeline.mean.noisy_moments import (
+from covdp.mean.noisy_moments import (
     NoisyMoments,
     clipped_moments,
     covariance,
     observe,
     posterior_update,
 )
-from pipeline.mean.plan import STEP_NAMES, AdaptivePlan, Shares
-from pipeline.mean.public_model import Prior, center_of
-from pipeline.mean.records import PublicModel, Records
-from pipeline.mean.release import (
+from covdp.mean.plan import STEP_NAMES, AdaptivePlan, Shares
+from covdp.mean.public_model import Prior, center_of
+from covdp.mean.records import PublicModel, Records
+from covdp.mean.release import (
     PUBLIC_LABELS,
     Labels,
     Release,
     ReleasedCount,
     Step,
 )
-from pipeline.mean.sensitivity import step_sensitivity
-from pipeline.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_odd
-from pipeline.mechanisms.noise import FloatNoise, Noise, check_scale
-from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
+from covdp.mean.sensitivity import step_sensitivity
+from covdp.mean.sums import Clipping, Parts, Sized, clipped_means, sizes_beside_odd
+from covdp.mechanisms.noise import FloatNoise, Noise, check_scale
+from covdp.privacy import GDP, ApproxDP, Budget, PureDP, gaussian_sigma, split
 
 T = TypeVar("T")
 COORDINATES_AT_ONCE = 2**21

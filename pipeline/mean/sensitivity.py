@@ -28,19 +28,19 @@ they are; with NumPy's it is idealised.
 
 import math
 
-from pipeline.descriptors import DescriptorDomain
-from pipeline.descriptors.bounds import ROUNDOFF, UPWARDS
-from pipeline.errors import PrivacyError
-from pipeline.geometry import Manifold
-from pipeline.geometry.covariances import covariances_of
-from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mean.plan import SinglePlan
-from pipeline.mean.public_model import Domain, check_domain
-from pipeline.mean.records import MEAN_TOLERANCE, Records
-from pipeline.mean.release import Labels
-from pipeline.mean.sums import PER_UNIT
-from pipeline.mechanisms import Family
-from pipeline.mechanisms.exponential import (
+from covdp.descriptors import DescriptorDomain
+from covdp.descriptors.bounds import ROUNDOFF, UPWARDS
+from covdp.errors import PrivacyError
+from covdp.geometry import Manifold
+from covdp.geometry.covariances import covariances_of
+from covdp.geometry.manifold import EmbeddedManifold
+from covdp.mean.plan import SinglePlan
+from covdp.mean.public_model import Domain, check_domain
+from covdp.mean.records import MEAN_TOLERANCE, Records
+from covdp.mean.release import Labels
+from covdp.mean.sums import PER_UNIT
+from covdp.mechanisms import Family
+from covdp.mechanisms.exponential import (
     chord,
     convexity,
     gradient_sensitivity,

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
-from pipeline.geometry import Manifold, Point
-from pipeline.mean.plan import SinglePlan
-from pipeline.mean.public_model import center_of, feasible_set
-from pipeline.mean.records import Records
-from pipeline.mean.release import Release, Step
-from pipeline.mean.sensitivity import frechet_sensitivity, sensitivity
-from pipeline.mechanisms import (
+from covdp.arrays import FloatArray
+from covdp.errors import PrivacyError
+from covdp.geometry import Manifold, Point
+from covdp.mean.plan import SinglePlan
+from covdp.mean.public_model import center_of, feasible_set
+from covdp.mean.records import Records
+from covdp.mean.release import Release, Step
+from covdp.mean.sensitivity import frechet_sensitivity, sensitivity
+from covdp.mechanisms import (
     MECHANISMS,
     ChainSettings,
     Diagnostics,
@@ -28,9 +28,9 @@ from pipeline.mechanisms import (
     Mechanism,
     no_footpoint,
 )
-from pipeline.mechanisms.noise import Noise
-from pipeline.mechanisms.radial import directions
-from pipeline.privacy import Budget, split
+from covdp.mechanisms.noise import Noise
+from covdp.mechanisms.radial import directions
+from covdp.privacy import Budget, split
 
 
 class Footpoints(NamedTuple):

@@ -74,12 +74,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runti
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError
-from pipeline.geometry import Point
-from pipeline.geometry.linalg import unvecd
-from pipeline.mean.axes import Numbers
-from pipeline.parallel import compiled
+from covdp.arrays import FloatArray
+from covdp.errors import DomainError
+from covdp.geometry import Point
+from covdp.geometry.linalg import unvecd
+from covdp.mean.axes import Numbers
+from covdp.parallel import compiled
 
 T = TypeVar("T")
 U = TypeVar("U")

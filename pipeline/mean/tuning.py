@@ -7,7 +7,7 @@ number has to show for itself beyond that table stands with it. The code reads t
 ``tuning.NAME`` when it runs, so that a trial changes them here alone; no compiled loop reads one.
 """
 
-from pipeline.mean.plan import Shares
+from covdp.mean.plan import Shares
 
 SHARES_OF_MANY = Shares(0.08, 0.02, 0.03, 0.03, 0.84)
 """Shares of the budget."""

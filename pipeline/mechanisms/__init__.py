@@ -9,17 +9,17 @@ release), ``wrapping.py`` (how accurate wrapped noise is, and what a footpoint c
 ``radial.py``. ``chains.py`` holds the Markov chains of the papers.
 """
 
-from pipeline.mechanisms import additive, exponential
-from pipeline.mechanisms.base import Diagnostics as Diagnostics
-from pipeline.mechanisms.base import Draws as Draws
-from pipeline.mechanisms.base import Family as Family
-from pipeline.mechanisms.base import Mechanism as Mechanism
-from pipeline.mechanisms.chains import ChainSettings as ChainSettings
-from pipeline.mechanisms.noise import LATTICE as LATTICE
-from pipeline.mechanisms.noise import NOISES as NOISES
-from pipeline.mechanisms.noise import FloatNoise as FloatNoise
-from pipeline.mechanisms.noise import Noise as Noise
-from pipeline.mechanisms.noise import NoisyVector as NoisyVector
+from covdp.mechanisms import additive, exponential
+from covdp.mechanisms.base import Diagnostics as Diagnostics
+from covdp.mechanisms.base import Draws as Draws
+from covdp.mechanisms.base import Family as Family
+from covdp.mechanisms.base import Mechanism as Mechanism
+from covdp.mechanisms.chains import ChainSettings as ChainSettings
+from covdp.mechanisms.noise import LATTICE as LATTICE
+from covdp.mechanisms.noise import NOISES as NOISES
+from covdp.mechanisms.noise import FloatNoise as FloatNoise
+from covdp.mechanisms.noise import Noise as Noise
+from covdp.mechanisms.noise import NoisyVector as NoisyVector
 
 MECHANISMS: dict[str, Family] = {
     family.name: family

@@ -39,11 +39,11 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
-from pipeline.geometry.covariances import SPECTRAL, covariances_of
-from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mechanisms.base import (
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold
+from covdp.geometry.covariances import SPECTRAL, covariances_of
+from covdp.geometry.manifold import EmbeddedManifold
+from covdp.mechanisms.base import (
     GAUSSIAN_DEFINITIONS,
     LAPLACE_DEFINITIONS,
     CalibratedMechanism,
@@ -61,10 +61,10 @@ from pipeline.mechanisms.base import (
     hadamard,
     opposite,
 )
-from pipeline.mechanisms.noise import Noise
-from pipeline.mechanisms.radial import directions
-from pipeline.mechanisms.wrapping import Norms, radial_norms
-from pipeline.privacy import (
+from covdp.mechanisms.noise import Noise
+from covdp.mechanisms.radial import directions
+from covdp.mechanisms.wrapping import Norms, radial_norms
+from covdp.privacy import (
     Budget,
     RaoDP,
     gaussian_cost,
@@ -399,7 +399,7 @@ class EmbeddedMechanism(CalibratedMechanism):
     **Privacy.** Replace-one. What holds of the noise in R^m holds of the output; the projection is
     post-processing. Δ is the L2 sensitivity of the embedded point. Of a point of the sphere it is
     at most the geodesic one. Of a matrix it is in Frobenius norm
-    (`pipeline.mean.sensitivity.stretch`), not in the manifold's distance: 2r·e^r/n for
+    (`covdp.mean.sensitivity.stretch`), not in the manifold's distance: 2r·e^r/n for
     log-Euclidean means of a ball. The 2(e^r − 1)/n that is printed for them belongs to the
     arithmetic mean. Idealised numerics.
 

@@ -22,13 +22,13 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.geometry.manifold import EmbeddedManifold
-from pipeline.mechanisms.noise import Noise
-from pipeline.mechanisms.wrapping import Norms
-from pipeline.privacy import Budget
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, Manifold
+from covdp.geometry.manifold import EmbeddedManifold
+from covdp.mechanisms.noise import Noise
+from covdp.mechanisms.wrapping import Norms
+from covdp.privacy import Budget
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
@@ -166,7 +166,7 @@ class Family:
     proven : callable
         Whether the guarantee is proven, and the noise can be drawn, on a manifold.
     price : callable
-        What its noise costs at a scale, in any definition, as `pipeline.privacy.gaussian_cost`:
+        What its noise costs at a scale, in any definition, as `covdp.privacy.gaussian_cost`:
         ``price(sigma, sensitivity, target, delta=…, alpha=…)``, and its `options`.
     neighbours : callable
         Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.

@@ -38,12 +38,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold
-from pipeline.mechanisms.base import Diagnostics, Points
-from pipeline.mechanisms.radial import directions, rotate
-from pipeline.parallel import compiled, spread
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold
+from covdp.mechanisms.base import Diagnostics, Points
+from covdp.mechanisms.radial import directions, rotate
+from covdp.parallel import compiled, spread
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError, PrivacyError, UndefinedError
-from pipeline.geometry import Manifold, frechet_mean, gradient_norm
-from pipeline.geometry.manifold import area_of
-from pipeline.mechanisms.base import (
+from covdp.arrays import FloatArray
+from covdp.errors import DomainError, PrivacyError, UndefinedError
+from covdp.geometry import Manifold, frechet_mean, gradient_norm
+from covdp.geometry.manifold import area_of
+from covdp.mechanisms.base import (
     KNG_RECORDS,
     LAPLACE_DEFINITIONS,
     CalibratedMechanism,
@@ -64,13 +64,13 @@ from pipeline.mechanisms.base import (
     opposite,
     radial,
 )
-from pipeline.mechanisms.chains import (
+from covdp.mechanisms.chains import (
     ChainSettings,
     diagnose,
     geodesic_chains,
     laplace_chains,
 )
-from pipeline.mechanisms.radial import (
+from covdp.mechanisms.radial import (
     AcceptedDraws,
     RadialLaw,
     accept,
@@ -79,8 +79,8 @@ from pipeline.mechanisms.radial import (
     spectral_moment,
     tangent_draws,
 )
-from pipeline.privacy import Budget, laplace_cost, laplace_sigma
-from pipeline.privacy.conversion import laplace_epsilon
+from covdp.privacy import Budget, laplace_cost, laplace_sigma
+from covdp.privacy.conversion import laplace_epsilon
 
 
 def largest_sigma(manifold: Manifold) -> float:

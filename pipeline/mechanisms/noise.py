@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
+from covdp.arrays import FloatArray
+from covdp.errors import PrivacyError
 
 SIGMA_RANGE = (1e-100, 1e100)
 """Least and greatest σ that leave room, in doubles, for its square and for what is noised."""

@@ -81,10 +81,10 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError
-from pipeline.geometry.linalg import unvecd, vecd
-from pipeline.geometry.manifold import SphereArea
+from covdp.arrays import FloatArray
+from covdp.errors import ConvergenceError
+from covdp.geometry.linalg import unvecd, vecd
+from covdp.geometry.manifold import SphereArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:

@@ -58,8 +58,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold
 
 ANGLES, RADII = 24, 48
 """Places of a quadrature over the direction of noise, and over its norm."""

@@ -24,9 +24,9 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy.conversion import LEAST_EPSILON, convert
-from pipeline.privacy.definitions import (
+from covdp.errors import PrivacyError
+from covdp.privacy.conversion import LEAST_EPSILON, convert
+from covdp.privacy.definitions import (
     DEFINITIONS,
     GDP,
     ZCDP,
@@ -39,7 +39,7 @@ from pipeline.privacy.definitions import (
     check_delta,
     check_positive,
 )
-from pipeline.privacy.rounding import GUARD, round_down, round_up
+from covdp.privacy.rounding import GUARD, round_down, round_up
 
 Total: TypeAlias = Callable[[tuple[float, ...], int], float]
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from scipy.special import gammaln
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy.definitions import (
+from covdp.errors import PrivacyError
+from covdp.privacy.definitions import (
     DEFINITIONS,
     GDP,
     KLDP,
@@ -37,8 +37,8 @@ from pipeline.privacy.definitions import (
     check_delta,
     check_positive,
 )
-from pipeline.privacy.profiles import epsilon_of
-from pipeline.privacy.rounding import GUARD, gdp_of_pure, greatest, log_delta, pure_of_gdp, round_up
+from covdp.privacy.profiles import epsilon_of
+from covdp.privacy.rounding import GUARD, gdp_of_pure, greatest, log_delta, pure_of_gdp, round_up
 
 
 def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True) -> float:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy.rounding import digits_down, digits_up
+from covdp.errors import PrivacyError
+from covdp.privacy.rounding import digits_down, digits_up
 
 
 def check_positive(value: Any, what: str) -> float:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import PrivacyError
-from pipeline.privacy.definitions import (
+from covdp.arrays import FloatArray
+from covdp.errors import PrivacyError
+from covdp.privacy.definitions import (
     GDP,
     RDP,
     ZCDP,
@@ -24,7 +24,7 @@ from pipeline.privacy.definitions import (
     check_delta,
     check_positive,
 )
-from pipeline.privacy.rounding import GUARD, greatest, least, log_delta
+from covdp.privacy.rounding import GUARD, greatest, least, log_delta
 
 _ORDERS = 1 + np.geomspace(1e-3, 1e3, 61)
 """Rényi orders at which the trade-off curve of zCDP is bounded; each bound is valid by itself."""

@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 
-from pipeline.errors import PrivacyError
+from covdp.errors import PrivacyError
 
 
 def _near(x: Fraction, power: int) -> float:

@@ -19,10 +19,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy.composition import for_group, scaled
-from pipeline.privacy.conversion import convert, pure_renyi
-from pipeline.privacy.definitions import (
+from covdp.errors import PrivacyError
+from covdp.privacy.composition import for_group, scaled
+from covdp.privacy.conversion import convert, pure_renyi
+from covdp.privacy.definitions import (
     GDP,
     KLDP,
     MCDP,
@@ -33,8 +33,8 @@ from pipeline.privacy.definitions import (
     RaoDP,
     check_count,
 )
-from pipeline.privacy.profiles import delta_of
-from pipeline.privacy.rounding import GUARD, least, round_up
+from covdp.privacy.profiles import delta_of
+from covdp.privacy.rounding import GUARD, least, round_up
 
 
 def advantage(budget: Budget) -> float:

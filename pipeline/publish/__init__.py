@@ -3,7 +3,7 @@
     config     the settings of a release, all of them public, and where the account is
     release    digest ─► reserve ─► draw with hardened noise ─► commit: the bytes that may leave
                (redact: what is not stated of images)
-    document   those bytes: what they say, and the file (their schema: `pipeline.schema`)
+    document   those bytes: what they say, and the file (their schema: `covdp.schema`)
     night      the same for one night of a stream: new privacy units alone, paid when it was opened
                (arrivals: who is new; sums: what each night hands on; followed: the stream before)
 
@@ -57,21 +57,21 @@ latter.
                                 night 1), and of all together
 """
 
-from pipeline.publish.config import ReleaseConfig as ReleaseConfig
-from pipeline.publish.config import ledger_address as ledger_address
-from pipeline.publish.config import load_release as load_release
-from pipeline.publish.config import plain_name as plain_name
-from pipeline.publish.document import DOCUMENT_SCHEMA as DOCUMENT_SCHEMA
-from pipeline.publish.document import ClassHistory as ClassHistory
-from pipeline.publish.document import check_folder as check_folder
-from pipeline.publish.document import read_document as read_document
-from pipeline.publish.document import read_histories as read_histories
-from pipeline.publish.document import write_document as write_document
-from pipeline.publish.document import write_parquet as write_parquet
-from pipeline.publish.night import check_account as check_account
-from pipeline.publish.night import count_waiting as count_waiting
-from pipeline.publish.night import release_night as release_night
-from pipeline.publish.night import unfinished_night as unfinished_night
-from pipeline.publish.readings import read_terms as read_terms
-from pipeline.publish.release import release_once as release_once
-from pipeline.publish.release import released_since as released_since
+from covdp.publish.config import ReleaseConfig as ReleaseConfig
+from covdp.publish.config import ledger_address as ledger_address
+from covdp.publish.config import load_release as load_release
+from covdp.publish.config import plain_name as plain_name
+from covdp.publish.document import DOCUMENT_SCHEMA as DOCUMENT_SCHEMA
+from covdp.publish.document import ClassHistory as ClassHistory
+from covdp.publish.document import check_folder as check_folder
+from covdp.publish.document import read_document as read_document
+from covdp.publish.document import read_histories as read_histories
+from covdp.publish.document import write_document as write_document
+from covdp.publish.document import write_parquet as write_parquet
+from covdp.publish.night import check_account as check_account
+from covdp.publish.night import count_waiting as count_waiting
+from covdp.publish.night import release_night as release_night
+from covdp.publish.night import unfinished_night as unfinished_night
+from covdp.publish.readings import read_terms as read_terms
+from covdp.publish.release import release_once as release_once
+from covdp.publish.release import released_since as released_since

@@ -38,12 +38,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.source import Rows
-from pipeline.geometry import Point
-from pipeline.ledger import Ledger, StreamAccount, entered_as
-from pipeline.publish.sums import STAMP, Sums
-from pipeline.store import DIGEST, Form, Plan, StoredImages, digests_of_units
+from covdp.datasets import ImageSource, Splits
+from covdp.datasets.source import Rows
+from covdp.geometry import Point
+from covdp.ledger import Ledger, StreamAccount, entered_as
+from covdp.publish.sums import STAMP, Sums
+from covdp.store import DIGEST, Form, Plan, StoredImages, digests_of_units
 
 
 @dataclass(frozen=True, eq=False, repr=False)

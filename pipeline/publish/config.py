@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from pipeline.config import Count, Positive
-from pipeline.datasets import (
+from covdp.config import Count, Positive
+from covdp.datasets import (
     Card,
     ImageSource,
     beside,
@@ -27,10 +27,10 @@ from pipeline.datasets import (
     may_be_empty,
     open_fetched,
 )
-from pipeline.datasets.cards import LocalFilesCard
-from pipeline.datasets.listing import read_exclusions
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import (
+from covdp.datasets.cards import LocalFilesCard
+from covdp.datasets.listing import read_exclusions
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import (
     ConfigError,
     EmptyError,
     ImageError,
@@ -38,20 +38,20 @@ from pipeline.errors import (
     MismatchError,
     require_known,
 )
-from pipeline.files import make_folder
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.covariances import covariances_of
-from pipeline.inference import check_opening
-from pipeline.ledger import charge_for, clean_name, clean_run_key
-from pipeline.mean import Plan, SinglePlan, release_plan
-from pipeline.mean.plan import RELEASE_PLANS
-from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.mechanisms.noise import NOISES, Noise
-from pipeline.privacy import Budget, budget_from, gaussian_sigma, repeat
-from pipeline.publish.redact import images_error, redact_images
-from pipeline.stream import StreamPlan, later_openings
-from pipeline.stream.plan import OPENING
-from pipeline.toml import Record, parse, read_toml
+from covdp.files import make_folder
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.covariances import covariances_of
+from covdp.inference import check_opening
+from covdp.ledger import charge_for, clean_name, clean_run_key
+from covdp.mean import Plan, SinglePlan, release_plan
+from covdp.mean.plan import RELEASE_PLANS
+from covdp.mechanisms import MECHANISMS, refusal
+from covdp.mechanisms.noise import NOISES, Noise
+from covdp.privacy import Budget, budget_from, gaussian_sigma, repeat
+from covdp.publish.redact import images_error, redact_images
+from covdp.stream import StreamPlan, later_openings
+from covdp.stream.plan import OPENING
+from covdp.toml import Record, parse, read_toml
 
 
 def _plain(clean: Callable[[str], str]) -> AfterValidator:

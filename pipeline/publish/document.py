@@ -1,8 +1,8 @@
 """What committed documents say: of a stream's nights, and of releases of other hospitals.
 
-Their schema is `pipeline.schema`.
+Their schema is `covdp.schema`.
 
-**The transcript** of a stream is what its documents say, read back as `pipeline.stream` needs it:
+**The transcript** of a stream is what its documents say, read back as `covdp.stream` needs it:
 
     night ─► row of the document          what the night released of a class
     documents 1, 2, …, t ─► histories     the same values, to the last bit
@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from pipeline.errors import ConfigError, CovdpError, LedgerError, OutputError
-from pipeline.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
-from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.mean import Step
-from pipeline.privacy import budget_from
-from pipeline.results import write_release
-from pipeline.schema import (
+from covdp.errors import ConfigError, CovdpError, LedgerError, OutputError
+from covdp.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
+from covdp.geometry import MANIFOLDS, FlatChart
+from covdp.mean import Step
+from covdp.privacy import budget_from
+from covdp.results import write_release
+from covdp.schema import (
     CostPart,
     Document,
     EstimatePart,
@@ -45,7 +45,7 @@ from pipeline.schema import (
     check,
     read_ours,
 )
-from pipeline.stream import (
+from covdp.stream import (
     CumulativeMean,
     Night,
     StreamMechanism,
@@ -58,7 +58,7 @@ DOCUMENT_BYTES = 1 << 26
 """Bytes; a class of `grid11` takes 300,000."""
 MOST = 1 << 22
 """Values; a class of `grid11` has 11,000. Each takes up to 100 bytes once it is parsed."""
-DOCUMENT_SCHEMA = files("pipeline.publish").joinpath("document.schema.json")
+DOCUMENT_SCHEMA = files("covdp.publish").joinpath("document.schema.json")
 """JSON Schema of a document: a file beside this one."""
 
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from pipeline.errors import LedgerError, MismatchError
-from pipeline.ledger import Ledger, StreamAccount, stored_nights, stream_named
-from pipeline.publish.document import read_committed, read_histories
-from pipeline.schema import SAME_MEANS, NightDocument, SettingsPart, read_settings
-from pipeline.stream import CumulativeMean, cumulative_mean, join_streams
+from covdp.errors import LedgerError, MismatchError
+from covdp.ledger import Ledger, StreamAccount, stored_nights, stream_named
+from covdp.publish.document import read_committed, read_histories
+from covdp.schema import SAME_MEANS, NightDocument, SettingsPart, read_settings
+from covdp.stream import CumulativeMean, cumulative_mean, join_streams
 
 SHARED = {*SAME_MEANS, "classes", "shown"}
 """What a stream has in common with the one that it follows, whose mean goes on in it."""

@@ -17,14 +17,14 @@ from itertools import zip_longest
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, Term, terms_of
-from pipeline.errors import LedgerError, OutputError
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import WindowTest, is_usable, window_test
-from pipeline.publish.document import ClassHistory, read_committed, read_histories
-from pipeline.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
-from pipeline.schema import (
+from covdp.arrays import FloatArray
+from covdp.descriptors import DESCRIPTORS, Term, terms_of
+from covdp.errors import LedgerError, OutputError
+from covdp.geometry import MANIFOLDS
+from covdp.inference import WindowTest, is_usable, window_test
+from covdp.publish.document import ClassHistory, read_committed, read_histories
+from covdp.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
+from covdp.schema import (
     SAME_MEANS,
     ClassEntry,
     Document,
@@ -33,8 +33,8 @@ from pipeline.schema import (
     SettingsPart,
     WindowPart,
 )
-from pipeline.stream import WINDOWS, split_epochs
-from pipeline.stream.history import epoch_moments
+from covdp.stream import WINDOWS, split_epochs
+from covdp.stream.history import epoch_moments
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
@@ -59,7 +59,7 @@ class ClassRun:
     n_sd : float
         Standard deviation of the noise of `n`; 0 where it is public.
     usable : bool
-        Whether the mean is: see `pipeline.inference.verdict`. Of others terms say nothing.
+        Whether the mean is: see `covdp.inference.verdict`. Of others terms say nothing.
     mean : Mean or None
         None where this version does not know the descriptor or the manifold, and on nights between
         those that are shown.

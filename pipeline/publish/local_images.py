@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import (
+from covdp.datasets import (
     ImageSource,
     collect_faults,
     fetch,
@@ -22,17 +22,17 @@ from pipeline.datasets import (
     may_be_empty,
     pixel_rules,
 )
-from pipeline.descriptors import DESCRIPTORS, describe, require_descriptor_for
-from pipeline.errors import ConfigError, DatasetError
-from pipeline.files import atomic_path
-from pipeline.geometry import MANIFOLDS, Point, chart_of, to_chart
-from pipeline.inference import ALPHA, FLAGGED, Match, bonferroni, match, match_refusal
-from pipeline.mean import person_records
-from pipeline.publish.document import check_sides, computed
-from pipeline.publish.release import domain_for
-from pipeline.publish.several import CommittedDocument, open_document
-from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
-from pipeline.store import FileFault, check, image_names, listing_faults, relative_name
+from covdp.descriptors import DESCRIPTORS, describe, require_descriptor_for
+from covdp.errors import ConfigError, DatasetError
+from covdp.files import atomic_path
+from covdp.geometry import MANIFOLDS, Point, chart_of, to_chart
+from covdp.inference import ALPHA, FLAGGED, Match, bonferroni, match, match_refusal
+from covdp.mean import person_records
+from covdp.publish.document import check_sides, computed
+from covdp.publish.release import domain_for
+from covdp.publish.several import CommittedDocument, open_document
+from covdp.schema import ClassEntry, NightClassPart, SettingsPart
+from covdp.store import FileFault, check, image_names, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."
 """The first sentence, wherever it is shown."""

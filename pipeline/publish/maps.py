@@ -12,15 +12,15 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from pydantic import BaseModel, Field
 
-from pipeline.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, MismatchError
-from pipeline.files import make_folder, write_whole
-from pipeline.geometry import AffineMap, Manifold, chart_of
-from pipeline.inference import Harmonisation
-from pipeline.publish.document import foreign_json
-from pipeline.publish.several import DocumentSet
-from pipeline.schema import SAME_MEANS, Name, checked, manifold_named, point_at
+from covdp.arrays import BASIS, COORDINATES, COUNT, FLAG, NUMBERS, SIZE, FloatArray
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import ConfigError, MismatchError
+from covdp.files import make_folder, write_whole
+from covdp.geometry import AffineMap, Manifold, chart_of
+from covdp.inference import Harmonisation
+from covdp.publish.document import foreign_json
+from covdp.publish.several import DocumentSet
+from covdp.schema import SAME_MEANS, Name, checked, manifold_named, point_at
 
 Coordinates: TypeAlias = Annotated[FloatArray, COORDINATES]
 

@@ -48,10 +48,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets import ImageSource
-from pipeline.errors import ConfigError, CovdpError, LedgerError, MismatchError
-from pipeline.inference import mean_certainty, size_in_words
-from pipeline.ledger import (
+from covdp.datasets import ImageSource
+from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
+from covdp.inference import mean_certainty, size_in_words
+from covdp.ledger import (
     Ledger,
     NightState,
     StoredNight,
@@ -64,8 +64,8 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish.arrivals import (
+from covdp.privacy import GDP, privacy_statement
+from covdp.publish.arrivals import (
     Arrivals,
     Unread,
     arrivals,
@@ -73,8 +73,8 @@ from pipeline.publish.arrivals import (
     match_copies,
     no_arrivals,
 )
-from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.document import (
+from covdp.publish.config import ReleaseConfig
+from covdp.publish.document import (
     ClassHistory,
     estimate_part,
     night_row,
@@ -83,13 +83,13 @@ from pipeline.publish.document import (
     stands_on,
     with_night,
 )
-from pipeline.publish.followed import (
+from covdp.publish.followed import (
     check_follows,
     followed_means,
     night_document,
     night_documents,
 )
-from pipeline.publish.redact import (
+from covdp.publish.redact import (
     PUBLIC,
     draw_error,
     images_error,
@@ -97,7 +97,7 @@ from pipeline.publish.redact import (
     redact_images,
     silence,
 )
-from pipeline.publish.release import (
+from covdp.publish.release import (
     REFUSAL,
     Expect,
     PublicFacts,
@@ -106,16 +106,16 @@ from pipeline.publish.release import (
     public_domain,
     public_sizes,
 )
-from pipeline.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
-from pipeline.schema import (
+from covdp.publish.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
+from covdp.schema import (
     NightClassPart,
     NightDocument,
     WindowPart,
     read_settings,
     serialised,
 )
-from pipeline.store import Place, fill, make_plan, temporary_store
-from pipeline.stream import (
+from covdp.store import Place, fill, make_plan, temporary_store
+from covdp.stream import (
     WINDOWS,
     Night,
     PrivateSums,

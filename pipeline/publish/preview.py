@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray, evenly
-from pipeline.datasets import Card
-from pipeline.datasets.summary import OddFile
-from pipeline.errors import CovdpError, DatasetError, one_line
-from pipeline.ledger import Ledger, entered_streams, stream_named, stream_status
-from pipeline.privacy import equation
-from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.night import check_account
-from pipeline.store import (
+from covdp.arrays import ImageArray, evenly
+from covdp.datasets import Card
+from covdp.datasets.summary import OddFile
+from covdp.errors import CovdpError, DatasetError, one_line
+from covdp.ledger import Ledger, entered_streams, stream_named, stream_status
+from covdp.privacy import equation
+from covdp.publish.config import ReleaseConfig
+from covdp.publish.night import check_account
+from covdp.store import (
     Chunk,
     FileFault,
     Inspection,

@@ -19,16 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import Term
-from pipeline.errors import DomainError
-from pipeline.geometry import Manifold, chart_of, from_chart
-from pipeline.inference import covariance
-from pipeline.mean import default_prior
-from pipeline.mean.axes import Frame
-from pipeline.mean.noisy_moments import NoisyMoments, WeighedParts
-from pipeline.mean.public_model import prior_frame
-from pipeline.schema import ClassEntry, NightClassPart, SettingsPart, point_at
+from covdp.arrays import FloatArray
+from covdp.descriptors import Term
+from covdp.errors import DomainError
+from covdp.geometry import Manifold, chart_of, from_chart
+from covdp.inference import covariance
+from covdp.mean import default_prior
+from covdp.mean.axes import Frame
+from covdp.mean.noisy_moments import NoisyMoments, WeighedParts
+from covdp.mean.public_model import prior_frame
+from covdp.schema import ClassEntry, NightClassPart, SettingsPart, point_at
 
 BAND_LEVEL = 0.95
 """Confidence of the bands, each for itself."""

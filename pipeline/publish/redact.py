@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from pipeline.errors import (
+from covdp.errors import (
     CovdpError,
     DatasetError,
     EmptyError,

@@ -22,35 +22,35 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import __version__
-from pipeline.arrays import LARGEST, FloatArray
-from pipeline.datasets import (
+from covdp import __version__
+from covdp.arrays import LARGEST, FloatArray
+from covdp.datasets import (
     ImageSource,
     pixel_rules,
 )
-from pipeline.datasets.cards import LocalFilesCard
-from pipeline.descriptors import (
+from covdp.datasets.cards import LocalFilesCard
+from covdp.descriptors import (
     DESCRIPTORS,
     DescriptorDomain,
     describe,
     domain_of,
     require_descriptor_for,
 )
-from pipeline.errors import EmptyError, LedgerError
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
-from pipeline.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
-from pipeline.privacy import GDP, Budget, main_parameter, privacy_statement
-from pipeline.publish.config import ReleaseConfig
-from pipeline.publish.document import cost_rows
-from pipeline.publish.redact import (
+from covdp.errors import EmptyError, LedgerError
+from covdp.geometry import MANIFOLDS, Manifold
+from covdp.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
+from covdp.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
+from covdp.privacy import GDP, Budget, main_parameter, privacy_statement
+from covdp.publish.config import ReleaseConfig
+from covdp.publish.document import cost_rows
+from covdp.publish.redact import (
     draw_error,
     images_error,
     redact_errors,
     redact_images,
     silence,
 )
-from pipeline.schema import (
+from covdp.schema import (
     AccountPart,
     ClassPart,
     ReleaseDocument,
@@ -59,7 +59,7 @@ from pipeline.schema import (
     read_settings,
     serialised,
 )
-from pipeline.store import Form, Place, StoredImages, fill, make_plan, temporary_store
+from covdp.store import Form, Place, StoredImages, fill, make_plan, temporary_store
 
 REFUSAL = (
     "the one refusal over images, that not all are as the card says, which names none and gives no "

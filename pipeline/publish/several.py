@@ -1,7 +1,7 @@
 """Documents of several releases and nights, read together: of different people, of one thing.
 
 They may come from other hospitals, so nothing in them is taken for granted. Next on the path:
-`pipeline.inference`, which compares and combines their classes.
+`covdp.inference`, which compares and combines their classes.
 """
 
 import hashlib
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, PrivacyError
-from pipeline.mean.noisy_moments import clipping_bound
-from pipeline.privacy import Budget, compose
-from pipeline.publish.document import check_sides, read_foreign
-from pipeline.schema import (
+from covdp.arrays import FloatArray
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import ConfigError, PrivacyError
+from covdp.mean.noisy_moments import clipping_bound
+from covdp.privacy import Budget, compose
+from covdp.publish.document import check_sides, read_foreign
+from covdp.schema import (
     PIXEL_RULES,
     SAME_MEANS,
     ClassEntry,

@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from pipeline.arrays import UNCHECKED, FloatArray
-from pipeline.errors import OutputError
-from pipeline.files import open_regular, private_folder, write_whole
-from pipeline.ledger import Ledger, NightState, StreamAccount, StreamStatus
-from pipeline.publish.document import ClassHistory, estimate_part, read_estimate
-from pipeline.schema import EstimatePart
-from pipeline.store import DIGEST
-from pipeline.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
+from covdp.arrays import UNCHECKED, FloatArray
+from covdp.errors import OutputError
+from covdp.files import open_regular, private_folder, write_whole
+from covdp.ledger import Ledger, NightState, StreamAccount, StreamStatus
+from covdp.publish.document import ClassHistory, estimate_part, read_estimate
+from covdp.schema import EstimatePart
+from covdp.store import DIGEST
+from covdp.stream import Epoch, Night, OpeningRelease, PrivateSums, StreamMechanism
 
 SUMS_FORMAT = 8
 """Raised when what is in a file changes."""

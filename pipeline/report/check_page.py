@@ -8,10 +8,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pipeline.figures import montage
-from pipeline.files import make_folder, owner_only
-from pipeline.publish.preview import Preview, PreviewedClass
-from pipeline.report.page import Finding, write_page
+from covdp.figures import montage
+from covdp.files import make_folder, owner_only
+from covdp.publish.preview import Preview, PreviewedClass
+from covdp.report.page import Finding, write_page
 
 SHOWN_SIDE = 160
 """Largest side of a picture, in pixels; larger images are shown by some of their rows."""

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.errors import require_known
-from pipeline.files import resource
-from pipeline.report.methods import Methods, methods
-from pipeline.report.page import load_pages, write_page
-from pipeline.toml import Record, parse
+from covdp.errors import require_known
+from covdp.files import resource
+from covdp.report.methods import Methods, methods
+from covdp.report.page import load_pages, write_page
+from covdp.toml import Record, parse
 
 PAGE = "errata.html"
 """The file of the page, among those of experiments."""

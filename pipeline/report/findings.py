@@ -36,14 +36,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.figures import definition_words, letter, listing, number, words
-from pipeline.geometry import MANIFOLDS
-from pipeline.report.page import Finding
-from pipeline.report.runs import FinishedRun
-from pipeline.report.templates import say
-from pipeline.results import Table, cells_of, summarise, unique
-from pipeline.results.tables import GROUP
+from covdp.arrays import FloatArray
+from covdp.figures import definition_words, letter, listing, number, words
+from covdp.geometry import MANIFOLDS
+from covdp.report.page import Finding
+from covdp.report.runs import FinishedRun
+from covdp.report.templates import say
+from covdp.results import Table, cells_of, summarise, unique
+from covdp.results.tables import GROUP
 
 Claim = Mapping[str, Any]
 """A statement of an experiment's TOML."""

@@ -4,20 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.descriptors import Term
-from pipeline.figures import Figure, Scale, comparison, grouped, letter, timeline
-from pipeline.files import make_folder
-from pipeline.inference import ALPHA, WindowTest, holm
-from pipeline.privacy.rounding import digits_up
-from pipeline.publish.document import write_document
-from pipeline.publish.history import ClassRun, PublishedRun, Series, read_history
-from pipeline.publish.readings import Reading
-from pipeline.report.methods import Methods, methods, of_release
-from pipeline.report.page import Block, Finding, write_page
-from pipeline.report.readings import last, numbers_of, radius_line, reaching, readings
-from pipeline.report.release_page import promised, verdict
-from pipeline.report.templates import word
-from pipeline.schema import Document, WindowPart
+from covdp.descriptors import Term
+from covdp.figures import Figure, Scale, comparison, grouped, letter, timeline
+from covdp.files import make_folder
+from covdp.inference import ALPHA, WindowTest, holm
+from covdp.privacy.rounding import digits_up
+from covdp.publish.document import write_document
+from covdp.publish.history import ClassRun, PublishedRun, Series, read_history
+from covdp.publish.readings import Reading
+from covdp.report.methods import Methods, methods, of_release
+from covdp.report.page import Block, Finding, write_page
+from covdp.report.readings import last, numbers_of, radius_line, reaching, readings
+from covdp.report.release_page import promised, verdict
+from covdp.report.templates import word
+from covdp.schema import Document, WindowPart
 
 ALL_NIGHTS = "all nights so far"
 MONTH = 30

@@ -14,18 +14,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline import __version__
-from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.figures import grouped, words
-from pipeline.files import resource
-from pipeline.inference import size_in_words
-from pipeline.mean.plan import RELEASE_PLANS, SERIES_PLANS
-from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import for_group_as_written, main_parameter
-from pipeline.privacy.rounding import digits_up
-from pipeline.privacy.statement import equivalent
-from pipeline.report.templates import templates, word
-from pipeline.schema import ClassEntry, NightClassPart, SettingsPart
+from covdp import __version__
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.figures import grouped, words
+from covdp.files import resource
+from covdp.inference import size_in_words
+from covdp.mean.plan import RELEASE_PLANS, SERIES_PLANS
+from covdp.mechanisms import MECHANISMS
+from covdp.privacy import for_group_as_written, main_parameter
+from covdp.privacy.rounding import digits_up
+from covdp.privacy.statement import equivalent
+from covdp.report.templates import templates, word
+from covdp.schema import ClassEntry, NightClassPart, SettingsPart
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""

@@ -21,10 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.errors import ConfigError
-from pipeline.figures import grouped, listing
-from pipeline.files import make_folder, resource, write_whole
-from pipeline.report.templates import draw, expression
+from covdp.errors import ConfigError
+from covdp.figures import grouped, listing
+from covdp.files import make_folder, resource, write_whole
+from covdp.report.templates import draw, expression
 
 Declaration = Mapping[str, Any]
 """A page of ``reports/report.toml``: what its texts are made of, its blocks, and its own texts."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.figures import digits, number
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.inference import (
+from covdp.figures import digits, number
+from covdp.geometry import Manifold, Point, chart_of
+from covdp.inference import (
     ConfidenceRegion,
     Verdict,
     certainty_refusal,
@@ -16,11 +16,11 @@ from pipeline.inference import (
     region,
     size_in_words,
 )
-from pipeline.publish.history import ClassRun, Series
-from pipeline.publish.readings import Reading
-from pipeline.report.page import table
-from pipeline.report.templates import percent, rough
-from pipeline.schema import ClassEntry, NightClassPart, WindowPart
+from covdp.publish.history import ClassRun, Series
+from covdp.publish.readings import Reading
+from covdp.report.page import table
+from covdp.report.templates import percent, rough
+from covdp.schema import ClassEntry, NightClassPart, WindowPart
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.figures import Figure, letter, matrices
-from pipeline.inference import (
+from covdp.descriptors import DESCRIPTORS
+from covdp.figures import Figure, letter, matrices
+from covdp.inference import (
     NOTHING,
     is_usable,
     size_in_words,
@@ -19,13 +19,13 @@ from pipeline.inference import (
     verdict_of,
     verdicts,
 )
-from pipeline.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.publish.document import read_stream
-from pipeline.publish.history import read_alone
-from pipeline.report.methods import Methods, methods, of_release
-from pipeline.report.page import Finding, table, write_page
-from pipeline.report.readings import (
+from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.publish.document import read_stream
+from covdp.publish.history import read_alone
+from covdp.report.methods import Methods, methods, of_release
+from covdp.report.page import Finding, table, write_page
+from covdp.report.readings import (
     errors_in_words,
     has_region,
     last,
@@ -33,8 +33,8 @@ from pipeline.report.readings import (
     readings,
     regions_of,
 )
-from pipeline.report.templates import say_each, word
-from pipeline.schema import (
+from covdp.report.templates import say_each, word
+from covdp.schema import (
     ClassEntry,
     ClassPart,
     Document,
@@ -47,7 +47,7 @@ from pipeline.schema import (
 
 
 def build_release_report(document: Document, target: Path) -> Path:
-    """Write the page of a document that `pipeline.publish.read_document` returned to `target`.
+    """Write the page of a document that `covdp.publish.read_document` returned to `target`.
 
     Raises
     ------

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import curve_name
-from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import (
+from covdp.config import curve_name
+from covdp.descriptors import DESCRIPTORS, terms_of
+from covdp.figures import (
     Figure,
     class_titles,
     curves,
@@ -27,15 +27,15 @@ from pipeline.figures import (
     printed_numbers,
     tightness,
 )
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.wrapping import Norms, mean_reach, printed_mean
-from pipeline.report.findings import claims, findings, median_times, our_value
-from pipeline.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
-from pipeline.report.page import Finding, table
-from pipeline.report.readings import cell, signed
-from pipeline.report.runs import FinishedRun
-from pipeline.report.templates import say_each
-from pipeline.results import RunRecord, Table, cells_of, summarise, unique
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.wrapping import Norms, mean_reach, printed_mean
+from covdp.report.findings import claims, findings, median_times, our_value
+from covdp.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
+from covdp.report.page import Finding, table
+from covdp.report.readings import cell, signed
+from covdp.report.runs import FinishedRun
+from covdp.report.templates import say_each
+from covdp.results import RunRecord, Table, cells_of, summarise, unique
 
 LEVELS = (0.95, 0.9)
 """Confidences of the regions whose coverage is shown."""
@@ -482,7 +482,7 @@ def missing_results(rows: Table, status: str) -> list[str]:
 
     Where nights are counted, nights stand for budgets. Classes with the same ones stand together.
     Where nothing has a result, one sentence says so.
-    `status` is why, one of `pipeline.results.STATUSES`.
+    `status` is why, one of `covdp.results.STATUSES`.
     """
     means = summarise(rows)
     lost = (means["count"] == 0) & (means["status"] == status)

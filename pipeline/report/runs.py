@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.errors import OutputError
-from pipeline.results import RunRecord, Table, read_bound, read_metadata, read_record, read_rows
+from covdp.errors import OutputError
+from covdp.results import RunRecord, Table, read_bound, read_metadata, read_record, read_rows
 
 
 class ExperimentDisplay(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.figures import Figure, comparison, grouped, listing, matrices
-from pipeline.files import make_folder, owner_only
-from pipeline.geometry import frechet_mean, from_chart
-from pipeline.inference import (
+from covdp.descriptors import DESCRIPTORS, terms_of
+from covdp.figures import Figure, comparison, grouped, listing, matrices
+from covdp.files import make_folder, owner_only
+from covdp.geometry import frechet_mean, from_chart
+from covdp.inference import (
     ALPHA,
     FLAGGED,
     Harmonisation,
@@ -28,15 +28,15 @@ from pipeline.inference import (
     comparison_refusal,
     size_in_words,
 )
-from pipeline.publish.document import write_document
-from pipeline.publish.local_images import ClassMatch, MatchedImages, write_percentiles
-from pipeline.publish.readings import Mean, population_mean, read_terms
-from pipeline.publish.several import CommittedDocument, DocumentSet
-from pipeline.report.methods import Methods, methods, of_release
-from pipeline.report.page import Finding, write_page
-from pipeline.report.readings import as_gain, numbers_of
-from pipeline.report.templates import probability, say, word
-from pipeline.schema import ClassEntry, Document, SettingsPart
+from covdp.publish.document import write_document
+from covdp.publish.local_images import ClassMatch, MatchedImages, write_percentiles
+from covdp.publish.readings import Mean, population_mean, read_terms
+from covdp.publish.several import CommittedDocument, DocumentSet
+from covdp.report.methods import Methods, methods, of_release
+from covdp.report.page import Finding, write_page
+from covdp.report.readings import as_gain, numbers_of
+from covdp.report.templates import probability, say, word
+from covdp.schema import ClassEntry, Document, SettingsPart
 
 ALL, COMMON, LOCAL = "mean of all", "common mean", "local images"
 FARTHEST_IMAGES = 20

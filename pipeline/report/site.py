@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from pipeline.figures import grouped, listing
-from pipeline.files import owner_only
-from pipeline.report.errata import PAGE, load_errata, methods_of_errata, write_errata
-from pipeline.report.findings import (
+from covdp.figures import grouped, listing
+from covdp.files import owner_only
+from covdp.report.errata import PAGE, load_errata, methods_of_errata, write_errata
+from covdp.report.findings import (
     NO_DATA,
     UNRUN,
     ClaimVerdict,
@@ -19,10 +19,10 @@ from pipeline.report.findings import (
     how_judged,
     verdicts,
 )
-from pipeline.report.methods import Methods, methods
-from pipeline.report.page import load_pages, write_page
-from pipeline.report.run_page import headline, methods_of_runs, promises_of_runs, version_of
-from pipeline.report.runs import FinishedRun, load_run, load_runs
+from covdp.report.methods import Methods, methods
+from covdp.report.page import load_pages, write_page
+from covdp.report.run_page import headline, methods_of_runs, promises_of_runs, version_of
+from covdp.report.runs import FinishedRun, load_run, load_runs
 
 Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""

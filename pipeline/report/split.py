@@ -1,7 +1,7 @@
 """Table of how the series of a run split their budget between footpoint and mean.
 
 Shares stand in the record of the run, scales of noise in its rows. The steps of the adaptive mean
-have the noise that `pipeline.mean.rounds.step_costs` gives them, a function of public numbers.
+have the noise that `covdp.mean.rounds.step_costs` gives them, a function of public numbers.
 """
 
 import math
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.figures import letter, number
-from pipeline.mean.plan import STEP_NAMES, Shares
-from pipeline.mean.rounds import step_costs
-from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
-from pipeline.privacy.rounding import digits_down
-from pipeline.report.page import table
-from pipeline.report.runs import FinishedRun
-from pipeline.results import unique
+from covdp.figures import letter, number
+from covdp.mean.plan import STEP_NAMES, Shares
+from covdp.mean.rounds import step_costs
+from covdp.mechanisms import MECHANISMS
+from covdp.privacy import Budget, budget_from, laplace_epsilon, main_parameter, split
+from covdp.privacy.rounding import digits_down
+from covdp.report.page import table
+from covdp.report.runs import FinishedRun
+from covdp.results import unique
 
 CLASS_COLUMNS = 4
 """Classes that have a column of their own in the table."""

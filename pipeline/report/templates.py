@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from pipeline.figures import PALETTE, digits, firm, javascript, listing, number, own_ids, words
-from pipeline.files import resource
-from pipeline.inference import size_in_words, two_digits
-from pipeline.privacy import best_test, certified, for_group, letter, main_parameter, success
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.privacy.statement import class_sentence, plainly
+from covdp.figures import PALETTE, digits, firm, javascript, listing, number, own_ids, words
+from covdp.files import resource
+from covdp.inference import size_in_words, two_digits
+from covdp.privacy import best_test, certified, for_group, letter, main_parameter, success
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.privacy.statement import class_sentence, plainly
 
 
 def draw(template: str, **values: Any) -> str:
@@ -131,10 +131,10 @@ def _link(text: str, kind: str) -> str:
 
 
 MEMBERS: Mapping[str, str] = {
-    "descriptor": "pipeline.descriptors:DESCRIPTORS",
-    "manifold": "pipeline.geometry:MANIFOLDS",
-    "mechanism": "pipeline.mechanisms:MECHANISMS",
-    "kind": "pipeline.experiments:EXPERIMENT_KINDS",
+    "descriptor": "covdp.descriptors:DESCRIPTORS",
+    "manifold": "covdp.geometry:MANIFOLDS",
+    "mechanism": "covdp.mechanisms:MECHANISMS",
+    "kind": "covdp.experiments:EXPERIMENT_KINDS",
 }
 """Settings whose names are members of a registry, which say themselves what a paper says of them;
 registries are read when they are asked for, as that of experiments takes long to import."""
@@ -142,7 +142,7 @@ registries are read when they are asked for, as that of experiments takes long t
 
 def formula(descriptor: str) -> str:
     """Return the filters and the normalisation of a descriptor; of an unknown one nothing."""
-    from pipeline.descriptors import DESCRIPTORS
+    from covdp.descriptors import DESCRIPTORS
 
     return DESCRIPTORS[descriptor].formula if descriptor in DESCRIPTORS else ""
 

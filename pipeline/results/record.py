@@ -11,10 +11,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pipeline import __version__
-from pipeline.errors import OutputError
-from pipeline.files import make_folder, read_regular, write_whole
-from pipeline.parallel import cores
+from covdp import __version__
+from covdp.errors import OutputError
+from covdp.files import make_folder, read_regular, write_whole
+from covdp.parallel import cores
 
 REPORTED_PACKAGES = (
     "numpy",

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.errors import ConfigError, OutputError
-from pipeline.files import atomic_path, make_folder, write_whole
+from covdp.errors import ConfigError, OutputError
+from covdp.files import atomic_path, make_folder, write_whole
 
 STATUSES = ("ok", "undefined", "not representable", "data not available", "held back", "no release")
 """What became of a row: a number, no density at that scale, no float for it, no images, nothing
@@ -291,7 +291,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def write_bound(path: Path, bounds: Sequence[Any], words: str = "") -> Path:
-    """Write what `pipeline.descriptors.bounds` returns, one row a class, columns `BOUND_SCHEMA`.
+    """Write what `covdp.descriptors.bounds` returns, one row a class, columns `BOUND_SCHEMA`.
 
     `words` say how the bound is computed; they stand in the file's metadata as ``bound``.
 

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray, count_labels
-from pipeline.descriptors import DESCRIPTORS, describe
-from pipeline.errors import DatasetError, OutputError
-from pipeline.parallel import Submit, UnorderedMap, peak_memory, side_by_side
-from pipeline.progress import counted, seconds_spent, spending
-from pipeline.store.place import TASK, Place, find_place, lease, sweep
-from pipeline.store.plan import Plan
-from pipeline.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
+from covdp.arrays import FloatArray, ImageArray, count_labels
+from covdp.descriptors import DESCRIPTORS, describe
+from covdp.errors import DatasetError, OutputError
+from covdp.parallel import Submit, UnorderedMap, peak_memory, side_by_side
+from covdp.progress import counted, seconds_spent, spending
+from covdp.store.place import TASK, Place, find_place, lease, sweep
+from covdp.store.plan import Plan
+from covdp.store.stored import DIGEST, SUFFIX, Chunk, StoredImages, StoredShard, encode, name_of
 
 READ_BYTES = 1 << 23
 """Bytes of pixels that are read at a time; two or three such chunks are held."""

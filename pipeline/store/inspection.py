@@ -16,24 +16,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import Fault, ImageSource, collect_faults, may_be_empty
-from pipeline.datasets.cards import Card
-from pipeline.datasets.classed import PatternCard
-from pipeline.datasets.listing import (
+from covdp.arrays import ImageArray
+from covdp.datasets import Fault, ImageSource, collect_faults, may_be_empty
+from covdp.datasets.cards import Card
+from covdp.datasets.classed import PatternCard
+from covdp.datasets.listing import (
     above_classes,
     as_written,
     composed,
     is_excluded,
     read_exclusions,
 )
-from pipeline.datasets.source import (
+from covdp.datasets.source import (
     SPLITS,
     FilesReader,
     StacksReader,
     StreamReader,
 )
-from pipeline.datasets.summary import (
+from covdp.datasets.summary import (
     ODD_SHARE,
     FileCount,
     FileSummaries,
@@ -42,10 +42,10 @@ from pipeline.datasets.summary import (
     odd_files,
     summarise_files,
 )
-from pipeline.errors import CurableError, DatasetError
-from pipeline.progress import counted
-from pipeline.store.fill import digests_of
-from pipeline.store.stored import DIGEST
+from covdp.errors import CurableError, DatasetError
+from covdp.progress import counted
+from covdp.store.fill import digests_of
+from covdp.store.stored import DIGEST
 
 IMAGES_READ = 256
 """Images that are read at a time where they are not in files of their own."""
@@ -178,7 +178,7 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     card : Card
         The card of the dataset.
     path : Path
-        Where it is, as `pipeline.datasets.fetch` states it.
+        Where it is, as `covdp.datasets.fetch` states it.
     key : bytes, optional
         Key of the digests of persons; a random one when left out.
 

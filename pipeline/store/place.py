@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pipeline.datasets.download import without_password
-from pipeline.errors import ConfigError, LedgerError, OutputError, require_extra
-from pipeline.files import home, locked, private_folder, write_whole
-from pipeline.parallel import answer_within
+from covdp.datasets.download import without_password
+from covdp.errors import ConfigError, LedgerError, OutputError, require_extra
+from covdp.files import home, locked, private_folder, write_whole
+from covdp.parallel import answer_within
 
 T = TypeVar("T")
 ADDRESS_SECONDS = 5.0

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import __version__
-from pipeline.datasets import ImageSource, Splits
-from pipeline.datasets.source import Selection
-from pipeline.geometry import AffineMap
+from covdp import __version__
+from covdp.datasets import ImageSource, Splits
+from covdp.datasets.source import Selection
+from covdp.geometry import AffineMap
 
 SHARD_FORMAT = 4
 """Raised when a shard's file, or what is in it, changes."""

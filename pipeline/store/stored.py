@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import OutputError
-from pipeline.store.place import Place
+from covdp.arrays import FloatArray
+from covdp.errors import OutputError
+from covdp.store.place import Place
 
 DIGEST = 16
 """Bytes of a digest: of two among 10⁹ images the chance to be the same is 10⁻²¹."""

@@ -11,25 +11,25 @@ years, where anew every night costs 60. Read in this order: ``factorisation.py``
 guarantee), ``history.py``, ``night.py``.
 """
 
-from pipeline.stream.factorisation import coefficients as coefficients
-from pipeline.stream.factorisation import column_norm as column_norm
-from pipeline.stream.history import WINDOWS as WINDOWS
-from pipeline.stream.history import CumulativeMean as CumulativeMean
-from pipeline.stream.history import Epoch as Epoch
-from pipeline.stream.history import Night as Night
-from pipeline.stream.history import OpeningRelease as OpeningRelease
-from pipeline.stream.history import PrivateSums as PrivateSums
-from pipeline.stream.history import covariance_of as covariance_of
-from pipeline.stream.history import cumulative_mean as cumulative_mean
-from pipeline.stream.history import empty_state as empty_state
-from pipeline.stream.history import join_streams as join_streams
-from pipeline.stream.history import split_epochs as split_epochs
-from pipeline.stream.history import window_between as window_between
-from pipeline.stream.history import window_mean as window_mean
-from pipeline.stream.night import add_placed as add_placed
-from pipeline.stream.night import add_units as add_units
-from pipeline.stream.night import draw_night as draw_night
-from pipeline.stream.night import release_night as release_night
-from pipeline.stream.plan import StreamMechanism as StreamMechanism
-from pipeline.stream.plan import StreamPlan as StreamPlan
-from pipeline.stream.plan import later_openings as later_openings
+from covdp.stream.factorisation import coefficients as coefficients
+from covdp.stream.factorisation import column_norm as column_norm
+from covdp.stream.history import WINDOWS as WINDOWS
+from covdp.stream.history import CumulativeMean as CumulativeMean
+from covdp.stream.history import Epoch as Epoch
+from covdp.stream.history import Night as Night
+from covdp.stream.history import OpeningRelease as OpeningRelease
+from covdp.stream.history import PrivateSums as PrivateSums
+from covdp.stream.history import covariance_of as covariance_of
+from covdp.stream.history import cumulative_mean as cumulative_mean
+from covdp.stream.history import empty_state as empty_state
+from covdp.stream.history import join_streams as join_streams
+from covdp.stream.history import split_epochs as split_epochs
+from covdp.stream.history import window_between as window_between
+from covdp.stream.history import window_mean as window_mean
+from covdp.stream.night import add_placed as add_placed
+from covdp.stream.night import add_units as add_units
+from covdp.stream.night import draw_night as draw_night
+from covdp.stream.night import release_night as release_night
+from covdp.stream.plan import StreamMechanism as StreamMechanism
+from covdp.stream.plan import StreamPlan as StreamPlan
+from covdp.stream.plan import later_openings as later_openings

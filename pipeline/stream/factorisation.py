@@ -21,11 +21,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.parallel import compiled
-from pipeline.privacy.rounding import round_up
-from pipeline.recall import repeatable
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.parallel import compiled
+from covdp.privacy.rounding import round_up
+from covdp.recall import repeatable
 
 WEIGHT_UNIT = 2**52
 """Weights are multiples of 1 over this."""

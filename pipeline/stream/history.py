@@ -16,11 +16,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArray, Limits
-from pipeline.errors import ConfigError
-from pipeline.geometry import Manifold
-from pipeline.mean import NoisyMoments
-from pipeline.mean.clip import (
+from covdp.arrays import COORDINATES, COUNT, SIZE, SMALLEST, WHOLE, FloatArray, Limits
+from covdp.errors import ConfigError
+from covdp.geometry import Manifold
+from covdp.mean import NoisyMoments
+from covdp.mean.clip import (
     SQRT2,
     choose_radius,
     clipping,
@@ -28,11 +28,11 @@ from pipeline.mean.clip import (
     records_outside,
     share_outside,
 )
-from pipeline.mean.noisy_moments import Part, clipped_moments, pool
-from pipeline.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
-from pipeline.mean.sums import PER_UNIT, Clipping, pairs
-from pipeline.recall import repeatable
-from pipeline.stream.factorisation import (
+from covdp.mean.noisy_moments import Part, clipped_moments, pool
+from covdp.mean.release import COUNT_STEPS, COUNT_UNIT, ReleasedCount
+from covdp.mean.sums import PER_UNIT, Clipping, pairs
+from covdp.recall import repeatable
+from covdp.stream.factorisation import (
     LIMBS,
     WEIGHT_UNIT,
     Limbs,
@@ -40,7 +40,7 @@ from pipeline.stream.factorisation import (
     weighted,
     weighted_sums,
 )
-from pipeline.stream.plan import AIM, GROWTH, StreamMechanism
+from covdp.stream.plan import AIM, GROWTH, StreamMechanism
 
 SURE_COUNT_SD = 3.0
 """Of how many of its deviations a released count is, at least, to divide the sum of a window.

@@ -16,24 +16,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, PrivacyError
-from pipeline.geometry import Point
-from pipeline.mean import draw_each, prepare
-from pipeline.mean.axes import to_frame
-from pipeline.mean.clip import SQRT2, shell_counts
-from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.sums import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, PrivacyError
+from covdp.geometry import Point
+from covdp.mean import draw_each, prepare
+from covdp.mean.axes import to_frame
+from covdp.mean.clip import SQRT2, shell_counts
+from covdp.mean.release import COUNT_UNIT
+from covdp.mean.sums import (
     as_repetition,
     clipped_totals,
     of_digits,
     sizes,
     sizes_beside_odd,
 )
-from pipeline.mechanisms.noise import Noise
-from pipeline.recall import repeatable
-from pipeline.stream.factorisation import Limbs, to_limbs, words_to_limbs
-from pipeline.stream.history import (
+from covdp.mechanisms.noise import Noise
+from covdp.recall import repeatable
+from covdp.stream.factorisation import Limbs, to_limbs, words_to_limbs
+from covdp.stream.history import (
     Epoch,
     EpochHistory,
     Night,
@@ -45,7 +45,7 @@ from pipeline.stream.history import (
     split_epochs,
     waiting_count,
 )
-from pipeline.stream.plan import MOST_UNITS, StreamMechanism
+from covdp.stream.plan import MOST_UNITS, StreamMechanism
 
 
 def release_night(

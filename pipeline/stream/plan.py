@@ -9,20 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors.bounds import ROUNDOFF
-from pipeline.errors import ConfigError, PrivacyError
-from pipeline.geometry import Manifold, Point
-from pipeline.mean import AdaptivePlan, Domain, admit, tuning
-from pipeline.mean.plan import Shares
-from pipeline.mean.public_model import check_domain
-from pipeline.mean.records import PublicModel, Records
-from pipeline.mean.release import PUBLIC_LABELS, Labels, Step
-from pipeline.mean.rounds import gaussian_steps, step_costs
-from pipeline.mean.sensitivity import vector_diameter
-from pipeline.mean.sums import InMemory
-from pipeline.privacy import Budget, gaussian_sigma
-from pipeline.stream.factorisation import column_norm, sum_row
+from covdp.arrays import FloatArray
+from covdp.descriptors.bounds import ROUNDOFF
+from covdp.errors import ConfigError, PrivacyError
+from covdp.geometry import Manifold, Point
+from covdp.mean import AdaptivePlan, Domain, admit, tuning
+from covdp.mean.plan import Shares
+from covdp.mean.public_model import check_domain
+from covdp.mean.records import PublicModel, Records
+from covdp.mean.release import PUBLIC_LABELS, Labels, Step
+from covdp.mean.rounds import gaussian_steps, step_costs
+from covdp.mean.sensitivity import vector_diameter
+from covdp.mean.sums import InMemory
+from covdp.privacy import Budget, gaussian_sigma
+from covdp.stream.factorisation import column_norm, sum_row
 
 OPENING = 300.0
 """N·μ at which the records held back are released; 100 was worse at every later night."""

@@ -12,12 +12,12 @@ import numpy as np
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
 
-import pipeline as covdp
-from pipeline.descriptors import terms_of
-from pipeline.figures import comparison
-from pipeline.geometry import to_chart
-from pipeline.inference import match, region
-from pipeline.publish.readings import Mean, read_terms
+import covdp
+from covdp.descriptors import terms_of
+from covdp.figures import comparison
+from covdp.geometry import to_chart
+from covdp.inference import match, region
+from covdp.publish.readings import Mean, read_terms
 
 # %% [markdown]
 # The training images are tiles of one picture; their mean is released once, at μ = 0.5.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-import pipeline as covdp
-from pipeline.figures import matrices
-from pipeline.inference import region
+import covdp
+from covdp.figures import matrices
+from covdp.inference import region
 
 # %% [markdown]
 # Your images: by class an array of bytes, (n, height, width), all of one size. Here tiles of

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-import pipeline as covdp
-from pipeline.audit import audit
-from pipeline.audit.cases import Case
-from pipeline.figures import bars
-from pipeline.mechanisms import Family
-from pipeline.mechanisms.additive import wrap
-from pipeline.mechanisms.base import Neighbours, hadamard, opposite
-from pipeline.mechanisms.radial import directions
-from pipeline.privacy import laplace_cost, laplace_sigma
+import covdp
+from covdp.audit import audit
+from covdp.audit.cases import Case
+from covdp.figures import bars
+from covdp.mechanisms import Family
+from covdp.mechanisms.additive import wrap
+from covdp.mechanisms.base import Neighbours, hadamard, opposite
+from covdp.mechanisms.radial import directions
+from covdp.privacy import laplace_cost, laplace_sigma
 
 # %% [markdown]
 # **Privacy.** The slope of ln cosh is tanh, between 0 and 1: the log density of the noise moves by

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-import pipeline as covdp
-from pipeline.figures import bars
-from pipeline.inference import discriminants_of_means, harmonise
+import covdp
+from covdp.figures import bars
+from covdp.inference import discriminants_of_means, harmonise
 
 # %% [markdown]
 # Tiles of one picture, dealt out to three hospitals, seen by a scanner with a gain of 1.3, and by

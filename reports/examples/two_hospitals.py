@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-import pipeline as covdp
-from pipeline.descriptors import terms_of
-from pipeline.figures import comparison
-from pipeline.inference import combine, region, two_sample
-from pipeline.publish.readings import Mean, read_terms
+import covdp
+from covdp.descriptors import terms_of
+from covdp.figures import comparison
+from covdp.inference import combine, region, two_sample
+from covdp.publish.readings import Mean, read_terms
 
 # %% [markdown]
 # Tiles of one picture, dealt out to three hospitals. The device of the third is set to a gain of

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.audit import all_cases, audit, run_audit, trials
-from pipeline.audit.attacks import (
+from covdp.audit import all_cases, audit, run_audit, trials
+from covdp.audit.attacks import (
     ENDS,
     AdaptiveTranscripts,
     PersonTranscripts,
@@ -24,7 +24,7 @@ from pipeline.audit.attacks import (
     overlapping,
     replayed_draws,
 )
-from pipeline.audit.bounds import (
+from covdp.audit.bounds import (
     NOISE,
     SQUARED_MU,
     STATED_COST,
@@ -38,7 +38,7 @@ from pipeline.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from pipeline.audit.cases import (
+from covdp.audit.cases import (
     BUDGETS,
     CHAINS,
     CONTROLS,
@@ -48,14 +48,14 @@ from pipeline.audit.cases import (
     half_noise,
     misprinted_sigma,
 )
-from pipeline.cli import main
-from pipeline.errors import ConfigError, OutputError
-from pipeline.geometry import vecd
-from pipeline.mechanisms import MECHANISMS, FloatNoise, NoisyVector
-from pipeline.mechanisms.additive import projected_profile
-from pipeline.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
-from pipeline.results import read_metadata
-from pipeline.results.tables import AUDIT_SCHEMA, read_table
+from covdp.cli import main
+from covdp.errors import ConfigError, OutputError
+from covdp.geometry import vecd
+from covdp.mechanisms import MECHANISMS, FloatNoise, NoisyVector
+from covdp.mechanisms.additive import projected_profile
+from covdp.privacy import GDP, ApproxDP, Budget, PureDP, delta_of, gaussian_sigma
+from covdp.results import read_metadata
+from covdp.results.tables import AUDIT_SCHEMA, read_table
 
 LAW_FAULTS = {
     "one coordinate x 0.95",

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.cli import main
-from pipeline.ledger import init_ledger, open_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_night, release_once
+from covdp.cli import main
+from covdp.ledger import init_ledger, open_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_night, release_once
 from tests.sample_dicom import write_dicom
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

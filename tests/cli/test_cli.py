@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import app, main
-from pipeline.experiments import MAIN
+from covdp.cli import app, main
+from covdp.experiments import MAIN
 
 
 def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:
@@ -26,7 +26,7 @@ def fails(capsys: pytest.CaptureFixture[str], *tokens: str) -> str:
 def imported(tokens: list[str], names: list[str]) -> list[str]:
     """Return those modules of `names` that a process of the command has imported when it ends."""
     code = (
-        "import json, sys; from pipeline.cli import main; "
+        "import json, sys; from covdp.cli import main; "
         "code = main(json.loads(sys.argv[1])); "
         "print(json.dumps([name for name in json.loads(sys.argv[2]) if name in sys.modules])); "
         "sys.exit(code)"
@@ -41,7 +41,7 @@ def imported(tokens: list[str], names: list[str]) -> list[str]:
 def test_help_comes_at_once(command: str) -> None:
     """Help imports nothing that computes, draws, reads or keeps: it says so within 0.3 s."""
     heavy = ["numpy", "scipy", "numba", "pydantic", "sqlalchemy", "PIL", "pyarrow", "vl_convert"]
-    heavy += ["asyncio", "importlib.metadata", "tempfile", "pipeline.mean", "pipeline.jobs"]
+    heavy += ["asyncio", "importlib.metadata", "tempfile", "covdp.mean", "covdp.jobs"]
     assert imported([*command.split(), "--help"], heavy) == []
 
 
@@ -80,10 +80,10 @@ def test_tables_are_as_wide_as_asked(
 
 def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
     """`covdp datasets`, `descriptors` and `mechanisms` name each member, and manifolds too."""
-    from pipeline.datasets import DATASETS
-    from pipeline.descriptors import DESCRIPTORS
-    from pipeline.geometry import MANIFOLDS
-    from pipeline.mechanisms import MECHANISMS
+    from covdp.datasets import DATASETS
+    from covdp.descriptors import DESCRIPTORS
+    from covdp.geometry import MANIFOLDS
+    from covdp.mechanisms import MECHANISMS
 
     for command, registry in (
         ("datasets", DATASETS),
@@ -97,7 +97,7 @@ def test_tables_list_every_member(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_descriptors_say_how_they_are_computed(capsys: pytest.CaptureFixture[str]) -> None:
     """`covdp descriptors` has the filters and the normalisation of each, as text and as JSON."""
-    from pipeline.descriptors import DESCRIPTORS
+    from covdp.descriptors import DESCRIPTORS
 
     assert main(["descriptors"]) == 0
     printed = " ".join(capsys.readouterr().out.split())

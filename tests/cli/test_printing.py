@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from pipeline import progress
-from pipeline.cli import app, main
-from pipeline.datasets import DATASETS
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, Reservation, init_ledger
-from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import GDP
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.progress import Level, counted, pace, say, step
+from covdp import progress
+from covdp.cli import app, main
+from covdp.datasets import DATASETS
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import LedgerError
+from covdp.ledger import Ledger, Reservation, init_ledger
+from covdp.mechanisms import MECHANISMS
+from covdp.privacy import GDP
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.progress import Level, counted, pace, say, step
 from tests.tools.patience import until
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
@@ -182,7 +182,7 @@ def test_an_audit_as_json_holds_the_rows_it_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The claims are those of the Parquet file; when quiet its path is all there is."""
-    from pipeline.results.tables import AUDIT_SCHEMA, read_table
+    from covdp.results.tables import AUDIT_SCHEMA, read_table
 
     tokens = ["audit", "--mechanism", "tangent-gaussian", "--trials", "1000"]
     found = json.loads(printed(capsys, *tokens, "--out", str(tmp_path), "--json"))

@@ -18,21 +18,21 @@ import numpy as np
 import psutil
 import pytest
 
-from pipeline import jobs, parallel
-from pipeline.cli import main, releases
-from pipeline.cli.releases import nights, planned_times
-from pipeline.errors import BudgetError, CovdpError
-from pipeline.experiments import MAIN
-from pipeline.files import project_root
-from pipeline.jobs import ReleaseJob, prepare_release
-from pipeline.ledger import Reservation, init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release
+from covdp import jobs, parallel
+from covdp.cli import main, releases
+from covdp.cli.releases import nights, planned_times
+from covdp.errors import BudgetError, CovdpError
+from covdp.experiments import MAIN
+from covdp.files import project_root
+from covdp.jobs import ReleaseJob, prepare_release
+from covdp.ledger import Reservation, init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release
 from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-COVDP = [sys.executable, "-m", "pipeline.cli"]
+COVDP = [sys.executable, "-m", "covdp.cli"]
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_each_night_is_one_line_with_what_was_released_and_charged(
     ward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its time, the release, the table and the charge; the files are those of `covdp release`."""
-    monkeypatch.setattr("pipeline.publish.released_since", lambda *_: False)
+    monkeypatch.setattr("covdp.publish.released_since", lambda *_: False)
     assert served(ward, monkeypatch, 1) == 0
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     said = capsys.readouterr()
@@ -244,7 +244,7 @@ def test_a_night_that_fails_is_notified_and_the_next_one_is_tried(
         return real(job)
 
     monkeypatch.setattr(jobs, "release", release)
-    monkeypatch.setattr("pipeline.publish.released_since", lambda *_: False)
+    monkeypatch.setattr("covdp.publish.released_since", lambda *_: False)
     heard = ward / "heard.txt"
     notify = shlex.join([sys.executable, "-c", NOTIFY, str(heard)])
     assert served(ward, monkeypatch, 3, "--notify", notify) == 0
@@ -319,7 +319,7 @@ def test_an_end_that_nobody_foresaw_is_notified_without_its_words(
     def broken(*_: object) -> None:
         raise RuntimeError("benengeli")
 
-    monkeypatch.setattr("pipeline.publish.released_since", broken)
+    monkeypatch.setattr("covdp.publish.released_since", broken)
     assert served(ward, monkeypatch, 2, "--notify", notify) == 70
     assert heard.read_text() == ("covdp serve ended: an unexpected failure, which is withheld\n")
     assert "benengeli" not in capsys.readouterr().err
@@ -380,7 +380,7 @@ def test_a_scheduler_that_does_not_answer_is_refused(
 
 REFUSED = """
 import sys
-from pipeline.cli import main
+from covdp.cli import main
 print(main(sys.argv[1:] + ["--runner", "nowhere"]))
 print(sorted({"numba", "scipy", "pydantic", "distributed"} & set(sys.modules)))
 """

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.cli import run_in_thread
-from pipeline.publish.redact import silence
+from covdp.cli import run_in_thread
+from covdp.publish.redact import silence
 from tests.ledger.test_ledger_faults import in_child
 from tests.tools.patience import PATIENCE
 
@@ -24,7 +24,7 @@ class Press:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Press())
-from pipeline.cli import main
+from covdp.cli import main
 sys.exit(main())
 """
 AGAIN = "covdp: interrupted; the same command starts it again"
@@ -44,7 +44,7 @@ def test_ctrl_c_is_answered_while_commands_are_imported(command: str, more: str)
 
 PARENT = """
 import os, time
-from pipeline.parallel import workers
+from covdp.parallel import workers
 if __name__ == "__main__":
     with workers("processes") as unordered:
         print(*unordered(os.getpid, [()]), flush=True)

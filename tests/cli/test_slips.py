@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.ledger import open_ledger
+from covdp.cli import main
+from covdp.ledger import open_ledger
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

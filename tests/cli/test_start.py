@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from sample_dicom import write_dicom
 
-from pipeline.cli import main
-from pipeline.ledger import open_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release
+from covdp.cli import main
+from covdp.ledger import open_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
-from pipeline.cli import main
-from pipeline.ledger import (
+from covdp.cli import main
+from covdp.ledger import (
     NightState,
     Reservation,
     api,
@@ -19,7 +19,7 @@ from pipeline.ledger import (
     open_stream,
     streams,
 )
-from pipeline.privacy import GDP
+from covdp.privacy import GDP
 
 
 @pytest.fixture

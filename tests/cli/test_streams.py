@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
-from pipeline.cli import main, releases
-from pipeline.cli.streams import IN_WORDS, complain
-from pipeline.files import project_root
-from pipeline.ledger import open_ledger
-from pipeline.progress import Level, say
+from covdp.cli import main, releases
+from covdp.cli.streams import IN_WORDS, complain
+from covdp.files import project_root
+from covdp.ledger import open_ledger
+from covdp.progress import Level, say
 from tests.cli.test_printing import LEAVES
 from tests.cli.test_terminals import ARGUMENTS, prepare
 from tests.cli.test_terminals import ward as ward
@@ -183,7 +183,7 @@ def shown(code: str, *, stdout: str, stderr: str, env: dict[str, str]) -> int:
 @pytest.mark.parametrize("first", ["/dev/full", "output.txt"])
 def test_a_release_that_nobody_can_read_is_paid_once_and_there(ward: Path, first: str) -> None:
     """Without a locale and with a full disk: its files are whole, and asking again is free."""
-    command, spent = f"pipeline.cli release {ARGUMENTS['release']} --verbose", set[object]()
+    command, spent = f"covdp.cli release {ARGUMENTS['release']} --verbose", set[object]()
     second = "output.txt" if first == "/dev/full" else "/dev/full"
     for stdout, stderr in ((first, "/dev/full"), (second, "errors.txt")):
         code = 2 if stdout == "/dev/full" else 0
@@ -224,7 +224,7 @@ def test_notifying_takes_any_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     heard = tmp_path / "heard"
     script = f"import sys; open({str(heard)!r}, 'wb').write(sys.stdin.buffer.read())"
     code = (
-        "from pipeline.cli.releases import notify_failure; import sys; "
+        "from covdp.cli.releases import notify_failure; import sys; "
         f"notify_failure({'Łódź: μ = 0.5'!a}, [sys.executable, '-c', {script!r}])"
     )
     subprocess.run(

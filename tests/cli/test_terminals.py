@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pipeline.cli import main, releases
-from pipeline.experiments import MAIN
-from pipeline.ledger import init_ledger, open_ledger
-from pipeline.privacy import GDP
-from pipeline.progress import Level, say
-from pipeline.publish import load_release, release_once
+from covdp.cli import main, releases
+from covdp.experiments import MAIN
+from covdp.ledger import init_ledger, open_ledger
+from covdp.privacy import GDP
+from covdp.progress import Level, say
+from covdp.publish import load_release, release_once
 from tests.cli.test_printing import LEAVES
 from tests.inference.test_inference import entry, observed
 from tests.publish.test_several import document

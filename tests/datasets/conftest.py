@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import download, library
+from covdp.datasets import download, library
 from tests.sample_server import FileServer, serving
 
 

@@ -13,12 +13,12 @@ from PIL import Image
 from pydicom import examples
 from sample_dicom import write_dicom, write_segmentation
 
-from pipeline.cli import main
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets import draft as draft_module
-from pipeline.datasets.draft import Draft, draft_card, scan
-from pipeline.datasets.listing import DEEPEST
-from pipeline.errors import DatasetError, ImageError
+from covdp.cli import main
+from covdp.datasets import ImageSource, open_dataset
+from covdp.datasets import draft as draft_module
+from covdp.datasets.draft import Draft, draft_card, scan
+from covdp.datasets.listing import DEEPEST
+from covdp.errors import DatasetError, ImageError
 
 
 def save(path: Path, shape: tuple[int, ...] = (6, 5), kind: type = np.uint8) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.datasets import DATASET_KINDS, DATASETS, load_card, open_dataset, overview
-from pipeline.errors import DatasetError
-from pipeline.files import resource
+from covdp.datasets import DATASET_KINDS, DATASETS, load_card, open_dataset, overview
+from covdp.errors import DatasetError
+from covdp.files import resource
 from tests.tools import medmnist_cards
 
 
@@ -130,7 +130,7 @@ def test_unknown_dataset_suggests(tmp_path: Path) -> None:
 
 def test_import_is_light() -> None:
     """Importing the datasets imports no heavy library."""
-    code = "import sys, pipeline.datasets; print(*sys.modules)"
+    code = "import sys, covdp.datasets; print(*sys.modules)"
     root = Path(__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     heavy = {"torch", "torchvision", "medmnist", "skimage", "PIL", "pooch", "requests"}

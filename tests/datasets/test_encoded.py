@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from pipeline.datasets import open_dataset
-from pipeline.datasets.jpeg import is_whole, read_stream
-from pipeline.errors import DatasetError, ImageError
+from covdp.datasets import open_dataset
+from covdp.datasets.jpeg import is_whole, read_stream
+from covdp.errors import DatasetError, ImageError
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from pipeline.datasets import DATASETS, data_root, fetch, load_card, open_dataset
-from pipeline.datasets.npz import NpzCard
-from pipeline.errors import DatasetError, MissingError
-from pipeline.files import home
+from covdp.datasets import DATASETS, data_root, fetch, load_card, open_dataset
+from covdp.datasets.npz import NpzCard
+from covdp.errors import DatasetError, MissingError
+from covdp.files import home
 from tests.sample_server import Fault, FileServer, npz_like_octmnist, sockets_are_left
 from tests.tools.patience import PATIENCE, until
 
@@ -241,7 +241,7 @@ def start(*command: object) -> subprocess.Popen[str]:
 FETCH = """
 import sys
 from pathlib import Path
-from pipeline.datasets import fetch, load_card
+from covdp.datasets import fetch, load_card
 fetch(load_card(Path(sys.argv[1])), sys.argv[2], progress=False)
 """
 
@@ -273,7 +273,7 @@ def test_kill_leaves_no_half_file(
     server.gate.clear()
     path, root = write_card(server, tmp_path), tmp_path / "root"
     command = ("run", "--dataset", path, "--data-root", root, "--out", tmp_path / "out")
-    process = start("-m", "pipeline.cli", *command)
+    process = start("-m", "covdp.cli", *command)
     until(lambda: server.requests and any(root.rglob("tmp*")))
     process.send_signal(how)
     _, said = process.communicate(timeout=PATIENCE)

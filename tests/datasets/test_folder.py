@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from openjpeg.utils import encode_array
 from PIL import Image
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, listing, load_card, open_dataset
-from pipeline.datasets.cards import FORMATS, MASKS
-from pipeline.datasets.classed import COPIES, FileRow, collect
-from pipeline.datasets.listing import Pattern, fill, find_files, packed
-from pipeline.datasets.pictures import FolderCard
-from pipeline.errors import DatasetError
+from covdp.arrays import ImageArray
+from covdp.datasets import ImageSource, listing, load_card, open_dataset
+from covdp.datasets.cards import FORMATS, MASKS
+from covdp.datasets.classed import COPIES, FileRow, collect
+from covdp.datasets.listing import Pattern, fill, find_files, packed
+from covdp.datasets.pictures import FolderCard
+from covdp.errors import DatasetError
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 

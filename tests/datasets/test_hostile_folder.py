@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 from PIL.EpsImagePlugin import EpsImageFile
 
-from pipeline.datasets import ImageSource, load_card, open_dataset
-from pipeline.datasets.cards import FORMATS
-from pipeline.datasets.listing import Fault, fill, find_files
-from pipeline.errors import DatasetError
-from pipeline.files import atomic_path, make_folder, owner_only, private_folder
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
+from covdp.datasets import ImageSource, load_card, open_dataset
+from covdp.datasets.cards import FORMATS
+from covdp.datasets.listing import Fault, fill, find_files
+from covdp.errors import DatasetError
+from covdp.files import atomic_path, make_folder, owner_only, private_folder
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
 
 CARD = 'kind = "folder"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 ALL = f"formats = {list(FORMATS)}\n"

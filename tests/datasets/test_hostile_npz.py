@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.datasets import open_dataset
-from pipeline.errors import DatasetError
+from covdp.datasets import open_dataset
+from covdp.errors import DatasetError
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["a", "b"]\n'
 MEMORY = 40 << 20
@@ -275,6 +275,6 @@ def test_chunks_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "toy.npz").write_bytes(packed(members()))
     source = open_dataset(tmp_path / "toy.toml", tmp_path)
     assert [len(chunk) for chunk in source.chunks()] == [12]
-    monkeypatch.setattr("pipeline.datasets.source.CHUNK_BYTES", 5 * 30 + 29)
+    monkeypatch.setattr("covdp.datasets.source.CHUNK_BYTES", 5 * 30 + 29)
     assert [len(chunk) for chunk in source.chunks()] == [5, 5, 2]
     assert [len(chunk) for chunk in source.chunks(size=7)] == [7, 5]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.datasets.pictures import Scaling, Sigmoid, Window, to_uint8
-from pipeline.errors import ImageError
+from covdp.datasets.pictures import Scaling, Sigmoid, Window, to_uint8
+from covdp.errors import ImageError
 
 INTEGERS = st.sampled_from(["u1", "i1", "<u2", ">u2", "<i2", ">i2"])
 

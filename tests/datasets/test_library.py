@@ -19,12 +19,12 @@ import numpy as np
 import psutil
 import pytest
 
-from pipeline.cli import main
-from pipeline.datasets import DATASETS, download, fetch, library, load_card, open_dataset
-from pipeline.datasets.torchvision import torchvision_datasets
-from pipeline.errors import DatasetError, ImageError, MissingError
-from pipeline.experiments import MAIN
-from pipeline.results import read_record, read_rows
+from covdp.cli import main
+from covdp.datasets import DATASETS, download, fetch, library, load_card, open_dataset
+from covdp.datasets.torchvision import torchvision_datasets
+from covdp.errors import DatasetError, ImageError, MissingError
+from covdp.experiments import MAIN
+from covdp.results import read_record, read_rows
 from tests.datasets.test_fetch import BODY, MD5, ROOT, room_for, start, write_card
 from tests.datasets.test_vision import digits
 from tests.datasets.test_vision import mnist as write_mnist
@@ -98,7 +98,7 @@ def test_a_class_reads_the_smallest_split(
 ) -> None:
     """Whatever split it is asked for, it downloads all, and reads that one into memory."""
     asked: list[library.Download] = []
-    monkeypatch.setattr("pipeline.datasets.npz.obtain", lambda *these, **_: asked.append(these[2]))
+    monkeypatch.setattr("covdp.datasets.npz.obtain", lambda *these, **_: asked.append(these[2]))
     fetch(DATASETS[name], tmp_path, size=64)
     options = {"split": split, "size": 64, "download": True}
     assert asked == [library.Download("medmnist", DATASETS[name].title, "root", options)]
@@ -217,8 +217,8 @@ def test_its_process_ends_with_the_one_that_started_it(
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 from pathlib import Path
-from pipeline.datasets import fetch, load_card, npz
-from pipeline.datasets.library import Download
+from covdp.datasets import fetch, load_card, npz
+from covdp.datasets.library import Download
 npz.Download = lambda *_: Download("tests.datasets.test_library", "Stuck", "root", {{}})
 fetch(load_card(Path({str(path)!r})), {str(root)!r})
 """
@@ -369,6 +369,6 @@ def test_an_unfitting_torch_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pat
     def fail(name: str) -> None:
         raise RuntimeError("operator torchvision::nms does not exist")
 
-    monkeypatch.setattr("pipeline.datasets.torchvision.import_module", fail)
+    monkeypatch.setattr("covdp.datasets.torchvision.import_module", fail)
     with pytest.raises(DatasetError, match=r"nms does not exist\).*--force-reinstall"):
         fetch(DATASETS["mnist"], tmp_path)

@@ -12,15 +12,15 @@ from PIL import Image
 from sample_descriptors import matrix_of, ridge
 from sample_manifolds import SPD
 
-from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
-from pipeline.descriptors.volumes import integer_features
-from pipeline.errors import DatasetError, ImageError
-from pipeline.experiments import MAIN, Run, load_experiments
-from pipeline.experiments.images import public_domain
-from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
+from covdp.descriptors import DESCRIPTORS, describe, domain, require, verify
+from covdp.descriptors.volumes import integer_features
+from covdp.errors import DatasetError, ImageError
+from covdp.experiments import MAIN, Run, load_experiments
+from covdp.experiments.images import public_domain
+from covdp.geometry import MANIFOLDS
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
 
 ETA = 1e-6
 

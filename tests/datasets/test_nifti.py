@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from pipeline.datasets import ImageSource, load_card, open_dataset
-from pipeline.datasets import nifti as nifti_files
-from pipeline.descriptors import describe
-from pipeline.errors import DatasetError, ImageError
-from pipeline.experiments import MAIN, Run, load_experiments
-from pipeline.experiments.images import _samples
-from pipeline.store import check
+from covdp.datasets import ImageSource, load_card, open_dataset
+from covdp.datasets import nifti as nifti_files
+from covdp.descriptors import describe
+from covdp.errors import DatasetError, ImageError
+from covdp.experiments import MAIN, Run, load_experiments
+from covdp.experiments.images import _samples
+from covdp.store import check
 
 CARD = 'kind = "nifti"\nchannels = 1\nclasses = ["cat", "dog"]\n'
 TYPES: dict[str, int] = {

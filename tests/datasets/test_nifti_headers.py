@@ -8,10 +8,10 @@ import nibabel
 import numpy as np
 import pytest
 
-from pipeline.datasets import open_dataset
-from pipeline.datasets.draft import draft_card
-from pipeline.datasets.nifti import read_volume
-from pipeline.errors import DatasetError, ImageError
+from covdp.datasets import open_dataset
+from covdp.datasets.draft import draft_card
+from covdp.datasets.nifti import read_volume
+from covdp.errors import DatasetError, ImageError
 
 
 def patched(content: bytes, *fields: tuple[int, str, float]) -> bytes:

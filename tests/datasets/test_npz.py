@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.datasets import DATASETS, ImageSource, open_dataset
-from pipeline.errors import DatasetError
+from covdp.datasets import DATASETS, ImageSource, open_dataset
+from covdp.errors import DatasetError
 
 NPZ = """\
 kind = "npz"
@@ -49,7 +49,7 @@ def test_chunks_are_the_arrays(
     split: Any,
 ) -> None:
     """Joined chunks equal the arrays of the file, for every split, class, chunk and block size."""
-    monkeypatch.setattr("pipeline.datasets.npz.BYTES_AT_ONCE", 200)
+    monkeypatch.setattr("covdp.datasets.npz.BYTES_AT_ONCE", 200)
     content = arrays(1, *channels)
     card = NPZ.replace("channels = 1", "channels = 3") if channels else NPZ
     source = toy(tmp_path, content, card)

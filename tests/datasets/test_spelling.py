@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.cli import main
-from pipeline.datasets import find_card, open_dataset
-from pipeline.datasets.listing import as_written, composed
-from pipeline.datasets.source import NO_PERSON
-from pipeline.errors import DatasetError
-from pipeline.store.inspection import layout_faults
+from covdp.cli import main
+from covdp.datasets import find_card, open_dataset
+from covdp.datasets.listing import as_written, composed
+from covdp.datasets.source import NO_PERSON
+from covdp.errors import DatasetError
+from covdp.store.inspection import layout_faults
 
 FORMS = ("NFC", "NFD")
 PIXELS = np.arange(64, dtype=np.uint8).reshape(8, 8)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from sample_dicom import write_dicom
 
-from pipeline.cli import main
-from pipeline.datasets import fetch, find_card
-from pipeline.datasets.draft import draft_card
-from pipeline.datasets.summary import FileSummary, count_files, odd_files
-from pipeline.store import inspect
+from covdp.cli import main
+from covdp.datasets import fetch, find_card
+from covdp.datasets.draft import draft_card
+from covdp.datasets.summary import FileSummary, count_files, odd_files
+from covdp.store import inspect
 
 HEAD = 'path = "ward"\nchannels = 1\nclasses = ["a", "b"]\n'
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, load_card, open_dataset
-from pipeline.datasets.classed import COPIES
-from pipeline.errors import DatasetError
+from covdp.arrays import ImageArray
+from covdp.datasets import ImageSource, load_card, open_dataset
+from covdp.datasets.classed import COPIES
+from covdp.errors import DatasetError
 
 CARD = """\
 kind = "table"
@@ -110,7 +110,7 @@ def test_values_of_parquet_are_text(root: Path) -> None:
     source = open_dataset(root / "numbers.toml", root)
     np.testing.assert_array_equal(source.label_of, [1, 0])
     write(root, [row | {"who": name} for row, name in zip(rows, ("17", "18"), strict=True)], "csv")
-    from pipeline.datasets import fetch, open_fetched
+    from covdp.datasets import fetch, open_fetched
 
     keys = []
     for end in ("csv", "parquet"):

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import DATASETS, ImageSource, open_dataset, torchvision
-from pipeline.datasets.torchvision import torchvision_datasets
-from pipeline.errors import DatasetError
+from covdp.arrays import ImageArray
+from covdp.datasets import DATASETS, ImageSource, open_dataset, torchvision
+from covdp.datasets.torchvision import torchvision_datasets
+from covdp.errors import DatasetError
 from tests.tools import medmnist_cards
 
 COUNTS = {"train": 30, "t10k": 20}

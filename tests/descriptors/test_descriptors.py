@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sample_descriptors import matrix_of
 
-from pipeline.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
-from pipeline.descriptors.images import FIRST, SECOND_KERNEL
-from pipeline.errors import ConfigError, DatasetError
-from pipeline.parallel import compiled, limited_to
+from covdp.descriptors import DESCRIPTORS, describe, descriptors_for, kernels
+from covdp.descriptors.images import FIRST, SECOND_KERNEL
+from covdp.errors import ConfigError, DatasetError
+from covdp.parallel import compiled, limited_to
 
 ETA = 1e-6
 
@@ -318,7 +318,7 @@ def test_registry_is_frozen_and_named():
 
 def test_compiled_code_calls_none_of_another_file():
     """Numba's cache tracks one file a function: no kernel calls compiled code of another file."""
-    plain = {"typing", "numpy", "numpy.typing", "pipeline.arrays", "pipeline.parallel"}
+    plain = {"typing", "numpy", "numpy.typing", "covdp.arrays", "covdp.parallel"}
     plain |= {"collections.abc", "functools", "llvmlite", "numba.core", "numba.extending"}
     found = {path.name: path.read_text() for path in Path(kernels.__file__).parent.glob("*.py")}
     compiled = {

@@ -14,9 +14,9 @@ from sample_descriptors import ridge, ridges
 from sample_manifolds import SPD
 from scipy.spatial.distance import pdist
 
-from pipeline.descriptors import DESCRIPTORS, describe, domain, require, verify
-from pipeline.errors import ConfigError, DatasetError, DomainError
-from pipeline.geometry import MANIFOLDS
+from covdp.descriptors import DESCRIPTORS, describe, domain, require, verify
+from covdp.errors import ConfigError, DatasetError, DomainError
+from covdp.geometry import MANIFOLDS
 
 ETA = 1e-6
 SPECTRAL = ("spd-log-euclidean", "spd-affine-invariant")

@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import correlate
 from skimage.filters import sobel, sobel_h, sobel_v
 
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, kernels
+from covdp.datasets import open_dataset
+from covdp.descriptors import DESCRIPTORS, describe, kernels
 
 ETA = 1e-6
 WITH_FILTERS = [spec.name for spec in DESCRIPTORS.values() if spec.filters]

@@ -7,19 +7,19 @@ import pytest
 from sample_documents import settings_of
 from scipy import ndimage, stats
 
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, Term, describe, domain, terms_of
-from pipeline.descriptors.terms import LUMINANCE
-from pipeline.errors import DomainError
-from pipeline.geometry import MANIFOLDS, frechet_mean, to_chart
-from pipeline.mean import admit, draw, prepare
-from pipeline.mean.plan import choose_plan
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish import read_terms
-from pipeline.publish.readings import Mean, axes_of, mean_of
-from pipeline.publish.release import observed_moments
-from pipeline.schema import ClassPart
+from covdp.datasets import open_dataset
+from covdp.descriptors import DESCRIPTORS, Term, describe, domain, terms_of
+from covdp.descriptors.terms import LUMINANCE
+from covdp.errors import DomainError
+from covdp.geometry import MANIFOLDS, frechet_mean, to_chart
+from covdp.mean import admit, draw, prepare
+from covdp.mean.plan import choose_plan
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish import read_terms
+from covdp.publish.readings import Mean, axes_of, mean_of
+from covdp.publish.release import observed_moments
+from covdp.schema import ClassPart
 
 SIDE = 28
 MANIFOLD = "spd-log-euclidean"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import (
+from covdp.datasets import open_dataset
+from covdp.descriptors import (
     DESCRIPTORS,
     describe,
     domain,
@@ -21,15 +21,15 @@ from pipeline.descriptors import (
     require_descriptor_for,
     verify,
 )
-from pipeline.descriptors.base import check_sides
-from pipeline.descriptors.volumes import derivative_kernels, integer_features
-from pipeline.errors import ConfigError, DatasetError, MismatchError
-from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
-from pipeline.report import load_runs
-from pipeline.results import read_rows
+from covdp.descriptors.base import check_sides
+from covdp.descriptors.volumes import derivative_kernels, integer_features
+from covdp.errors import ConfigError, DatasetError, MismatchError
+from covdp.experiments import MAIN, Run, load_experiments, run_experiment
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
+from covdp.report import load_runs
+from covdp.results import read_rows
 
 ETA = 1e-6
 UNITS = (1, 16, 16, 16, 512, 512, 512)

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ClaimConfig
-from pipeline.errors import ConfigError
-from pipeline.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
-from pipeline.experiments.kinds.classifiers import (
+from covdp.config import ClaimConfig
+from covdp.errors import ConfigError
+from covdp.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
+from covdp.experiments.kinds.classifiers import (
     Classes,
     against,
     area,
@@ -16,13 +16,13 @@ from pipeline.experiments.kinds.classifiers import (
     run_classifiers,
     score,
 )
-from pipeline.experiments.populations import Population
-from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.inference import discriminants_of_means
-from pipeline.mean import Ball, admit
-from pipeline.report import FinishedRun, judge, load_runs, table_of, verdicts
-from pipeline.report.run_page import measured
-from pipeline.results import Table, read_rows
+from covdp.experiments.populations import Population
+from covdp.geometry import MANIFOLDS, FlatChart
+from covdp.inference import discriminants_of_means
+from covdp.mean import Ball, admit
+from covdp.report import FinishedRun, judge, load_runs, table_of, verdicts
+from covdp.report.run_page import measured
+from covdp.results import Table, read_rows
 
 
 def short(folder: Path) -> Path:

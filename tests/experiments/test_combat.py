@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments
-from pipeline.experiments.kinds.harmonising import SCALINGS, Division, read_sites, score
+from covdp.arrays import FloatArray
+from covdp.experiments import EXPERIMENTS, Run, load_experiments
+from covdp.experiments.kinds.harmonising import SCALINGS, Division, read_sites, score
 
 SITES, IMAGES, DIVISIONS = 5, 1000, 8
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import open_dataset
-from pipeline.cli import main
-from pipeline.config import ExperimentConfig
-from pipeline.errors import ConfigError
-from pipeline.experiments import Run, load_experiments
-from pipeline.experiments.usefulness import judged, measure_usefulness
-from pipeline.files import make_folder
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.covariances import covariances_of
-from pipeline.mean import AdaptivePlan
-from pipeline.mechanisms import MECHANISMS, Family
-from pipeline.results import read_rows
+from covdp import open_dataset
+from covdp.cli import main
+from covdp.config import ExperimentConfig
+from covdp.errors import ConfigError
+from covdp.experiments import Run, load_experiments
+from covdp.experiments.usefulness import judged, measure_usefulness
+from covdp.files import make_folder
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.covariances import covariances_of
+from covdp.mean import AdaptivePlan
+from covdp.mechanisms import MECHANISMS, Family
+from covdp.results import read_rows
 
 CARD = """\
 kind = "npz"

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.arrays import ImageArray
-from pipeline.config import ClaimConfig
-from pipeline.descriptors import describe
-from pipeline.errors import ConfigError
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.images import CHANGES
-from pipeline.experiments.kinds.comparisons import read_populations
-from pipeline.figures import class_titles
-from pipeline.geometry import vecd
-from pipeline.report import judge, load_runs, verdicts
-from pipeline.results import Table, read_rows
+from covdp.arrays import ImageArray
+from covdp.config import ClaimConfig
+from covdp.descriptors import describe
+from covdp.errors import ConfigError
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.experiments.images import CHANGES
+from covdp.experiments.kinds.comparisons import read_populations
+from covdp.figures import class_titles
+from covdp.geometry import vecd
+from covdp.report import judge, load_runs, verdicts
+from covdp.results import Table, read_rows
 
 CHOSEN = ("Same class, n = 50 and 400", "Next class, n = 200", "Gain 1.1, n = 200")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from pipeline.experiments import Run, load_experiments, run_experiment
-from pipeline.experiments.kinds.composition import (
+from covdp.experiments import Run, load_experiments, run_experiment
+from covdp.experiments.kinds.composition import (
     LINE,
     STEPS,
     LossLaw,
@@ -17,10 +17,10 @@ from pipeline.experiments.kinds.composition import (
     one_loss,
     together,
 )
-from pipeline.mechanisms import MECHANISMS
-from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP
-from pipeline.privacy.definitions import KLDP, RDP
-from pipeline.report import load_run, verdicts
+from covdp.mechanisms import MECHANISMS
+from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP
+from covdp.privacy.definitions import KLDP, RDP
+from covdp.report import load_run, verdicts
 
 GRID = 5e-4
 """Relative error of the grid, half of what verdicts allow for."""

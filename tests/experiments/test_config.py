@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import CovdpError
-from pipeline.experiments import MAIN, load_experiments
+from covdp.errors import CovdpError
+from covdp.experiments import MAIN, load_experiments
 
 TEXT = MAIN.read_text(encoding="utf-8")
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.config import ExperimentConfig
-from pipeline.experiments import Run, all_cells, load_experiments, run_experiment
-from pipeline.experiments.driver import (
+from covdp.config import ExperimentConfig
+from covdp.experiments import Run, all_cells, load_experiments, run_experiment
+from covdp.experiments.driver import (
     distance_name,
     run_cells,
 )
-from pipeline.experiments.simulated import build_manifold, class_title, simulate
-from pipeline.geometry import MANIFOLDS, unvecd
-from pipeline.geometry.charts import NormalChart
-from pipeline.mean import SinglePlan, admit, draw, prepare
-from pipeline.mean.sensitivity import frechet_sensitivity
-from pipeline.mechanisms import MECHANISMS, FloatNoise
-from pipeline.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
-from pipeline.results import RowWriter, Table, read_record, read_rows
+from covdp.experiments.simulated import build_manifold, class_title, simulate
+from covdp.geometry import MANIFOLDS, unvecd
+from covdp.geometry.charts import NormalChart
+from covdp.mean import SinglePlan, admit, draw, prepare
+from covdp.mean.sensitivity import frechet_sensitivity
+from covdp.mechanisms import MECHANISMS, FloatNoise
+from covdp.mechanisms.exponential import gradient_sensitivity, laplace_sensitivity
+from covdp.results import RowWriter, Table, read_record, read_rows
 
 SIMULATED = [config.name for config in load_experiments("all") if config.source is not None]
 

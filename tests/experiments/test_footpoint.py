@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ExperimentConfig
-from pipeline.errors import ConfigError, PrivacyError, UndefinedError
-from pipeline.experiments import Run, load_experiments, run_experiment
-from pipeline.experiments.record import guarantees, uncertified
-from pipeline.experiments.usefulness import judged
-from pipeline.geometry import MANIFOLDS
-from pipeline.mean import Ball, SinglePlan, admit, mean, prepare, private_mean
-from pipeline.mechanisms import LATTICE, MECHANISMS, FloatNoise
-from pipeline.mechanisms.wrapping import error_bound
-from pipeline.privacy import GDP, split
-from pipeline.report import build_report, load_runs, verdicts
-from pipeline.report.run_page import bounds, measured
-from pipeline.results import Table, read_rows
+from covdp.config import ExperimentConfig
+from covdp.errors import ConfigError, PrivacyError, UndefinedError
+from covdp.experiments import Run, load_experiments, run_experiment
+from covdp.experiments.record import guarantees, uncertified
+from covdp.experiments.usefulness import judged
+from covdp.geometry import MANIFOLDS
+from covdp.mean import Ball, SinglePlan, admit, mean, prepare, private_mean
+from covdp.mechanisms import LATTICE, MECHANISMS, FloatNoise
+from covdp.mechanisms.wrapping import error_bound
+from covdp.privacy import GDP, split
+from covdp.report import build_report, load_runs, verdicts
+from covdp.report.run_page import bounds, measured
+from covdp.results import Table, read_rows
 
 CURVED = MANIFOLDS["spd-affine-invariant"](k=3)
 AT = SinglePlan(footpoint="at", footpoint_distance=2.0)

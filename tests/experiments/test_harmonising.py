@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.kinds.harmonising import SCANNERS, discriminants, score
-from pipeline.report import load_runs, table_of, verdicts
-from pipeline.results import read_rows
+from covdp.errors import ConfigError
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.experiments.kinds.harmonising import SCANNERS, discriminants, score
+from covdp.report import load_runs, table_of, verdicts
+from covdp.results import read_rows
 
 
 def short(folder: Path) -> Path:

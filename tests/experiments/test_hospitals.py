@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.experiments.kinds.hospitals import divided, noise_of, together
-from pipeline.experiments.populations import place, population
-from pipeline.experiments.steps import read_class
-from pipeline.mean import AdaptivePlan
-from pipeline.privacy import GDP
-from pipeline.report import load_runs, verdicts
-from pipeline.results import read_rows
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.experiments.kinds.hospitals import divided, noise_of, together
+from covdp.experiments.populations import place, population
+from covdp.experiments.steps import read_class
+from covdp.mean import AdaptivePlan
+from covdp.privacy import GDP
+from covdp.report import load_runs, verdicts
+from covdp.results import read_rows
 
 
 @pytest.fixture(scope="module")

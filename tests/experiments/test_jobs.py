@@ -16,19 +16,19 @@ from PIL import Image
 from sample_nights import Ward
 from scipy.special import ndtr
 
-from pipeline.config import ExperimentConfig
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError, DomainError
-from pipeline.experiments import MAIN, Run, images, load_experiments, run_experiment
-from pipeline.experiments.steps import perform as run_step
-from pipeline.geometry import MANIFOLDS
-from pipeline.jobs import perform, run_experiments
-from pipeline.mechanisms import MECHANISMS
-from pipeline.parallel import CLUSTER, workers
-from pipeline.privacy import GDP, ZCDP, PureDP
-from pipeline.report import load_runs
-from pipeline.report.split import in_words, split_of_budget
-from pipeline.results import read_bound, read_rows
+from covdp.config import ExperimentConfig
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError, DomainError
+from covdp.experiments import MAIN, Run, images, load_experiments, run_experiment
+from covdp.experiments.steps import perform as run_step
+from covdp.geometry import MANIFOLDS
+from covdp.jobs import perform, run_experiments
+from covdp.mechanisms import MECHANISMS
+from covdp.parallel import CLUSTER, workers
+from covdp.privacy import GDP, ZCDP, PureDP
+from covdp.report import load_runs
+from covdp.report.split import in_words, split_of_budget
+from covdp.results import read_bound, read_rows
 from tests.cli.test_terminals import by_dask
 
 
@@ -220,9 +220,9 @@ def test_a_baseline_is_left_out_with_its_series(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_row_is_recomputed_from_its_own_columns(tiles_run: Path) -> None:
     """A cell recomputed alone from the seed in its rows gives the same errors, bit for bit."""
-    from pipeline.experiments import all_cells
-    from pipeline.experiments.driver import run_cells
-    from pipeline.experiments.steps import read_class
+    from covdp.experiments import all_cells
+    from covdp.experiments.driver import run_cells
+    from covdp.experiments.steps import read_class
 
     run = Run(small("tiles"), None, tiles_run / "again")
     images.verify_bound(run, images.describe_classes(run, run.images))
@@ -285,12 +285,12 @@ import sys
 import numpy.testing  # older ones ask lscpu when they are imported
 events = {"socket.bind", "socket.connect", "subprocess.Popen", "os.fork", "os.posix_spawn"}
 sys.addaudithook(lambda event, _: sys.exit(event) if event in events else None)
-from pipeline.cli import main
+from covdp.cli import main
 few, night, root, out = sys.argv[1:]
 release = ["release", "--config", night, "--data-root", root, "--out", f"{out}/night"]
 assert main([*release, "--ledger", f"{root}/ledger.sqlite", "--run-key", "2026-03-01"]) == 0
 heavy = {"vl_convert", "jsonschema", "pandas", "scipy.stats", "scipy.integrate"}
-heavy |= {"scipy.ndimage", "dp_accounting", "pydicom", "nibabel", "pipeline.experiments.steps"}
+heavy |= {"scipy.ndimage", "dp_accounting", "pydicom", "nibabel", "covdp.experiments.steps"}
 heavy &= set(sys.modules)
 assert not heavy, heavy
 assert main(["run", "--config", few, "--out", f"{out}/run"]) == 0

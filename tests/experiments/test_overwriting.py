@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.datasets import DATASETS
-from pipeline.datasets.npz import NpzCard
-from pipeline.errors import ConfigError
-from pipeline.experiments import (
+from covdp.cli import main
+from covdp.datasets import DATASETS
+from covdp.datasets.npz import NpzCard
+from covdp.errors import ConfigError
+from covdp.experiments import (
     EXPERIMENTS,
     MAIN,
     Run,
@@ -20,7 +20,7 @@ from pipeline.experiments import (
     run_experiment,
     steps,
 )
-from pipeline.results import read_record, write_record
+from covdp.results import read_record, write_record
 
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
 

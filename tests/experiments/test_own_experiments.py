@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.errors import CovdpError
-from pipeline.experiments import (
+from covdp.cli import main
+from covdp.errors import CovdpError
+from covdp.experiments import (
     EXPERIMENT_KINDS,
     EXPERIMENTS,
     MAIN,
@@ -16,8 +16,8 @@ from pipeline.experiments import (
     load_experiments,
     run_experiment,
 )
-from pipeline.experiments.steps import steps_of
-from pipeline.results import read_rows
+from covdp.experiments.steps import steps_of
+from covdp.results import read_rows
 
 CARD = 'kind = "npz"\nlocal = true\npublic = true\nchannels = 1\nclasses = ["a", "b"]\n'
 
@@ -110,7 +110,7 @@ def test_both_commands_run_any_file_from_any_folder(
 
 def test_the_command_of_a_file_loads_it_again(mine: tuple[Path, ...], tmp_path: Path) -> None:
     """A record names the file, what was changed and the card beside it, and that gives the same."""
-    from pipeline.experiments.record import command
+    from covdp.experiments.record import command
 
     (config,) = load_experiments(mine[2], seed=7, repetitions=4, quick=True)
     card = mine[2].with_name("ward.toml")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe
-from pipeline.experiments.images import RARE, RARE_IMAGES, rare_images
-from pipeline.geometry import MANIFOLDS
+from covdp.arrays import ImageArray
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe
+from covdp.experiments.images import RARE, RARE_IMAGES, rare_images
+from covdp.geometry import MANIFOLDS
 
 SHAPE = (28, 20)
 

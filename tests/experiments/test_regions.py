@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-from pipeline.config import ClaimConfig
-from pipeline.errors import ConfigError
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.report import judge, load_runs, table_of, verdicts
-from pipeline.results import Table, read_rows
+from covdp.config import ClaimConfig
+from covdp.errors import ConfigError
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.report import judge, load_runs, table_of, verdicts
+from covdp.results import Table, read_rows
 
 
 def short(folder: Path) -> Path:

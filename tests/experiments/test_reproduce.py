@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.config import ExperimentConfig
-from pipeline.errors import ConfigError, CovdpError
-from pipeline.experiments import (
+from covdp.cli import main
+from covdp.config import ExperimentConfig
+from covdp.errors import ConfigError, CovdpError
+from covdp.experiments import (
     EXPERIMENTS,
     MAIN,
     ExperimentStep,
@@ -22,16 +22,16 @@ from pipeline.experiments import (
     load_experiments,
     run_experiment,
 )
-from pipeline.experiments.record import command, guarantees, outcome, statement, uncertified
-from pipeline.experiments.registry import QUICK
-from pipeline.experiments.steps import perform
-from pipeline.jobs import run_experiments
-from pipeline.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
-from pipeline.report import build_report, load_run, table_of
-from pipeline.report.findings import JUDGED, claims, verdict
-from pipeline.report.run_page import totals
-from pipeline.results import read_record, read_rows, write_record
-from pipeline.toml import parse
+from covdp.experiments.record import command, guarantees, outcome, statement, uncertified
+from covdp.experiments.registry import QUICK
+from covdp.experiments.steps import perform
+from covdp.jobs import run_experiments
+from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
+from covdp.report import build_report, load_run, table_of
+from covdp.report.findings import JUDGED, claims, verdict
+from covdp.report.run_page import totals
+from covdp.results import read_record, read_rows, write_record
+from covdp.toml import parse
 from tests.tools.patience import PATIENCE
 
 NAMES = [
@@ -172,7 +172,7 @@ def test_a_dataset_is_put_in_place_of_the_published_one() -> None:
 @pytest.fixture
 def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ExperimentConfig, Path]:
     """Run ew-octmnist where its card points at a server that is not there."""
-    from pipeline.datasets import DATASETS
+    from covdp.datasets import DATASETS
 
     card = DATASETS["octmnist"]
     files = tuple(
@@ -222,8 +222,8 @@ def test_missing_data_is_neither_done_nor_failed(
 
     One dataset that ran is enough for an experiment.
     """
-    import pipeline.experiments.record
-    from pipeline import jobs
+    import covdp.experiments.record
+    from covdp import jobs
 
     config, out = missing
     assert not (tmp_path / "data").exists()
@@ -239,7 +239,7 @@ def test_missing_data_is_neither_done_nor_failed(
     assert listed.lines[1].endswith("covdp reproduce ew-octmnist --quick --dataset octmnist")
     assert found.lines[2] == "summary  0 run, 1 not run: no data"
     monkeypatch.setattr(jobs, "run_experiments", lambda *_, **__: ((run,), out / "report.html"))
-    monkeypatch.setattr(pipeline.experiments.record, "outcome", lambda *_: found)
+    monkeypatch.setattr(covdp.experiments.record, "outcome", lambda *_: found)
     assert main(["reproduce", "ew-octmnist"]) == 2
     said = capsys.readouterr()
     assert said.err == "covdp: no data at all for ew-octmnist; the commands above get them\n"
@@ -265,7 +265,7 @@ def test_a_step_without_data_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> Non
     """Done is a green tick; not run is a yellow circle."""
     from rich.console import Console
 
-    from pipeline import progress
+    from covdp import progress
 
     log = Console(file=io.StringIO(), record=True, color_system="standard", width=80)
     monkeypatch.setattr(progress, "console", lambda: log)
@@ -477,8 +477,8 @@ def test_of_several_one_that_fails_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of its words, those in brackets too; the others go on, and the first is raised."""
-    from pipeline import jobs
-    from pipeline.experiments import steps
+    from covdp import jobs
+    from covdp.experiments import steps
 
     def fails(run: Run, *rest: object, **told: object) -> None:
         raise ConfigError("give slices = [fewest, most], no [/x]")
@@ -494,7 +494,7 @@ def test_of_several_one_that_fails_says_why(
 
 def test_a_target_is_checked_too() -> None:
     """A misspelt key in a dataset's table is refused with its name."""
-    from pipeline.config import TargetConfig
+    from covdp.config import TargetConfig
 
     with pytest.raises(ConfigError, match="did you mean 'descriptor'"):
         parse(TargetConfig, {"name": "x", "descripter": "oct5"}, Path("file.toml"))

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import open_dataset
-from pipeline.config import ExperimentConfig
-from pipeline.descriptors import describe
-from pipeline.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
-from pipeline.experiments.steps import write_results
-from pipeline.experiments.usefulness import judged
-from pipeline.figures import digits
-from pipeline.geometry import MANIFOLDS, frechet_mean
-from pipeline.report import FinishedRun, load_runs
-from pipeline.report.run_page import beside_distances, beside_true, in_words, kept
+from covdp import open_dataset
+from covdp.config import ExperimentConfig
+from covdp.descriptors import describe
+from covdp.experiments import EXPERIMENTS, MAIN, Run, load_experiments, run_experiment
+from covdp.experiments.steps import write_results
+from covdp.experiments.usefulness import judged
+from covdp.figures import digits
+from covdp.geometry import MANIFOLDS, frechet_mean
+from covdp.report import FinishedRun, load_runs
+from covdp.report.run_page import beside_distances, beside_true, in_words, kept
 
 CARD = """\
 kind = "npz"

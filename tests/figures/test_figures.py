@@ -18,8 +18,8 @@ from PIL import Image
 from sample_runs import OURS, PAPER, SERIES, write_sample
 from scipy import stats
 
-from pipeline.errors import DatasetError
-from pipeline.figures import (
+from covdp.errors import DatasetError
+from covdp.figures import (
     PALETTE,
     Figure,
     Scale,
@@ -38,9 +38,9 @@ from pipeline.figures import (
     tightness,
     timeline,
 )
-from pipeline.figures.pictures import DARK
-from pipeline.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks
-from pipeline.results import Table, read_bound, read_rows, summarise
+from covdp.figures.pictures import DARK
+from covdp.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks
+from covdp.results import Table, read_bound, read_rows, summarise
 
 pytestmark = pytest.mark.usefixtures("pictures_once")
 
@@ -591,7 +591,7 @@ def test_colours_differ_for_every_eye(vision: str) -> None:
 def test_import_is_light() -> None:
     """Importing the figures loads neither the drawing library nor Parquet."""
     code = (
-        "import sys, pipeline.figures, pipeline.report;"
+        "import sys, covdp.figures, covdp.report;"
         "heavy = ('vl_convert', 'pyarrow', 'jinja2');"
         "print([m for m in heavy if m in sys.modules])"
     )

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.cli import app, main
-from pipeline.cli.releases import serve
+from covdp.cli import app, main
+from covdp.cli.releases import serve
 from tests.tools.container import instructions
 
 ROOT = Path(__file__).resolve().parents[2]

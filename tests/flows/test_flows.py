@@ -29,16 +29,16 @@ import yaml
 from PIL import Image
 from sample_nights import Ward
 
-from pipeline.cli import main
-from pipeline.datasets import DATASETS, find_card
-from pipeline.errors import ConfigError, CovdpError, DatasetError, MissingError
-from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
-from pipeline.figures import javascript
-from pipeline.files import project_root
-from pipeline.ledger import init_ledger
-from pipeline.mean import mean
-from pipeline.privacy import GDP
-from pipeline.results import read_rows
+from covdp.cli import main
+from covdp.datasets import DATASETS, find_card
+from covdp.errors import ConfigError, CovdpError, DatasetError, MissingError
+from covdp.experiments import MAIN, Run, load_experiments, run_experiment
+from covdp.figures import javascript
+from covdp.files import project_root
+from covdp.ledger import init_ledger
+from covdp.mean import mean
+from covdp.privacy import GDP
+from covdp.results import read_rows
 from tests.publish.test_local_images import document, put
 from tests.publish.test_no_leak import CARD, CONFIG, SCANS, contents, needles, planted, write_scans
 from tests.publish.test_secret_nights import COUNTS, FIVE, SECRET, fixed_noise, move
@@ -47,7 +47,7 @@ from tests.tools.patience import PATIENCE
 
 FEW = ("EWG as published", "Adaptive")
 """The series of a small main job."""
-settling = sys.modules["pipeline.publish.night"]
+settling = sys.modules["covdp.publish.night"]
 pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
 
 
@@ -229,7 +229,7 @@ def test_what_a_flow_is_asked_for_is_checked_before_anything_is_started(
     tokens: list[str], words: str, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is not known is one line: no server is looked for, and there is no folder."""
-    import flows.__main__ as command
+    import covdp.flows.__main__ as command
 
     text = few.read_text(encoding="utf-8")
     wrong = text.replace('mechanism = "ewg"', 'mechanism = "ewh"', 1)
@@ -259,7 +259,7 @@ def test_what_draws_noise_is_never_done_again() -> None:
     """No task that draws is retried or cached, and Prefect stores nothing that a task returns."""
     from prefect.cache_policies import NO_CACHE
 
-    from flows import experiment
+    from covdp.flows import experiment
 
     for drawing in (experiment.select_footpoint, experiment.release, experiment.write_results):
         assert drawing.retries == 0
@@ -329,7 +329,7 @@ def test_prefect_hears_of_no_file(
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
-    from flows.experiment import experiments
+    from covdp.flows.experiment import experiments
 
     for label in "ab":
         Image.new("L", (9, 9), ord(label)).save(tmp_path / f"benengeli-{label}.png")
@@ -371,7 +371,7 @@ def test_flows_refuse_a_folder_with_the_results_of_other_settings(
     prefect_server: None, few: Path, tmp_path: Path
 ) -> None:
     """As `covdp run` does: what is there stays."""
-    from flows.experiment import experiments
+    from covdp.flows.experiment import experiments
 
     for folder in ("runs/main-tiles", "results"):
         (tmp_path / "here" / folder).mkdir(parents=True)
@@ -387,7 +387,7 @@ def test_what_a_flow_writes_of_own_images_is_their_owners(
     prefect_server: None, few: Path, tmp_path: Path
 ) -> None:
     """Files are 0600 in folders 0700, pictures and rows too, though tasks work side by side."""
-    from flows.experiment import experiment, experiments
+    from covdp.flows.experiment import experiment, experiments
 
     rng, out, there = np.random.default_rng(0), tmp_path / "out", tmp_path / "there"
     images = rng.integers(0, 256, (40, 9, 9), dtype=np.uint8)
@@ -423,7 +423,7 @@ def test_a_download_that_fails_for_once_is_done_again(prefect_server: None, tmp_
     """
     from prefect.client.orchestration import get_client
 
-    from flows.experiment import experiment
+    from covdp.flows.experiment import experiment
 
     body, out, card = npz_like_octmnist(), tmp_path / "out", tmp_path / "octmnist.toml"
     with serving() as server:
@@ -491,7 +491,7 @@ def test_several_experiments_are_a_flow_each_and_an_index(
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import ArtifactSort
 
-    from flows.experiment import experiments
+    from covdp.flows.experiment import experiments
 
     out, ball = tmp_path / "out", tmp_path / "ball.toml"
     ball.write_text(BALL)
@@ -536,7 +536,7 @@ def test_a_config_is_never_quoted_where_prefect_would_keep_it(
     ward: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a file that is no TOML only line and column are said; inside a flow not even a value."""
-    from flows.release import settle_release
+    from covdp.flows.release import settle_release
 
     config = ward / "nightly.toml"
     for text in (
@@ -557,7 +557,7 @@ def test_a_config_is_never_quoted_where_prefect_would_keep_it(
 
 def test_a_flow_pays_by_slip_no_more_than_a_command(ward: Path) -> None:
     """Under another name, or of too few images, it pays only with the parameters that say so."""
-    from flows.release import settle_release
+    from covdp.flows.release import settle_release
 
     init_ledger(ward / "ledger.sqlite").set_budget("ward-7", GDP(2.0))
     config, asked = ward / "nightly.toml", (ward / "out", ward, "2026-11-20", None)
@@ -584,7 +584,7 @@ def test_a_run_of_a_deployment_has_its_parameters_and_is_skipped_when_overtaken(
     from prefect.flow_engine import run_flow
     from prefect.states import Scheduled
 
-    from flows.release import release
+    from covdp.flows.release import release
 
     parameters = {"config": str(ward / "absent.toml"), "out": str(ward / "out")}
     with get_client(sync_client=True) as client:
@@ -613,7 +613,7 @@ def test_a_run_by_hand_pays_once_a_day(
     from prefect.flow_engine import run_flow
     from prefect.states import Scheduled
 
-    from flows import release as flows_release
+    from covdp.flows import release as flows_release
 
     book = init_ledger(ward / "ledger.sqlite")
     book.set_budget("ward-7", GDP(2.0))
@@ -654,7 +654,7 @@ def test_a_schedule_of_nights(
     from prefect.flow_engine import run_flow
     from prefect.states import Scheduled
 
-    from flows.release import release
+    from covdp.flows.release import release
 
     ward = Ward(tmp_path)
     ward.pay()
@@ -706,7 +706,7 @@ def test_a_match_fails_its_state_with_one_line(prefect_server: None, tmp_path: P
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import FlowRunSort, LogSort, TaskRunSort
 
-    from flows.release import match
+    from covdp.flows.release import match
 
     release, ward = document(tmp_path / "partner.json"), tmp_path / "ward.toml"
     put(tmp_path)
@@ -748,7 +748,7 @@ def test_a_label_changes_nothing_that_prefect_keeps(
     """A file is moved to another class: the same artifact, log, state and files, but for noise."""
     from prefect.client.orchestration import get_client
 
-    from flows.release import release
+    from covdp.flows.release import release
 
     outcomes = []
     for moved in (False, True):
@@ -803,7 +803,7 @@ def test_no_output_of_a_release_holds_a_private_value(
         temporary_settings,
     )
 
-    from flows.release import release
+    from covdp.flows.release import release
 
     home, ward, out = tmp_path / "home", tmp_path / "ward", tmp_path / "out"
     for folder in (ward, tmp_path / "prefect"):
@@ -835,7 +835,7 @@ def test_no_output_of_a_release_holds_a_private_value(
     with temporary_settings({PREFECT_HOME: tmp_path / "prefect"}):
         assert by_command(config, "released") == 0
         assert by_flow(config, "wednesday").is_completed()
-        monkeypatch.setattr("pipeline.publish.release.mean", failing_mean)
+        monkeypatch.setattr("covdp.publish.release.mean", failing_mean)
         assert by_command(failing, "failed") == 2
         assert by_flow(failing, "thursday").is_failed()
         database = PREFECT_SERVER_DATABASE_CONNECTION_URL.value()

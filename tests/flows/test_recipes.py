@@ -24,9 +24,9 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.cli import main
-from pipeline.ledger import open_ledger
-from pipeline.privacy import GDP
+from covdp.cli import main
+from covdp.ledger import open_ledger
+from covdp.privacy import GDP
 from tests.flows.test_deploy import LAST, told
 from tests.tools.patience import PATIENCE, until
 from tests.tools.postgres import new_address
@@ -44,7 +44,7 @@ STUBS = {
 }
 FAKE = f"""#!/bin/sh
 case "$0" in
-*/covdp) PYTHONPATH={ROOT} exec {sys.executable} -m pipeline.cli "$@";;
+*/covdp) PYTHONPATH={ROOT} exec {sys.executable} -m covdp.cli "$@";;
 *) [ "$1 $2 $3" = "-m pip install" ] && echo "pip $*" >> "$LOG";;
 esac
 """
@@ -192,7 +192,7 @@ def test_the_compose_recipe_makes_a_ledger_and_serves(
     }
     env = {**image, "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     env |= {"COVDP_LEDGER": new_address("postgresql", tmp_path)}
-    covdp = [sys.executable, "-m", "pipeline.cli"]
+    covdp = [sys.executable, "-m", "covdp.cli"]
     lines = commands("compose.yaml", "docker compose -f flows/compose.yaml ")
     *steps, last = [shlex.split(line)[4:] for line in lines]
     assert last == ["up", "--detach"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, DomainError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, preshape, sym_exp
-from pipeline.mechanisms.base import small
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, DomainError
+from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point, preshape, sym_exp
+from covdp.mechanisms.base import small
 
 SIZES: dict[str, tuple[dict[str, int], ...]] = {
     "spd-log-euclidean": ({"k": 1}, {"k": 5}),

@@ -7,13 +7,13 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, DomainError
-from pipeline.geometry import jacobi, sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry import linalg as factors
-from pipeline.geometry.jacobi import SIMD_WIDTH
-from pipeline.geometry.linalg import assemble, cholesky, polar, spd_eig, sym_eig
-from pipeline.parallel import limited_to
+from covdp.arrays import FloatArray
+from covdp.errors import ConvergenceError, DomainError
+from covdp.geometry import jacobi, sym_exp, sym_log, unvecd, vecd
+from covdp.geometry import linalg as factors
+from covdp.geometry.jacobi import SIMD_WIDTH
+from covdp.geometry.linalg import assemble, cholesky, polar, spd_eig, sym_eig
+from covdp.parallel import limited_to
 
 ORDERS = (1, 2, 3, 5, 9, 11, 20, 30)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sample_manifolds import MEDIUM, one_each
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError, ConvergenceError, DomainError
-from pipeline.geometry import (
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError, ConvergenceError, DomainError
+from covdp.geometry import (
     MANIFOLDS,
     Manifold,
     Point,
@@ -18,8 +18,8 @@ from pipeline.geometry import (
     sym_exp,
     sym_log,
 )
-from pipeline.geometry.frechet import gradient
-from pipeline.parallel import limited_to
+from covdp.geometry.frechet import gradient
+from covdp.parallel import limited_to
 
 ALL = list(one_each(MEDIUM | {"sphere": MANIFOLDS["sphere"](dim=3)}).values())
 HADAMARD = [one for one in ALL if one.hadamard]
@@ -119,7 +119,7 @@ def test_gradients_of_a_batch_are_those_of_its_members(
     np.testing.assert_allclose(norms, alone, rtol=1e-13)
     expected = np.linalg.norm(np.mean(manifold.log(y[:, None], x), axis=1), axis=-1)
     np.testing.assert_allclose(norms, expected, rtol=1e-10)
-    monkeypatch.setattr("pipeline.geometry.manifold.PAIRS_AT_ONCE", 70)
+    monkeypatch.setattr("covdp.geometry.manifold.PAIRS_AT_ONCE", 70)
     np.testing.assert_allclose(gradient_norm(x, manifold, y), norms, rtol=1e-13)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial import procrustes
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import (
+from covdp.arrays import FloatArray
+from covdp.geometry import (
     MANIFOLDS,
     frechet_mean,
     preshape,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import MANIFOLDS
-from pipeline.geometry.manifold import SphereArea, area_of
-from pipeline.mechanisms.radial import RadialLaw, SpdEnvelope, directions
+from covdp.arrays import FloatArray
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.manifold import SphereArea, area_of
+from covdp.mechanisms.radial import RadialLaw, SpdEnvelope, directions
 
 
 def flat(dim: int) -> SphereArea:

@@ -9,15 +9,15 @@ import pytest
 from sample_nights import CONFIG, Ward
 from scipy import stats
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.cli import main
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
-from pipeline.geometry import MANIFOLDS, from_chart
-from pipeline.inference import two_sample
-from pipeline.mean import AdaptivePlan, Release, admit, draw, draw_each, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
+from covdp.arrays import FloatArray, ImageArray
+from covdp.cli import main
+from covdp.datasets import open_dataset
+from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
+from covdp.geometry import MANIFOLDS, from_chart
+from covdp.inference import two_sample
+from covdp.mean import AdaptivePlan, Release, admit, draw, draw_each, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 
 NAME = "spd-log-cholesky"
 N, OFFSET = 1000, 5

@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import WindowTest, holm, window_test
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.stream import (
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.geometry import MANIFOLDS
+from covdp.inference import WindowTest, holm, window_test
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, ncx2
 
-from pipeline.arrays import FloatArray
-from pipeline.inference.confidence import ErrorLaw, ellipsoid
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pooled_bounds
-from pipeline.mean.sums import OVERSHOOT
-from pipeline.mean.tuning import OVERSHOOT_SD
+from covdp.arrays import FloatArray
+from covdp.inference.confidence import ErrorLaw, ellipsoid
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import pooled_bounds
+from covdp.mean.sums import OVERSHOOT
+from covdp.mean.tuning import OVERSHOOT_SD
 
 D, DRAWS = 6, 20_000
 

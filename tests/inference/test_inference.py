@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, mannwhitneyu
 
-from pipeline import open_dataset
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, FlatChart, sym_exp, to_chart, unvecd
-from pipeline.inference import (
+from covdp import open_dataset
+from covdp.arrays import FloatArray
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, FlatChart, sym_exp, to_chart, unvecd
+from covdp.inference import (
     NOISY,
     combine,
     covariance,
@@ -31,10 +31,10 @@ from pipeline.inference import (
     region,
     two_sample,
 )
-from pipeline.inference.classify import RIDGE
-from pipeline.inference.geodesics import noise_norm
-from pipeline.inference.released import chart_jacobian, read_released
-from pipeline.mean import (
+from covdp.inference.classify import RIDGE
+from covdp.inference.geodesics import noise_norm
+from covdp.inference.released import chart_jacobian, read_released
+from covdp.mean import (
     AdaptivePlan,
     NoisyMoments,
     Records,
@@ -45,19 +45,19 @@ from pipeline.mean import (
     mean,
     prepare,
 )
-from pipeline.mean.noisy_moments import (
+from covdp.mean.noisy_moments import (
     Part,
     noise_edge,
     noisy_covariance,
     pool,
     raw_covariance,
 )
-from pipeline.mean.sums import FACTOR, OVERSHOOT
-from pipeline.mean.tuning import OVERSHOOT_SD, STEP_LEFT
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish.release import observed_moments
-from pipeline.schema import ReleasedEntry, as_json
+from covdp.mean.sums import FACTOR, OVERSHOOT
+from covdp.mean.tuning import OVERSHOOT_SD, STEP_LEFT
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish.release import observed_moments
+from covdp.schema import ReleasedEntry, as_json
 
 K, D = 3, 6
 FLAT = MANIFOLDS["spd-log-euclidean"](k=K)

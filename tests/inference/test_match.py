@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from pipeline import open_dataset
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError
-from pipeline.experiments.images import gain
-from pipeline.geometry import MANIFOLDS, chart_of, to_chart
-from pipeline.inference import match, match_refusal
-from pipeline.inference.match import TESTED, _vectors, clip_vectors
-from pipeline.mean import AdaptivePlan, Release, admit, draw, mean, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish.release import observed_moments
-from pipeline.schema import ReleasedEntry, as_json
+from covdp import open_dataset
+from covdp.arrays import FloatArray
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError
+from covdp.experiments.images import gain
+from covdp.geometry import MANIFOLDS, chart_of, to_chart
+from covdp.inference import match, match_refusal
+from covdp.inference.match import TESTED, _vectors, clip_vectors
+from covdp.mean import AdaptivePlan, Release, admit, draw, mean, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish.release import observed_moments
+from covdp.schema import ReleasedEntry, as_json
 
 SIZE = 28
 DOMAIN = domain("oct5", height=SIZE, width=SIZE)

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import GDP, describe, domain, open_dataset
-from pipeline.arrays import ImageArray
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import NOISY, Verdict, usual_difference, verdict_of
-from pipeline.inference.released import is_offered
-from pipeline.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
-from pipeline.mean import AdaptivePlan, admit, draw_each, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.report.templates import say_each
+from covdp import GDP, describe, domain, open_dataset
+from covdp.arrays import ImageArray
+from covdp.geometry import MANIFOLDS
+from covdp.inference import NOISY, Verdict, usual_difference, verdict_of
+from covdp.inference.released import is_offered
+from covdp.inference.verdict import COMPARISONS, LARGE, NOTHING, SHARES, SMALL
+from covdp.mean import AdaptivePlan, admit, draw_each, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.report.templates import say_each
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 USUAL = usual_difference(SPACE, 5)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import (
+from covdp.errors import LedgerError
+from covdp.ledger import (
     Ledger,
     StreamAccount,
     confirm_restored,
@@ -18,7 +18,7 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.privacy import GDP
+from covdp.privacy import GDP
 from tests.tools.postgres import new_address
 
 FILE, SAYS = '["/srv/Erika Mustermann/card.toml", "/srv"]', '["/srv/{class}", ["ill", "well"]]'

@@ -15,8 +15,8 @@ import pytest
 from sample_nights import reserve
 from sqlalchemy import text
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import (
+from covdp.errors import LedgerError
+from covdp.ledger import (
     Ledger,
     Reservation,
     StoredRelease,
@@ -27,8 +27,8 @@ from pipeline.ledger import (
     open_ledger,
     stream_named,
 )
-from pipeline.ledger.database import connect, locate
-from pipeline.privacy import GDP, compose
+from covdp.ledger.database import connect, locate
+from covdp.privacy import GDP, compose
 from tests.tools.postgres import direct, new_address
 
 HERE = Path(__file__).parent
@@ -151,7 +151,7 @@ def test_eight_processes_migrate_once(older: str) -> None:
 def test_all_steps_are_one_transaction(older: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the last step fails the first is undone; where it does not, all are done in order."""
     monkeypatch.setattr(layout, "LAYOUT", "4")
-    monkeypatch.setattr("pipeline.ledger.api.LAYOUT", "4")
+    monkeypatch.setattr("covdp.ledger.api.LAYOUT", "4")
     make = "CREATE TABLE covdp_more (value INTEGER)"
     steps = {"2": (make,), "3": ("INSERT INTO covdp_more VALUES (1)", "INSERT INTO nowhere (1)")}
     monkeypatch.setattr(layout, "MIGRATIONS", steps)

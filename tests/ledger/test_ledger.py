@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BudgetError, LedgerError, PrivacyError
-from pipeline.ledger import Account, Ledger, Reservation, StoredRelease, init_ledger, open_ledger
-from pipeline.ledger.database import connect
-from pipeline.ledger.records import check_affordable
-from pipeline.privacy import (
+from covdp.errors import BudgetError, LedgerError, PrivacyError
+from covdp.ledger import Account, Ledger, Reservation, StoredRelease, init_ledger, open_ledger
+from covdp.ledger.database import connect
+from covdp.ledger.records import check_affordable
+from covdp.privacy import (
     GDP,
     KLDP,
     MCDP,

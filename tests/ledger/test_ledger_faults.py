@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import (
+from covdp.errors import LedgerError
+from covdp.ledger import (
     Ledger,
     Reservation,
     StoredRelease,
@@ -28,7 +28,7 @@ from pipeline.ledger import (
     init_ledger,
     open_ledger,
 )
-from pipeline.privacy import GDP, compose, fits
+from covdp.privacy import GDP, compose, fits
 from tests.tools.patience import PATIENCE
 from tests.tools.postgres import new_address
 

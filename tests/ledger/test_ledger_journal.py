@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger import Ledger, StoredRelease, init_ledger, open_ledger
-from pipeline.ledger import api as transactions
-from pipeline.ledger import journal as journals
-from pipeline.ledger.journal import append
-from pipeline.privacy import GDP, Budget, compose
+from covdp.errors import BudgetError, LedgerError
+from covdp.ledger import Ledger, StoredRelease, init_ledger, open_ledger
+from covdp.ledger import api as transactions
+from covdp.ledger import journal as journals
+from covdp.ledger.journal import append
+from covdp.privacy import GDP, Budget, compose
 from tests.tools.patience import calls
 
 PRICE = GDP(0.3)

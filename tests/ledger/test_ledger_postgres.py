@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import Ledger, Reservation, StoredRelease, database, init_ledger, open_ledger
-from pipeline.ledger.database import LOCK, connect, locate
-from pipeline.ledger.records import budget_fields, now
-from pipeline.privacy import GDP
+from covdp.errors import LedgerError
+from covdp.ledger import Ledger, Reservation, StoredRelease, database, init_ledger, open_ledger
+from covdp.ledger.database import LOCK, connect, locate
+from covdp.ledger.records import budget_fields, now
+from covdp.privacy import GDP
 from tests.tools.patience import until
 from tests.tools.postgres import PASSWORD, direct, new_address, server
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import LedgerError
-from pipeline.ledger import (
+from covdp.errors import LedgerError
+from covdp.ledger import (
     Ledger,
     Reservation,
     StoredRelease,
@@ -20,8 +20,8 @@ from pipeline.ledger import (
     init_ledger,
     open_ledger,
 )
-from pipeline.ledger.journal import path_beside
-from pipeline.privacy import GDP, compose
+from covdp.ledger.journal import path_beside
+from covdp.privacy import GDP, compose
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.postgres import direct, new_address
 
@@ -276,7 +276,7 @@ def test_a_marker_tells_nothing(tmp_path: Path) -> None:
 
 def test_the_command_confirms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`covdp ledger confirm-restored` accepts what every other command refuses with exit code 2."""
-    from pipeline.cli import main
+    from covdp.cli import main
 
     address = str(tmp_path / "ledger.sqlite")
     ledger = init_ledger(address)

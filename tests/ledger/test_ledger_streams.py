@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from sample_nights import reserve
 
-from pipeline.errors import BudgetError, LedgerError
-from pipeline.ledger import (
+from covdp.errors import BudgetError, LedgerError
+from covdp.ledger import (
     Ledger,
     NightState,
     StoredNight,
@@ -33,8 +33,8 @@ from pipeline.ledger import (
     stream_status,
     streams,
 )
-from pipeline.ledger.streams import add_claims, night_mac, unit_digest, version_of
-from pipeline.privacy import GDP, ZCDP, Budget
+from covdp.ledger.streams import add_claims, night_mac, unit_digest, version_of
+from covdp.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.patience import PATIENCE, calls
 from tests.tools.postgres import new_address

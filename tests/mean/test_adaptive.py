@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from sample_manifolds import BOUNDED, MEDIUM, SPD, charted
 from scipy.spatial.distance import pdist
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
-from pipeline.mean import (
+from covdp.arrays import FloatArray
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError, DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp, unvecd
+from covdp.mean import (
     AdaptivePlan,
     Ball,
     Domain,
@@ -40,10 +40,10 @@ from pipeline.mean import (
     sensitivity,
     sums,
 )
-from pipeline.mean.clip import SQRT2, choose_radius, shell_counts
-from pipeline.mean.plan import STEP_NAMES, read_shares
-from pipeline.mean.rounds import step_costs
-from pipeline.mean.sums import (
+from covdp.mean.clip import SQRT2, choose_radius, shell_counts
+from covdp.mean.plan import STEP_NAMES, read_shares
+from covdp.mean.rounds import step_costs
+from covdp.mean.sums import (
     BLOCK,
     PER_UNIT,
     Clipping,
@@ -52,9 +52,9 @@ from pipeline.mean.sums import (
     clipped_means,
     sizes,
 )
-from pipeline.mean.tuning import SHARES_OF_FEW, SHARES_OF_MANY, SHARES_WITHOUT_LINE
-from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
-from pipeline.privacy import (
+from covdp.mean.tuning import SHARES_OF_FEW, SHARES_OF_MANY, SHARES_WITHOUT_LINE
+from covdp.mechanisms import LATTICE, FloatNoise, NoisyVector
+from covdp.privacy import (
     GDP,
     RDP,
     ZCDP,
@@ -723,7 +723,7 @@ def test_means_drawn_together_may_have_noise_of_their_own(
     ready = [adaptive(sample, domain=facts, manifold=manifold) for sample in samples]
     alone = [drawn(own, GDP(0.5), InTurn(1, number)) for number, own in enumerate(ready)]
     for most in (2**21, 2 * len(points) * ready[0].records.space.dim):
-        monkeypatch.setattr("pipeline.mean.rounds.COORDINATES_AT_ONCE", most)
+        monkeypatch.setattr("covdp.mean.rounds.COORDINATES_AT_ONCE", most)
         noise = [InTurn(1, number) for number in range(3)]
         together = draw_each(ready, GDP(0.5), noise=noise)
         for number, one in enumerate(alone):

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sample_descriptors import ridge
 from scipy.optimize import minimize
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DescriptorDomain, describe, domain
-from pipeline.geometry import (
+from covdp.arrays import FloatArray
+from covdp.descriptors import DescriptorDomain, describe, domain
+from covdp.geometry import (
     MANIFOLDS,
     FlatChart,
     Manifold,
@@ -24,10 +24,10 @@ from pipeline.geometry import (
     sym_log,
     unvecd,
 )
-from pipeline.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
-from pipeline.mean import Ball, admit, default_prior, feasible_set, rounds, tuning
-from pipeline.mean.axes import Frame, build_frame
-from pipeline.mean.clip import (
+from covdp.geometry.covariances import SPECTRUM_TOLERANCE, fit_spectrum
+from covdp.mean import Ball, admit, default_prior, feasible_set, rounds, tuning
+from covdp.mean.axes import Frame, build_frame
+from covdp.mean.clip import (
     SQRT2,
     choose_radius,
     lengths,
@@ -35,21 +35,21 @@ from pipeline.mean.clip import (
     records_outside,
     shell_counts,
 )
-from pipeline.mean.noisy_moments import posterior_update
-from pipeline.mean.plan import STEP_NAMES
-from pipeline.mean.public_model import FeasibleSet
-from pipeline.mean.records import CONDITION
-from pipeline.mean.records import GRADIENT_TOLERANCE as STEPS_END
-from pipeline.mean.rounds import default_shares, is_few, step_costs
-from pipeline.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
-from pipeline.mean.tuning import (
+from covdp.mean.noisy_moments import posterior_update
+from covdp.mean.plan import STEP_NAMES
+from covdp.mean.public_model import FeasibleSet
+from covdp.mean.records import CONDITION
+from covdp.mean.records import GRADIENT_TOLERANCE as STEPS_END
+from covdp.mean.rounds import default_shares, is_few, step_costs
+from covdp.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
+from covdp.mean.tuning import (
     FEW,
     MOST_BEYOND,
     MOST_OUTSIDE,
     OUTSIDE,
     SURPRISE,
 )
-from pipeline.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
+from covdp.privacy import GDP, ZCDP, ApproxDP, Budget, delta_of
 from tests.mean.test_adaptive import Probe, Script
 from tests.sample_means import adaptive, clipped_sum, drawn, forced, reaching
 

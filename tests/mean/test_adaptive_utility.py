@@ -23,12 +23,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import DomainError
-from pipeline.geometry import MANIFOLDS, FlatChart, Manifold, Point
-from pipeline.mean import (
+from covdp.arrays import FloatArray
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import DomainError
+from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point
+from covdp.mean import (
     AdaptivePlan,
     Ball,
     Domain,
@@ -36,8 +36,8 @@ from pipeline.mean import (
     admit,
     prepare,
 )
-from pipeline.mechanisms import MECHANISMS, FloatNoise, Noise
-from pipeline.privacy import GDP
+from covdp.mechanisms import MECHANISMS, FloatNoise, Noise
+from covdp.privacy import GDP
 from tests.sample_means import adaptive, drawn
 from tests.tools.tuning.factors import published
 from tests.tools.tuning.images import ImageClass, colour_tiles, records_of, some

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 from sample_manifolds import MEDIUM
 
-from pipeline.arrays import FloatArray
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
-from pipeline.geometry.linalg import cholesky, polar
-from pipeline.mean import Ball, Records, admit, feasible_set, release_plan
-from pipeline.mean import records as barycentres
-from pipeline.mean.records import (
+from covdp.arrays import FloatArray
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, Manifold, Point, unvecd, vecd
+from covdp.geometry.linalg import cholesky, polar
+from covdp.mean import Ball, Records, admit, feasible_set, release_plan
+from covdp.mean import records as barycentres
+from covdp.mean.records import (
     GRADIENT_ROUNDING,
     GRADIENT_TOLERANCE,
     Barycentre,
     gradient,
     most_steps,
 )
-from pipeline.mean.sensitivity import sensitivity
-from pipeline.mean.sums import Parts, parts_of
-from pipeline.mechanisms import MECHANISMS
+from covdp.mean.sensitivity import sensitivity
+from covdp.mean.sums import Parts, parts_of
+from covdp.mechanisms import MECHANISMS
 
 AFFINE, HYPERBOLIC = MEDIUM["spd-affine-invariant"], MEDIUM["hyperbolic"]
 CURVED = [AFFINE, HYPERBOLIC]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.descriptors import domain
-from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold, Point, frechet_mean
-from pipeline.mean import (
+from covdp.descriptors import domain
+from covdp.errors import ConfigError, DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, Manifold, Point, frechet_mean
+from covdp.mean import (
     AdaptivePlan,
     Ball,
     Batches,
@@ -30,8 +30,8 @@ from pipeline.mean import (
     release_plan,
     sums,
 )
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP, PureDP
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP, PureDP
 
 SPACES = ["spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant", "hyperbolic"]
 FLAT = SPACES[:2]
@@ -287,11 +287,11 @@ def test_memory_does_not_grow_with_the_records() -> None:
 
     import numpy as np
 
-    from pipeline.descriptors import domain
-    from pipeline.geometry import MANIFOLDS, FlatChart
-    from pipeline.mean import mean
-    from pipeline.mechanisms.noise import FloatNoise
-    from pipeline.privacy import GDP
+    from covdp.descriptors import domain
+    from covdp.geometry import MANIFOLDS, FlatChart
+    from covdp.mean import mean
+    from covdp.mechanisms.noise import FloatNoise
+    from covdp.privacy import GDP
 
     class Made:
         def __init__(self, n):

@@ -13,10 +13,10 @@ import pytest
 from sample_manifolds import SPD
 from scipy.stats import chi2, norm
 
-from pipeline.arrays import FloatArray
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.stream import split_epochs
+from covdp.arrays import FloatArray
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.stream import split_epochs
 from tests.mean.test_labels import means, tiles
 from tests.stream.test_recovery import recovering
 from tests.stream.test_secret_streams import FLAT, release, stream, units
@@ -41,7 +41,7 @@ def check(z: FloatArray) -> None:
 @pytest.mark.parametrize("n", TRUTHS)
 def test_counts_of_releases(name: str, n: int) -> None:
     """For no, one, few and all records, though a rough count by a prior decides the first clips."""
-    from pipeline.mean import Labels
+    from covdp.mean import Labels
 
     points, where = tiles(1, name, n)
     drawn = means(points, where, Labels(TOTAL), 0.5, DRAWS).class_size

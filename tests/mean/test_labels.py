@@ -15,13 +15,13 @@ import pytest
 from sample_manifolds import BOUNDED, SPD
 from scipy.spatial.distance import pdist
 
-from pipeline.arrays import FloatArray
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Point
-from pipeline.inference import region
-from pipeline.mean import (
+from covdp.arrays import FloatArray
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError, DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, Point
+from covdp.inference import region
+from covdp.mean import (
     AdaptivePlan,
     Labels,
     MeanSetup,
@@ -35,14 +35,14 @@ from pipeline.mean import (
     rounds,
     sums,
 )
-from pipeline.mean.plan import STEP_NAMES
-from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.rounds import step_costs
-from pipeline.mean.sums import NORM
-from pipeline.mean.tuning import SHARES_OF_MANY
-from pipeline.mechanisms.noise import LATTICE, FloatNoise
-from pipeline.privacy import GDP, PureDP, compose
-from pipeline.publish.config import WIDEST_NOISE
+from covdp.mean.plan import STEP_NAMES
+from covdp.mean.release import COUNT_UNIT
+from covdp.mean.rounds import step_costs
+from covdp.mean.sums import NORM
+from covdp.mean.tuning import SHARES_OF_MANY
+from covdp.mechanisms.noise import LATTICE, FloatNoise
+from covdp.privacy import GDP, PureDP, compose
+from covdp.publish.config import WIDEST_NOISE
 from tests.mean.test_adaptive import (
     SCRIPTS,
     Probe,

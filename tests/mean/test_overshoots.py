@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import domain
-from pipeline.geometry import MANIFOLDS, FlatChart, Point
-from pipeline.mean import Labels, MeanSetup, NoisyMoments, sums
-from pipeline.mean.axes import vectors_times
-from pipeline.mean.clip import lengths
-from pipeline.mean.release import COUNT_UNIT
-from pipeline.mean.sensitivity import vector_diameter
-from pipeline.mean.sums import COSINE, HALF, NORM, OVERSHOOT, Clipping, as_repetition, sizes
-from pipeline.mean.tuning import MISSED_SD, OVERSHOOT_SD
-from pipeline.privacy import GDP
+from covdp.arrays import FloatArray
+from covdp.descriptors import domain
+from covdp.geometry import MANIFOLDS, FlatChart, Point
+from covdp.mean import Labels, MeanSetup, NoisyMoments, sums
+from covdp.mean.axes import vectors_times
+from covdp.mean.clip import lengths
+from covdp.mean.release import COUNT_UNIT
+from covdp.mean.sensitivity import vector_diameter
+from covdp.mean.sums import COSINE, HALF, NORM, OVERSHOOT, Clipping, as_repetition, sizes
+from covdp.mean.tuning import MISSED_SD, OVERSHOOT_SD
+from covdp.privacy import GDP
 from tests.sample_means import adaptive, drawn, forced, reaching
 
 ROUNDED = 1e-11
@@ -227,7 +227,7 @@ def broken(old: str, new: str) -> ModuleType:
     text = Path(sums.__file__).read_text(encoding="utf-8")
     assert text.count(old) == 1, old
     text = text.replace(old, new).replace(
-        "from pipeline.parallel import compiled", "compiled = lambda function, **_: function"
+        "from covdp.parallel import compiled", "compiled = lambda function, **_: function"
     )
     found = ModuleType("broken")
     exec(compile(text, "broken", "exec"), vars(found))

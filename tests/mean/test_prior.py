@@ -6,10 +6,10 @@ Random tests state nothing of chance: all is seeded or exact.
 import numpy as np
 import pytest
 
-from pipeline.descriptors import DESCRIPTORS, domain
-from pipeline.geometry import MANIFOLDS, chart_of
-from pipeline.mean import default_prior
-from pipeline.mean.public_model import _shape as prior_shape
+from covdp.descriptors import DESCRIPTORS, domain
+from covdp.geometry import MANIFOLDS, chart_of
+from covdp.mean import default_prior
+from covdp.mean.public_model import _shape as prior_shape
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.scales import shape_of
 

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from sample_manifolds import SPD
 from scipy import stats
 
-from pipeline.arrays import facts_html
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import (
+from covdp.arrays import facts_html
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import (
     ConfigError,
     CovdpError,
     DomainError,
     PrivacyError,
     UndefinedError,
 )
-from pipeline.geometry import MANIFOLDS, FlatChart, frechet_mean, sym_exp, unvecd
-from pipeline.mean import (
+from covdp.geometry import MANIFOLDS, FlatChart, frechet_mean, sym_exp, unvecd
+from covdp.mean import (
     AdaptivePlan,
     Ball,
     Records,
@@ -38,12 +38,12 @@ from pipeline.mean import (
     select_footpoints,
     split_budget,
 )
-from pipeline.mean.sensitivity import frechet_sensitivity
-from pipeline.mean.sums import parts_of
-from pipeline.mechanisms import LATTICE, MECHANISMS, FloatNoise
-from pipeline.mechanisms.base import small
-from pipeline.privacy import GDP, PureDP, compose
-from pipeline.stream import StreamMechanism, StreamPlan
+from covdp.mean.sensitivity import frechet_sensitivity
+from covdp.mean.sums import parts_of
+from covdp.mechanisms import LATTICE, MECHANISMS, FloatNoise
+from covdp.mechanisms.base import small
+from covdp.privacy import GDP, PureDP, compose
+from covdp.stream import StreamMechanism, StreamPlan
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
 

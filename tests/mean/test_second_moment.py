@@ -18,12 +18,12 @@ from sample_manifolds import BOUNDED
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from pipeline.arrays import UNCHECKED, FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.geometry import MANIFOLDS, Manifold, Point, chart_of, unvecd, vecd
-from pipeline.mean import AdaptivePlan, Ball, Domain, MeanSetup, NoisyMoments, admit, prepare, sums
-from pipeline.mean.sensitivity import vector_diameter
-from pipeline.mean.sums import (
+from covdp.arrays import UNCHECKED, FloatArray
+from covdp.descriptors import describe, domain
+from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of, unvecd, vecd
+from covdp.mean import AdaptivePlan, Ball, Domain, MeanSetup, NoisyMoments, admit, prepare, sums
+from covdp.mean.sensitivity import vector_diameter
+from covdp.mean.sums import (
     FACTOR,
     PER_UNIT,
     PER_WEIGHT,
@@ -36,8 +36,8 @@ from pipeline.mean.sums import (
     sizes,
     weights,
 )
-from pipeline.privacy import GDP
-from pipeline.schema import ReleasedEntry, as_json
+from covdp.privacy import GDP
+from covdp.schema import ReleasedEntry, as_json
 from tests.sample_means import clipped_sum, drawn, exact_sums, reaching
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from sample_manifolds import SPD
 
-from pipeline.errors import PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm
-from pipeline.mean import Ball, SinglePlan
-from pipeline.mean.sensitivity import frechet_sensitivity
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.base import Points
-from pipeline.mechanisms.exponential import (
+from covdp.errors import PrivacyError
+from covdp.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm
+from covdp.mean import Ball, SinglePlan
+from covdp.mean.sensitivity import frechet_sensitivity
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.base import Points
+from covdp.mechanisms.exponential import (
     chord,
     convexity,
     gradient_sensitivity,

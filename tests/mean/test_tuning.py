@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.arrays import FloatArray
-from pipeline.mean import (
+from covdp.arrays import FloatArray
+from covdp.mean import (
     AdaptivePlan,
     Ball,
     Domain,
@@ -22,7 +22,7 @@ from pipeline.mean import (
     prepare,
     tuning,
 )
-from pipeline.privacy import GDP
+from covdp.privacy import GDP
 from tests.tools.tuning.factors import published
 from tests.tools.tuning.flatness import Effect, Paired, Tried, relative
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
@@ -121,7 +121,7 @@ def test_a_change_reaches_the_mean_and_ends() -> None:
         assert tuning.OUTSIDE == 9.0
     assert before == tuning.OUTSIDE
     for path in Path(tuning.__file__).parent.glob("*.py"):
-        assert "pipeline.mean.tuning import" not in path.read_text(encoding="utf-8"), path
+        assert "covdp.mean.tuning import" not in path.read_text(encoding="utf-8"), path
 
 
 def test_relative_changes_of_pairs() -> None:

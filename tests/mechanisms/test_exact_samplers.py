@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConvergenceError, UndefinedError
-from pipeline.geometry import MANIFOLDS, unvecd
-from pipeline.mechanisms import MECHANISMS, radial
-from pipeline.mechanisms.exponential import largest_sigma
-from pipeline.mechanisms.radial import accept
-from pipeline.privacy import GDP, PureDP
+from covdp.arrays import FloatArray
+from covdp.errors import ConvergenceError, UndefinedError
+from covdp.geometry import MANIFOLDS, unvecd
+from covdp.mechanisms import MECHANISMS, radial
+from covdp.mechanisms.exponential import largest_sigma
+from covdp.mechanisms.radial import accept
+from covdp.privacy import GDP, PureDP
 
 P_VALUE = 1e-8
 Z = 6.0
@@ -211,7 +211,7 @@ def test_rejection_notices_a_broken_bound() -> None:
 
 def test_rejection_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law out of reach raises with the number of draws and candidates, instead of hanging."""
-    monkeypatch.setattr("pipeline.mechanisms.radial.LIMIT", 1000)
+    monkeypatch.setattr("covdp.mechanisms.radial.LIMIT", 1000)
 
     def propose(count: int) -> tuple[FloatArray, FloatArray]:
         return np.zeros((count, 1)), np.full(count, -math.inf)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, unvecd
-from pipeline.mechanisms import MECHANISMS, ChainSettings, exponential
-from pipeline.mechanisms.base import Points
-from pipeline.mechanisms.exponential import KNormGradient, convexity
-from pipeline.mechanisms.radial import log_jacobian
-from pipeline.privacy import PureDP
+from covdp.arrays import FloatArray
+from covdp.errors import DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, unvecd
+from covdp.mechanisms import MECHANISMS, ChainSettings, exponential
+from covdp.mechanisms.base import Points
+from covdp.mechanisms.exponential import KNormGradient, convexity
+from covdp.mechanisms.radial import log_jacobian
+from covdp.privacy import PureDP
 
 P_VALUE = 1e-8
 Z = 6.0

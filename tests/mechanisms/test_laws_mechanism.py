@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sample_mechanisms import BUDGETS, CASES, SPACES, make, statistic
 
-from pipeline.errors import ConfigError, DomainError, PrivacyError
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS, refusal
-from pipeline.privacy import GDP, PureDP, RaoDP
+from covdp.errors import ConfigError, DomainError, PrivacyError
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import MECHANISMS, refusal
+from covdp.privacy import GDP, PureDP, RaoDP
 
 OF_A_MEAN = [(name, space) for name, space in CASES if MECHANISMS[name].statistic == "mean"]
 WRAPPED = [(name, space) for name, space in CASES if MECHANISMS[name].wrapped]

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.arrays import FloatArray
-from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, Manifold, unvecd
-from pipeline.geometry.manifold import area_of
-from pipeline.geometry.spd import LogEuclidean
-from pipeline.mechanisms import MECHANISMS, ChainSettings, chains
-from pipeline.mechanisms.chains import geodesic_chains, laplace_chains
-from pipeline.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
-from pipeline.parallel import limited_to
-from pipeline.privacy import PureDP
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, Manifold, unvecd
+from covdp.geometry.manifold import area_of
+from covdp.geometry.spd import LogEuclidean
+from covdp.mechanisms import MECHANISMS, ChainSettings, chains
+from covdp.mechanisms.chains import geodesic_chains, laplace_chains
+from covdp.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
+from covdp.parallel import limited_to
+from covdp.privacy import PureDP
 
 P_VALUE = 1e-8
 

@@ -12,10 +12,10 @@ import pytest
 from sample_mechanisms import CASES, SPACES, make, statistic
 from scipy import stats
 
-from pipeline.errors import PrivacyError
-from pipeline.mechanisms import MECHANISMS, ChainSettings
-from pipeline.mechanisms.noise import hardened_gaussian
-from pipeline.privacy import PureDP
+from covdp.errors import PrivacyError
+from covdp.mechanisms import MECHANISMS, ChainSettings
+from covdp.mechanisms.noise import hardened_gaussian
+from covdp.privacy import PureDP
 
 P_VALUE = 1e-9
 Z = 6.2

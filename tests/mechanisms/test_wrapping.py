@@ -6,10 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from pipeline.geometry import MANIFOLDS, Manifold
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.radial import directions
-from pipeline.mechanisms.wrapping import (
+from covdp.geometry import MANIFOLDS, Manifold
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.radial import directions
+from covdp.mechanisms.wrapping import (
     error_bound,
     hinge,
     mean_hinge,
@@ -17,7 +17,7 @@ from pipeline.mechanisms.wrapping import (
     noncentral_mean,
     printed_mean,
 )
-from pipeline.privacy import GDP, PureDP
+from covdp.privacy import GDP, PureDP
 
 SPACES = {
     "log-Euclidean": MANIFOLDS["spd-log-euclidean"](k=3),

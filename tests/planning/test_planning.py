@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cli import main
-from pipeline.cli.releases import sizes_of
-from pipeline.descriptors import domain
-from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS, FlatChart
-from pipeline.inference import two_digits, usual_difference
-from pipeline.ledger import init_ledger
-from pipeline.mean import AdaptivePlan, draw, release_plan
-from pipeline.mean.rounds import default_shares
-from pipeline.mechanisms import FloatNoise
-from pipeline.planning import (
+from covdp.cli import main
+from covdp.cli.releases import sizes_of
+from covdp.descriptors import domain
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, FlatChart
+from covdp.inference import two_digits, usual_difference
+from covdp.ledger import init_ledger
+from covdp.mean import AdaptivePlan, draw, release_plan
+from covdp.mean.rounds import default_shares
+from covdp.mechanisms import FloatNoise
+from covdp.planning import (
     GAUSSIAN_RANGE,
     ClassArrivals,
     Curve,
@@ -39,9 +39,9 @@ from pipeline.planning import (
     picture_records,
     stream_ends,
 )
-from pipeline.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
-from pipeline.report.templates import percent
-from pipeline.stream import (
+from covdp.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
+from covdp.report.templates import percent
+from covdp.stream import (
     StreamMechanism,
     StreamPlan,
     cumulative_mean,
@@ -49,7 +49,7 @@ from pipeline.stream import (
     later_openings,
     release_night,
 )
-from pipeline.stream.plan import SERIES_SHARES
+from covdp.stream.plan import SERIES_SHARES
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
 

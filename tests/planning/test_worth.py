@@ -9,14 +9,14 @@ import pytest
 from PIL import Image
 from sample_nights import Ward
 
-from pipeline.cli import main
-from pipeline.errors import ConfigError
-from pipeline.inference import NOTHING
-from pipeline.ledger import open_ledger, stream_named
-from pipeline.planning import likely_verdict
-from pipeline.privacy import GDP
-from pipeline.publish import ReleaseConfig, load_release
-from pipeline.worth import check_worth
+from covdp.cli import main
+from covdp.errors import ConfigError
+from covdp.inference import NOTHING
+from covdp.ledger import open_ledger, stream_named
+from covdp.planning import likely_verdict
+from covdp.privacy import GDP
+from covdp.publish import ReleaseConfig, load_release
+from covdp.worth import check_worth
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy import (
+from covdp.errors import PrivacyError
+from covdp.privacy import (
     GDP,
     KLDP,
     MCDP,
@@ -29,7 +29,7 @@ from pipeline.privacy import (
     privacy_statement,
     success,
 )
-from pipeline.privacy.statement import plainly
+from covdp.privacy.statement import plainly
 
 SLACK = 1e-9
 """More than rounding and `GUARD` add."""

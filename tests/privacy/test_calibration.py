@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import gennorm, laplace, norm
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy import (
+from covdp.errors import PrivacyError
+from covdp.privacy import (
     GDP,
     KLDP,
     MCDP,
@@ -31,8 +31,8 @@ from pipeline.privacy import (
     laplace_cost,
     laplace_sigma,
 )
-from pipeline.privacy.conversion import analytic_mu, laplace_epsilon, pure_renyi, pure_zcdp
-from pipeline.privacy.rounding import (
+from covdp.privacy.conversion import analytic_mu, laplace_epsilon, pure_renyi, pure_zcdp
+from covdp.privacy.rounding import (
     GUARD,
     gdp_of_pure,
     greatest,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import laplace, norm
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy import (
+from covdp.errors import PrivacyError
+from covdp.privacy import (
     DEFINITIONS,
     GDP,
     KLDP,
@@ -34,8 +34,8 @@ from pipeline.privacy import (
     pld_compose,
     tradeoff,
 )
-from pipeline.privacy.conversion import LEAST_EPSILON
-from pipeline.privacy.rounding import GUARD
+from covdp.privacy.conversion import LEAST_EPSILON
+from covdp.privacy.rounding import GUARD
 
 seeded = settings(derandomize=True, max_examples=60)
 PROFILED = [PureDP(1.0), ApproxDP(1.0, 0.2), GDP(1.0), RDP(8.0, 0.5), ZCDP(0.5), GDP(0.01)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import PrivacyError
-from pipeline.privacy import (
+from covdp.errors import PrivacyError
+from covdp.privacy import (
     DEFINITIONS,
     GDP,
     KLDP,
@@ -35,8 +35,8 @@ from pipeline.privacy import (
     split,
     success,
 )
-from pipeline.privacy.composition import parallel, remaining
-from pipeline.privacy.statement import equivalent
+from covdp.privacy.composition import parallel, remaining
+from covdp.privacy.statement import equivalent
 
 seeded = settings(derandomize=True, max_examples=80)
 values = st.floats(1e-9, 1e9)

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from sample_history import CONFIG, draw_nights, write_ward
 from sample_nights import PERSONS, Ward
 
-from pipeline.cli import main
-from pipeline.errors import LedgerError, OutputError
-from pipeline.jobs import publish
-from pipeline.ledger import init_ledger
-from pipeline.publish import load_release, release_once
-from pipeline.schema import (
+from covdp.cli import main
+from covdp.errors import LedgerError, OutputError
+from covdp.jobs import publish
+from covdp.ledger import init_ledger
+from covdp.publish import load_release, release_once
+from covdp.schema import (
     NightDocument,
     ReleaseDocument,
     json_schema,

@@ -22,20 +22,20 @@ from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
 
-from pipeline.arrays import WIDEST
-from pipeline.cli import main
-from pipeline.cli.options import PLAIN
-from pipeline.cli.output import new_table
-from pipeline.datasets import nifti, open_dataset, pictures
-from pipeline.datasets.listing import DEEPEST, PATTERN_LETTERS, check_pattern, fill
-from pipeline.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
-from pipeline.files import IrregularFileError, open_regular, read_regular
-from pipeline.ledger import init_ledger, open_ledger
-from pipeline.planning import least_budget
-from pipeline.privacy import GDP
-from pipeline.progress import Level, say
-from pipeline.publish import document as documents
-from pipeline.publish.redact import draw_error, redact_errors, redact_images
+from covdp.arrays import WIDEST
+from covdp.cli import main
+from covdp.cli.options import PLAIN
+from covdp.cli.output import new_table
+from covdp.datasets import nifti, open_dataset, pictures
+from covdp.datasets.listing import DEEPEST, PATTERN_LETTERS, check_pattern, fill
+from covdp.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
+from covdp.files import IrregularFileError, open_regular, read_regular
+from covdp.ledger import init_ledger, open_ledger
+from covdp.planning import least_budget
+from covdp.privacy import GDP
+from covdp.progress import Level, say
+from covdp.publish import document as documents
+from covdp.publish.redact import draw_error, redact_errors, redact_images
 from tests.cli.test_cli import fails
 from tests.publish.test_several import document
 
@@ -232,8 +232,8 @@ def test_what_nobody_foresaw_is_one_line_and_70(
     def stumble(file: Path, *_: object, **__: object) -> None:
         raise error("benengeli \x1b[2J")
 
-    monkeypatch.setattr("pipeline.datasets.draft.read_layout", stumble)
-    monkeypatch.setattr("pipeline.jobs.load_release", stumble)
+    monkeypatch.setattr("covdp.datasets.draft.read_layout", stumble)
+    monkeypatch.setattr("covdp.jobs.load_release", stumble)
     Image.new("L", (4, 4)).save(tmp_path / "0.png")
     try:
         assert main([token.format(tmp_path) for token in case.tokens]) == 70

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli import main
-from pipeline.figures import bars
+from covdp.cli import main
+from covdp.figures import bars
 from tests.publish.test_several import document
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

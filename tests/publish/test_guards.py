@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 from sample_manifolds import SPD
 from scipy import stats
 
-import pipeline.mechanisms.noise as noise_module
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe, domain
-from pipeline.errors import LedgerError
-from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Ledger, init_ledger, open_ledger
-from pipeline.mean import Batches, Release, mean, sums
-from pipeline.mean.plan import STEP_NAMES
-from pipeline.privacy import GDP, ZCDP
-from pipeline.publish import load_release, release_once
+import covdp.mechanisms.noise as noise_module
+from covdp.arrays import FloatArray
+from covdp.descriptors import describe, domain
+from covdp.errors import LedgerError
+from covdp.geometry import MANIFOLDS
+from covdp.ledger import Ledger, init_ledger, open_ledger
+from covdp.mean import Batches, Release, mean, sums
+from covdp.mean.plan import STEP_NAMES
+from covdp.privacy import GDP, ZCDP
+from covdp.publish import load_release, release_once
 from tests.sample_means import released
 
-publish_module = sys.modules["pipeline.publish.release"]
+publish_module = sys.modules["covdp.publish.release"]
 
 WIDTHS = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
 """The metrics whose width `span` writes out from the formula, apart from the project's own."""
@@ -302,7 +302,7 @@ def test_under_a_script_files_screen_and_log_are_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Names and bytes of JSON, page and table, and all that is printed: the same for all images."""
-    from flows import release as flow
+    from covdp.flows import release as flow
 
     place = ReleasePlace(tmp_path, SPD[0], "auto", "gdp")
     first, seen = stand_in(noised(2)), []
@@ -521,7 +521,7 @@ def test_committed_points_are_as_far_from_the_mean_as_stated(manifold: str) -> N
 
 def centre(points: FloatArray, space: Any) -> FloatArray:
     """Return log of the mean at the origin: exact where flat, the Fréchet mean elsewhere."""
-    from pipeline.geometry import frechet_mean
+    from covdp.geometry import frechet_mean
 
     return np.asarray(space.log(space.origin, frechet_mean(points, space).point))
 
@@ -602,7 +602,7 @@ def test_a_refused_charge_draws_nothing_about_an_image(
 
 def flow_release(place: ReleasePlace, out: Path) -> Path:
     """Settle as the flow does and return the path of the document."""
-    from flows import release as flow
+    from covdp.flows import release as flow
 
     return flow.settle_release.fn(place.folder / "release.toml", out, place.folder, None)
 

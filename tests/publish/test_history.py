@@ -18,11 +18,11 @@ from sample_documents import document_of
 from sample_history import CLASSES, commit, draw_release, retold
 from sample_nights import reserve
 
-from pipeline.cli import main
-from pipeline.errors import LedgerError
-from pipeline.figures import Figure, Scale, timeline
-from pipeline.figures.style import BAND_COLUMNS
-from pipeline.ledger import (
+from covdp.cli import main
+from covdp.errors import LedgerError
+from covdp.figures import Figure, Scale, timeline
+from covdp.figures.style import BAND_COLUMNS
+from covdp.ledger import (
     Ledger,
     Reservation,
     commit_night,
@@ -30,9 +30,9 @@ from pipeline.ledger import (
     init_ledger,
     open_stream,
 )
-from pipeline.privacy import GDP
-from pipeline.publish.history import read_history
-from pipeline.report import build_history, build_release_report
+from covdp.privacy import GDP
+from covdp.publish.history import read_history
+from covdp.report import build_history, build_release_report
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

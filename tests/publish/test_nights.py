@@ -30,13 +30,13 @@ from sample_documents import (
 )
 from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, image, tonight
 
-from pipeline.cli import main
-from pipeline.datasets import open_dataset
-from pipeline.datasets.listing import packed
-from pipeline.datasets.source import FilesReader
-from pipeline.datasets.table import TableCard
-from pipeline.descriptors import domain
-from pipeline.errors import (
+from covdp.cli import main
+from covdp.datasets import open_dataset
+from covdp.datasets.listing import packed
+from covdp.datasets.source import FilesReader
+from covdp.datasets.table import TableCard
+from covdp.descriptors import domain
+from covdp.errors import (
     BudgetError,
     ConfigError,
     DatasetError,
@@ -44,26 +44,26 @@ from pipeline.errors import (
     MismatchError,
     OutputError,
 )
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import NOISY, check_opening
-from pipeline.inference.confidence import least_opening
-from pipeline.jobs import ReleaseJob
-from pipeline.ledger import Ledger, init_ledger, stored_nights, stream_named, stream_status
-from pipeline.ledger.api import Transaction
-from pipeline.mean import NoisyMoments
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP, budget_from
-from pipeline.publish import ReleaseConfig, load_release, read_histories, release_night
-from pipeline.publish import sums as sums_module
-from pipeline.publish.arrivals import Arrivals, Unread
-from pipeline.publish.document import night_row, stands_on
-from pipeline.publish.followed import night_document
-from pipeline.publish.night import check_account, mechanism_of
-from pipeline.publish.preview import refusals
-from pipeline.publish.sums import read_sums, sums_folder
-from pipeline.schema import as_json
-from pipeline.store import find_place
-from pipeline.stream import (
+from covdp.geometry import MANIFOLDS
+from covdp.inference import NOISY, check_opening
+from covdp.inference.confidence import least_opening
+from covdp.jobs import ReleaseJob
+from covdp.ledger import Ledger, init_ledger, stored_nights, stream_named, stream_status
+from covdp.ledger.api import Transaction
+from covdp.mean import NoisyMoments
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP, budget_from
+from covdp.publish import ReleaseConfig, load_release, read_histories, release_night
+from covdp.publish import sums as sums_module
+from covdp.publish.arrivals import Arrivals, Unread
+from covdp.publish.document import night_row, stands_on
+from covdp.publish.followed import night_document
+from covdp.publish.night import check_account, mechanism_of
+from covdp.publish.preview import refusals
+from covdp.publish.sums import read_sums, sums_folder
+from covdp.schema import as_json
+from covdp.store import find_place
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -73,14 +73,14 @@ from pipeline.stream import (
     split_epochs,
     window_mean,
 )
-from pipeline.stream import release_night as next_night
-from pipeline.stream.history import part_moments
+from covdp.stream import release_night as next_night
+from covdp.stream.history import part_moments
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-settling = sys.modules["pipeline.publish.night"]
+settling = sys.modules["covdp.publish.night"]
 
 STREAM_OF_40 = {"horizon": 40, "opening": 20.0, "follows": None}
 HEAD: dict[str, Any] = {
@@ -191,7 +191,7 @@ def test_a_stream_of_another_version_ends_in_one_line(
     other = {
         name: 1.01 * value for name, value in stands_on(mechanism_of(ward.stream.query)).items()
     }
-    monkeypatch.setattr("pipeline.publish.document.stands_on", lambda _: other)
+    monkeypatch.setattr("covdp.publish.document.stands_on", lambda _: other)
     ward.put(well=5, ill=5)
     names = ("nightly", STREAM), ("later", STREAM + 'follows = "nightly"\n')
     for name, stream in names:
@@ -1147,7 +1147,7 @@ def test_serving_a_stream(
     ward: Ward, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missed nights take none of the horizon, a settled one is skipped, the last one ends it."""
-    from pipeline.cli import releases
+    from covdp.cli import releases
 
     ward.write(stream="[stream]\nhorizon = 3\nopening = 80.0\n")
     ward.put(well=5, ill=5)

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from sample_nights import CONFIG, Ward, reserve, tonight
 
-from pipeline.cli import main
-from pipeline.errors import LedgerError
-from pipeline.ledger import (
+from covdp.cli import main
+from covdp.errors import LedgerError
+from covdp.ledger import (
     commit_night,
     init_ledger,
     open_stream,
     stored_nights,
 )
-from pipeline.ledger.streams import unit_digest
-from pipeline.privacy import GDP
-from pipeline.publish import read_document, read_histories
-from pipeline.publish.sums import sums_folder
-from pipeline.stream import window_mean
+from covdp.ledger.streams import unit_digest
+from covdp.privacy import GDP
+from covdp.publish import read_document, read_histories
+from covdp.publish.sums import sums_folder
+from covdp.stream import window_mean
 from tests.publish.test_nights import next_sums
 from tests.tools.postgres import direct, new_address
 

@@ -24,33 +24,33 @@ import pytest
 from sample_documents import documents_of
 from sample_nights import Ward
 
-from pipeline.datasets import find_card, open_fetched
-from pipeline.errors import CovdpError, LedgerError
-from pipeline.ledger import (
+from covdp.datasets import find_card, open_fetched
+from covdp.errors import CovdpError, LedgerError
+from covdp.ledger import (
     Ledger,
     StreamAccount,
     entered_on,
     stored_nights,
     stream_named,
 )
-from pipeline.ledger.database import TABLES
-from pipeline.ledger.journal import MARKERS_VARIABLE
-from pipeline.mechanisms import NOISES, NoisyVector
-from pipeline.publish import load_release, read_histories, release_night, unfinished_night
-from pipeline.publish.arrivals import arrivals
-from pipeline.publish.night import public_of
-from pipeline.store import fill, find_place, make_plan
-from pipeline.stream import Night, StreamMechanism, add_units, draw_night, empty_state
+from covdp.ledger.database import TABLES
+from covdp.ledger.journal import MARKERS_VARIABLE
+from covdp.mechanisms import NOISES, NoisyVector
+from covdp.publish import load_release, read_histories, release_night, unfinished_night
+from covdp.publish.arrivals import arrivals
+from covdp.publish.night import public_of
+from covdp.store import fill, find_place, make_plan
+from covdp.stream import Night, StreamMechanism, add_units, draw_night, empty_state
 from tests.tools.patience import PATIENCE
 from tests.tools.postgres import direct, new_address
 
-settling, reserving = "pipeline.publish.night", "pipeline.ledger.streams"
+settling, reserving = "covdp.publish.night", "covdp.ledger.streams"
 
 WAITS = 0.05
 """Seconds that the other night waits for a lock that the one stopped holds."""
 STEPS = (
     (settling, "check_due"),
-    ("pipeline.publish.config", "open_fetched"),
+    ("covdp.publish.config", "open_fetched"),
     *((settling, name) for name in ("open_stream", "read_sums", "find_unread")),
     *((settling, name) for name in ("_read_tonight", "entered_on", "read_past", "reserve_night")),
     *((reserving, name) for name in ("version_of", "find_claims", "add_claims")),
@@ -80,11 +80,11 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     All is written at one time, of files too: so what two streams keep can be compared byte by byte.
     """
     monkeypatch.setitem(NOISES, "hardened", Silent)
-    monkeypatch.setattr("pipeline.datasets.source.file_state", os.fsencode)
+    monkeypatch.setattr("covdp.datasets.source.file_state", os.fsencode)
     # a server that is slow to say that it is locked is not one that is silent
-    monkeypatch.setattr("pipeline.ledger.database._deadline", lambda *_: nullcontext())
+    monkeypatch.setattr("covdp.ledger.database._deadline", lambda *_: nullcontext())
     for module in ("api", "streams"):
-        monkeypatch.setattr(f"pipeline.ledger.{module}.now", lambda: "2026-03-01T00:00:00+00:00")
+        monkeypatch.setattr(f"covdp.ledger.{module}.now", lambda: "2026-03-01T00:00:00+00:00")
     monkeypatch.setenv(MARKERS_VARIABLE, str(tmp_path / "ward" / "markers"))
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from sample_dicom import write_dicom
 
-from pipeline.descriptors import describe
-from pipeline.geometry import MANIFOLDS, frechet_mean
+from covdp.descriptors import describe
+from covdp.geometry import MANIFOLDS, frechet_mean
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 SCANS = CARD.replace("npz", "dicom").replace("local", 'unit = "person"\npublic')

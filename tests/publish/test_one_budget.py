@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sample_nights import CARD, Ward
 
-from pipeline.errors import LedgerError
-from pipeline.publish import load_release, release_night, release_once
+from covdp.errors import LedgerError
+from covdp.publish import load_release, release_night, release_once
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -18,27 +18,27 @@ from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
-from pipeline.datasets import DATASET_KINDS, ImageSource, open_dataset
-from pipeline.datasets.cards import LocalFilesCard
-from pipeline.datasets.listing import Faults
-from pipeline.datasets.registry import DatasetKind
-from pipeline.datasets.source import MemoryReader, opaque, split_codes
-from pipeline.descriptors import DESCRIPTORS, describe, domain_of
-from pipeline.errors import ConfigError, DomainError, MismatchError
-from pipeline.experiments import Run, load_experiments, run_experiment
-from pipeline.experiments.simulated import simulate
-from pipeline.geometry import MANIFOLDS, Manifold, chart_of, to_chart
-from pipeline.ledger import Ledger, init_ledger
-from pipeline.mean import admit, mean, person_records
-from pipeline.mechanisms import LATTICE
-from pipeline.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
-from pipeline.publish import load_release, release_once, write_parquet
-from pipeline.report import build_release_report
-from pipeline.results import read_record, read_rows
+from covdp.datasets import DATASET_KINDS, ImageSource, open_dataset
+from covdp.datasets.cards import LocalFilesCard
+from covdp.datasets.listing import Faults
+from covdp.datasets.registry import DatasetKind
+from covdp.datasets.source import MemoryReader, opaque, split_codes
+from covdp.descriptors import DESCRIPTORS, describe, domain_of
+from covdp.errors import ConfigError, DomainError, MismatchError
+from covdp.experiments import Run, load_experiments, run_experiment
+from covdp.experiments.simulated import simulate
+from covdp.geometry import MANIFOLDS, Manifold, chart_of, to_chart
+from covdp.ledger import Ledger, init_ledger
+from covdp.mean import admit, mean, person_records
+from covdp.mechanisms import LATTICE
+from covdp.privacy import GDP, ZCDP, for_group_as_written, repeat, repeat_as_written
+from covdp.publish import load_release, release_once, write_parquet
+from covdp.report import build_release_report
+from covdp.results import read_record, read_rows
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-publishing = sys.modules["pipeline.publish.release"]
+publishing = sys.modules["covdp.publish.release"]
 
 NAMES = ("Amsel, Jo", "Buchfink, Al", "Drossel, Di", "Elster, Ed", "Gimpel, Flo", "Haeher, Guy")
 WHO = np.repeat(NAMES, [1, 5, 2, 1, 3, 2])

@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import jobs
-from pipeline.cli.ledger import charge_json, charge_line
-from pipeline.cli.options import Printing
-from pipeline.descriptors import describe, domain
-from pipeline.errors import (
+from covdp import jobs
+from covdp.cli.ledger import charge_json, charge_line
+from covdp.cli.options import Printing
+from covdp.descriptors import describe, domain
+from covdp.errors import (
     BudgetError,
     ConfigError,
     CovdpError,
@@ -34,10 +34,10 @@ from pipeline.errors import (
     OutputError,
     PrivacyError,
 )
-from pipeline.geometry import MANIFOLDS
-from pipeline.ledger import Charge, Ledger, charge_of, init_ledger, open_ledger
-from pipeline.privacy import GDP, ZCDP, Budget
-from pipeline.publish import (
+from covdp.geometry import MANIFOLDS
+from covdp.ledger import Charge, Ledger, charge_of, init_ledger, open_ledger
+from covdp.privacy import GDP, ZCDP, Budget
+from covdp.publish import (
     check_folder,
     load_release,
     read_document,
@@ -45,13 +45,13 @@ from pipeline.publish import (
     write_document,
     write_parquet,
 )
-from pipeline.publish.document import read_foreign
+from covdp.publish.document import read_foreign
 from tests.ledger.test_ledger_faults import in_child
 from tests.sample_means import released
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-settling = sys.modules["pipeline.publish.release"]
+settling = sys.modules["covdp.publish.release"]
 
 CARD = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill"]\n'
 CONFIG = """\
@@ -229,7 +229,7 @@ def test_certified_cost_is_within_the_charge(ward: Path, mechanism: str, definit
 
 def zcdp(rho: float) -> Any:
     """Return a zCDP budget."""
-    from pipeline.privacy import ZCDP
+    from covdp.privacy import ZCDP
 
     return ZCDP(rho)
 
@@ -238,7 +238,7 @@ def test_a_failure_in_the_private_part_keeps_its_words(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception that quotes data is replaced, its chain too, and the charge serves the rerun."""
-    from pipeline.publish import release as module
+    from covdp.publish import release as module
 
     def leak(*_: Any) -> Any:
         raise ValueError("secret 251 250 249")
@@ -405,7 +405,7 @@ def test_warnings_about_an_image_are_not_shown(
         warnings.warn(f"image of {images.sum()}", UserWarning, stacklevel=1)
         return describe(images, *options)
 
-    monkeypatch.setattr(import_module("pipeline.store.fill"), "describe", talk)
+    monkeypatch.setattr(import_module("covdp.store.fill"), "describe", talk)
     release_once(told(ward), ledger(ward), ward)
     assert not recwarn.list
 
@@ -506,7 +506,7 @@ def test_the_flow_checks_the_folder_first_and_keeps_the_planned_date(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scheduled run is named by its planned date; a folder of no use is refused unpaid."""
-    from flows import release as flow
+    from covdp.flows import release as flow
 
     config = ward / "release.toml"
     config.write_text(config.read_text().replace('run_key = "monday"', ""))
@@ -576,7 +576,7 @@ def test_blanks_and_spellings_make_no_new_name(ward: Path) -> None:
 
 def test_the_longest_names_can_be_published(ward: Path) -> None:
     """The longest name and run key fit a file system with every suffix, and so do their copies."""
-    from pipeline.report import build_release_report
+    from covdp.report import build_release_report
 
     config = told(ward, '"nightly"', f'"{"n" * 60}"', run_key="é" * 50)
     content = release_once(config, ledger(ward), ward)
@@ -654,7 +654,7 @@ def test_a_number_that_json_has_not_is_never_committed(
     ward: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN in a document is refused unpaid when black images give it, else paid and drawn again."""
-    from pipeline.publish import release as module
+    from covdp.publish import release as module
 
     real, book = module.private_part, ledger(ward)
 

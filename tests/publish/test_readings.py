@@ -12,12 +12,12 @@ import pytest
 from sample_documents import class_of, settings_of
 from sample_history import draw_release
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, terms_of
-from pipeline.geometry import MANIFOLDS, to_chart
-from pipeline.mean.sums import OVERSHOOT
-from pipeline.publish import read_terms
-from pipeline.publish.readings import Mean, axes_of, mean_of
+from covdp.arrays import FloatArray
+from covdp.descriptors import DESCRIPTORS, terms_of
+from covdp.geometry import MANIFOLDS, to_chart
+from covdp.mean.sums import OVERSHOOT
+from covdp.publish import read_terms
+from covdp.publish.readings import Mean, axes_of, mean_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -21,9 +21,9 @@ import pytest
 from PIL import Image
 from sample_dicom import write_dicom
 
-from pipeline.cli import main
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
+from covdp.cli import main
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
 from tests.publish.test_secret_labels import fixed_noise
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

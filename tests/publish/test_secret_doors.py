@@ -21,9 +21,9 @@ import pytest
 from PIL import Image
 from sample_nights import CONFIG, Ward
 
-from pipeline.cli import main
-from pipeline.inference import region, size_in_words
-from pipeline.privacy import GDP
+from covdp.cli import main
+from covdp.inference import region, size_in_words
+from covdp.privacy import GDP
 from tests.publish.test_history import marks, tables
 from tests.publish.test_secret_nights import CLASSES, HORIZON, SECRET, recorded
 

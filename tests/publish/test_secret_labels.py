@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.arrays import FloatArray
-from pipeline.cli import main
-from pipeline.errors import ConfigError, CovdpError
-from pipeline.inference import combine, region, two_sample
-from pipeline.ledger import init_ledger
-from pipeline.mechanisms import NoisyVector, noise
-from pipeline.privacy import GDP, privacy_statement
-from pipeline.publish import load_release, read_document, release_once
+from covdp.arrays import FloatArray
+from covdp.cli import main
+from covdp.errors import ConfigError, CovdpError
+from covdp.inference import combine, region, two_sample
+from covdp.ledger import init_ledger
+from covdp.mechanisms import NoisyVector, noise
+from covdp.privacy import GDP, privacy_statement
+from covdp.publish import load_release, read_document, release_once
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -11,10 +11,10 @@ import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, night_class_of
 from sample_history import draw_nights
 
-from pipeline.cli import main
-from pipeline.inference import combine, two_sample
-from pipeline.inference.released import common_coordinates
-from pipeline.schema import as_json
+from covdp.cli import main
+from covdp.inference import combine, two_sample
+from covdp.inference.released import common_coordinates
+from covdp.schema import as_json
 from tests.inference.test_inference import entry, noised, observed
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -23,14 +23,14 @@ from pydicom import config
 from pydicom.uid import JPEG2000Lossless, RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
-from pipeline.datasets import registry
-from pipeline.datasets.dicom import plugins
-from pipeline.datasets.source import StreamReader
-from pipeline.errors import CovdpError, DatasetError, MachineError
-from pipeline.ledger import Ledger, init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
-from pipeline.publish.redact import silence
+from covdp.datasets import registry
+from covdp.datasets.dicom import plugins
+from covdp.datasets.source import StreamReader
+from covdp.errors import CovdpError, DatasetError, MachineError
+from covdp.ledger import Ledger, init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
+from covdp.publish.redact import silence
 from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sample_runs import SERIES, write_sample
 
-from pipeline.report import build_report
-from pipeline.results import read_rows, write_rows
+from covdp.report import build_report
+from covdp.results import read_rows, write_rows
 from tests.tools.components import NO_CHROMIUM, chromium
 from tests.tools.patience import PATIENCE
 

@@ -1,6 +1,6 @@
 """What the index counts is computed again, from the Parquet files and the TOML files alone.
 
-Nothing of `pipeline.report` is used: laws are written down here, tests are SciPy's. No chain is
+Nothing of `covdp.report` is used: laws are written down here, tests are SciPy's. No chain is
 run, so that all rows are of their law. The seeds are those of the files.
 """
 
@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import special, stats
 
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.report import build_report
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.report import build_report
 
 Columns = dict[str, np.ndarray]
 RATE = 1e-5

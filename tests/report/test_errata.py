@@ -12,27 +12,27 @@ import pytest
 from sample_runs import write_sample
 from scipy import integrate, special, stats
 
-from pipeline.audit.cases import misprinted_sigma
-from pipeline.datasets import DATASETS
-from pipeline.errors import ConfigError
-from pipeline.experiments import load_experiments
-from pipeline.experiments.kinds.composition import (
+from covdp.audit.cases import misprinted_sigma
+from covdp.datasets import DATASETS
+from covdp.errors import ConfigError
+from covdp.experiments import load_experiments
+from covdp.experiments.kinds.composition import (
     LINE,
     attained,
     one_loss,
     table_cells,
 )
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS
-from pipeline.mechanisms.additive import TANGENT_GAUSSIAN
-from pipeline.mechanisms.exponential import laplace_sensitivity
-from pipeline.mechanisms.radial import spectral_moment
-from pipeline.privacy import GDP, ApproxDP, PureDP, convert, laplace_epsilon, split
-from pipeline.privacy.conversion import analytic_mu, rao_factor
-from pipeline.report import build_report
-from pipeline.report.errata import OUR_OWN, Errata, load_errata
-from pipeline.report.methods import references
-from pipeline.toml import parse
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.additive import TANGENT_GAUSSIAN
+from covdp.mechanisms.exponential import laplace_sensitivity
+from covdp.mechanisms.radial import spectral_moment
+from covdp.privacy import GDP, ApproxDP, PureDP, convert, laplace_epsilon, split
+from covdp.privacy.conversion import analytic_mu, rao_factor
+from covdp.report import build_report
+from covdp.report.errata import OUR_OWN, Errata, load_errata
+from covdp.report.methods import references
+from covdp.toml import parse
 
 phi = special.ndtr
 

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from sample_runs import write_sample
 from scipy import stats
 
-from pipeline.config import ClaimConfig, PublishedConfig
-from pipeline.experiments import load_experiments
-from pipeline.figures import number
-from pipeline.report import FinishedRun, load_run, verdicts
-from pipeline.report.findings import (
+from covdp.config import ClaimConfig, PublishedConfig
+from covdp.experiments import load_experiments
+from covdp.figures import number
+from covdp.report import FinishedRun, load_run, verdicts
+from covdp.report.findings import (
     RATE,
     _together,
     check_cells,
@@ -28,8 +28,8 @@ from pipeline.report.findings import (
     smaller,
     verdict,
 )
-from pipeline.report.run_page import printed_lines
-from pipeline.results import Table, summarise
+from covdp.report.run_page import printed_lines
+from covdp.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, Bound, write_sample
 
-from pipeline.report import FinishedRun, load_run, load_runs
-from pipeline.report.findings import findings
-from pipeline.results import Table, read_bound, read_rows, write_bound, write_rows
+from covdp.report import FinishedRun, load_run, load_runs
+from covdp.report.findings import findings
+from covdp.results import Table, read_bound, read_rows, write_bound, write_rows
 
 
 def run_of(out: Path, change: Callable[[Table], Table] = lambda rows: rows) -> FinishedRun:

@@ -9,18 +9,18 @@ import pytest
 from sample_documents import document_of, documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 
-from pipeline.arrays import FloatArray
-from pipeline.datasets import open_dataset
-from pipeline.descriptors import DESCRIPTORS, describe, domain, terms_of
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import covariance, mean_certainty
-from pipeline.mean import NoisyMoments
-from pipeline.mean.noisy_moments import pool
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish import ClassHistory, read_histories, read_terms
-from pipeline.publish.document import estimate_part
-from pipeline.publish.history import (
+from covdp.arrays import FloatArray
+from covdp.datasets import open_dataset
+from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
+from covdp.geometry import MANIFOLDS
+from covdp.inference import covariance, mean_certainty
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import pool
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish import ClassHistory, read_histories, read_terms
+from covdp.publish.document import estimate_part
+from covdp.publish.history import (
     NARROWER,
     Series,
     read_alone,
@@ -28,11 +28,11 @@ from pipeline.publish.history import (
     window_bias,
     window_means,
 )
-from pipeline.publish.readings import CLIPPED, Mean, mean_of, stated_bias
-from pipeline.report import build_history, build_release_report
-from pipeline.report.release_page import joined, verdict
-from pipeline.schema import NightDocument
-from pipeline.stream import (
+from covdp.publish.readings import CLIPPED, Mean, mean_of, stated_bias
+from covdp.report import build_history, build_release_report
+from covdp.report.release_page import joined, verdict
+from covdp.schema import NightDocument
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -44,7 +44,7 @@ from pipeline.stream import (
     split_epochs,
     window_mean,
 )
-from pipeline.stream.history import mean_parts, part_moments
+from covdp.stream.history import mean_parts, part_moments
 from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
@@ -164,7 +164,7 @@ def test_of_many_nights_some_are_read(
     results: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more nights than are shown every second is read, the last among them; all are listed."""
-    monkeypatch.setattr("pipeline.publish.history.MOST_SHOWN", 4)
+    monkeypatch.setattr("covdp.publish.history.MOST_SHOWN", 4)
     ((thinned,), _) = read_history("ward", results)
     read = [run.document.night for run in thinned.runs if run.classes[0].readings]
     assert read == [2, 4, 6, 8]

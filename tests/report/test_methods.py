@@ -12,21 +12,21 @@ import yaml
 from sample_documents import night_class_of, settings_of
 from sample_runs import write_sample
 
-from pipeline import __version__
-from pipeline.config import ExperimentConfig, SeriesConfig
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
-from pipeline.experiments.simulated import SOURCES
-from pipeline.figures import words
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS, NOISES
-from pipeline.privacy import DEFINITIONS, GDP, ApproxDP, convert
-from pipeline.privacy.rounding import digits_up
-from pipeline.publish import ReleaseConfig
-from pipeline.report import load_runs
-from pipeline.report.methods import Methods, methods, of_experiment, of_release, references
-from pipeline.report.run_page import methods_of_runs
-from pipeline.report.templates import word
+from covdp import __version__
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.descriptors import DESCRIPTORS
+from covdp.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
+from covdp.experiments.simulated import SOURCES
+from covdp.figures import words
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import MECHANISMS, NOISES
+from covdp.privacy import DEFINITIONS, GDP, ApproxDP, convert
+from covdp.privacy.rounding import digits_up
+from covdp.publish import ReleaseConfig
+from covdp.report import load_runs
+from covdp.report.methods import Methods, methods, of_experiment, of_release, references
+from covdp.report.run_page import methods_of_runs
+from covdp.report.templates import word
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

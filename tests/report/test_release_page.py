@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from sample_documents import document_of
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError
-from pipeline.ledger import Ledger, init_ledger
-from pipeline.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
-from pipeline.privacy.rounding import digits_down, digits_up
-from pipeline.publish import load_release, release_once
-from pipeline.report import build_release_report
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import ConfigError
+from covdp.ledger import Ledger, init_ledger
+from covdp.privacy import GDP, ZCDP, Budget, best_test, convert, for_group, success
+from covdp.privacy.rounding import digits_down, digits_up
+from covdp.publish import load_release, release_once
+from covdp.report import build_release_report
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

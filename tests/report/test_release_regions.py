@@ -5,9 +5,9 @@ import math
 import pytest
 from sample_documents import class_of
 
-from pipeline.geometry import MANIFOLDS
-from pipeline.inference import NOISY, region
-from pipeline.report.readings import (
+from covdp.geometry import MANIFOLDS
+from covdp.inference import NOISY, region
+from covdp.report.readings import (
     as_gain,
     clipping_notes,
     larger,

@@ -11,16 +11,16 @@ import pytest
 from sample_documents import ACCOUNT, ROW, SETTINGS, document_of
 from sample_runs import SERIES, write_sample
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import ConfigError, OutputError
-from pipeline.experiments import load_experiments
-from pipeline.figures import digits, number
-from pipeline.files import resource
-from pipeline.report import build_release_report, build_report, load_runs
-from pipeline.report.findings import findings
-from pipeline.report.page import Block, blocks_of, load_pages, sections_of
-from pipeline.report.run_page import machine_words, missing_results
-from pipeline.results import (
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import ConfigError, OutputError
+from covdp.experiments import load_experiments
+from covdp.figures import digits, number
+from covdp.files import resource
+from covdp.report import build_release_report, build_report, load_runs
+from covdp.report.findings import findings
+from covdp.report.page import Block, blocks_of, load_pages, sections_of
+from covdp.report.run_page import machine_words, missing_results
+from covdp.results import (
     DatasetNote,
     RunRecord,
     Table,
@@ -29,7 +29,7 @@ from pipeline.results import (
     write_record,
     write_rows,
 )
-from pipeline.schema import Document
+from covdp.schema import Document
 
 pytestmark = pytest.mark.usefixtures("pictures_once")
 
@@ -511,7 +511,7 @@ def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "report.toml"
     text = resource("reports", "report.toml").read_text(encoding="utf-8")
     path.write_text(text.replace("run_page:samples", "run_page:absent"), encoding="utf-8")
-    absent = "report.toml: there is no function 'pipeline.report.run_page:absent'; name one as"
+    absent = "report.toml: there is no function 'covdp.report.run_page:absent'; name one as"
     with pytest.raises(ConfigError, match=absent):
         load_pages(path)
 

@@ -18,19 +18,19 @@ import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, class_of
 from scipy.stats import binom
 
-from pipeline.arrays import FloatArray
-from pipeline.cli import main
-from pipeline.descriptors import DESCRIPTORS, domain, terms_of
-from pipeline.figures import number
-from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.inference import covariance, two_sample
-from pipeline.mean import AdaptivePlan, Release, mean
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.publish.readings import BAND_LEVEL, population_mean, read_terms
-from pipeline.publish.release import observed_moments
-from pipeline.report.templates import finite, probability
-from pipeline.schema import ReleasedEntry, as_json
+from covdp.arrays import FloatArray
+from covdp.cli import main
+from covdp.descriptors import DESCRIPTORS, domain, terms_of
+from covdp.figures import number
+from covdp.geometry import MANIFOLDS, vecd
+from covdp.inference import covariance, two_sample
+from covdp.mean import AdaptivePlan, Release, mean
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.publish.readings import BAND_LEVEL, population_mean, read_terms
+from covdp.publish.release import observed_moments
+from covdp.report.templates import finite, probability
+from covdp.schema import ReleasedEntry, as_json
 from tests.inference.test_inference import cells, tissue
 from tests.report.test_browser import (  # noqa: F401  (fixtures)
     PHONE,

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
-from pipeline.config import ClaimConfig, PublishedConfig
-from pipeline.errors import OutputError
-from pipeline.report import build_report, findings, load_runs, verdicts
-from pipeline.report import site as site_page
-from pipeline.report.page import load_pages
-from pipeline.report.templates import templates
-from pipeline.results import read_record, read_rows, write_record, write_rows
+from covdp.config import ClaimConfig, PublishedConfig
+from covdp.errors import OutputError
+from covdp.report import build_report, findings, load_runs, verdicts
+from covdp.report import site as site_page
+from covdp.report.page import load_pages
+from covdp.report.templates import templates
+from covdp.results import read_record, read_rows, write_record, write_rows
 
 PAPER_NAME = "“A paper on means”, Figure 3"
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.descriptors import Bound
-from pipeline.errors import ConfigError, OutputError
-from pipeline.results import (
+from covdp.descriptors import Bound
+from covdp.errors import ConfigError, OutputError
+from covdp.results import (
     BOUND_SCHEMA,
     SCHEMA,
     STATUSES,

@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from sample_dicom import write_dicom
 
-from pipeline.cli import main
-from pipeline.datasets import open_dataset
-from pipeline.errors import DatasetError, LedgerError
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
+from covdp.cli import main
+from covdp.datasets import open_dataset
+from covdp.errors import DatasetError, LedgerError
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

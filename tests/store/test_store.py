@@ -23,19 +23,19 @@ from PIL import Image
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 from sample_dicom import write_dicom
 
-from pipeline.arrays import ImageArray
-from pipeline.cli import main
-from pipeline.datasets import ImageSource, find_card, npz, open_dataset
-from pipeline.datasets.source import MemoryReader, Selection
-from pipeline.descriptors import describe, domain, verify
-from pipeline.errors import ConfigError, DatasetError, OutputError, PrivacyError
-from pipeline.experiments import MAIN, Run, load_experiments, run_experiment
-from pipeline.ledger import init_ledger
-from pipeline.parallel import limited_to
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
-from pipeline.results import read_rows
-from pipeline.store import (
+from covdp.arrays import ImageArray
+from covdp.cli import main
+from covdp.datasets import ImageSource, find_card, npz, open_dataset
+from covdp.datasets.source import MemoryReader, Selection
+from covdp.descriptors import describe, domain, verify
+from covdp.errors import ConfigError, DatasetError, OutputError, PrivacyError
+from covdp.experiments import MAIN, Run, load_experiments, run_experiment
+from covdp.ledger import init_ledger
+from covdp.parallel import limited_to
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
+from covdp.results import read_rows
+from covdp.store import (
     Place,
     Plan,
     fill,
@@ -49,7 +49,7 @@ from tests.tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-FILL = import_module("pipeline.store.fill")
+FILL = import_module("covdp.store.fill")
 NPZ = 'kind = "npz"\nlocal = true\nchannels = 1\nclasses = ["well", "ill", "odd"]\n'
 SYNTAXES = (ImplicitVRLittleEndian.name, ExplicitVRLittleEndian.name)
 FOLDER = 'kind = "folder"\nchannels = 1\nclasses = ["well", "ill"]\n'
@@ -190,7 +190,7 @@ def test_contents_depend_on_no_order(
 ) -> None:
     """Units in another order, and images of one, are the same; of other units they are others."""
     monkeypatch.setattr(plan, "SHARD_IMAGES", most)
-    monkeypatch.setattr(sys.modules["pipeline.store.stored"], "DIGESTS_AT_ONCE", 5)
+    monkeypatch.setattr(sys.modules["covdp.store.stored"], "DIGESTS_AT_ONCE", 5)
     card = find_card("tiles").model_copy(update={"classes": ("all",)})
     zeros = np.zeros(12, np.int64)
     images, whose = pictures(12), np.array([b"a", b"b", b"a", b"c", *[b"d"] * 8])
@@ -491,7 +491,7 @@ def test_a_store_that_does_not_answer_is_refused_in_time(
 ) -> None:
     """Where a server listens and says nothing, one line comes before any image is read."""
     pytest.importorskip("aiohttp")  # what fsspec asks web servers with; it comes with S3
-    monkeypatch.setattr("pipeline.store.place.ADDRESS_SECONDS", 0.5)
+    monkeypatch.setattr("covdp.store.place.ADDRESS_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/store"
         with pytest.raises(OutputError, match=r"cannot reach the store .* \(no answer in 0.5 s\)"):
@@ -568,7 +568,7 @@ def test_a_private_store_goes_with_its_release(
 
     monkeypatch.setattr(FILL, "describe", counting)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["pipeline.publish.release"], "make_document", lambda *_: 1 / 0)
+        patch.setattr(sys.modules["covdp.publish.release"], "make_document", lambda *_: 1 / 0)
         with pytest.raises(PrivacyError):
             released()
     assert sum(described) == 300
@@ -679,7 +679,7 @@ server.stop()
 def test_a_store_in_s3_is_the_same(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a bucket, with credentials from the environment, the same shards are written and read."""
     fs = pytest.importorskip("s3fs")
-    monkeypatch.setattr("pipeline.store.place.ADDRESS_SECONDS", PATIENCE)
+    monkeypatch.setattr("covdp.store.place.ADDRESS_SECONDS", PATIENCE)
     with subprocess.Popen(
         [sys.executable, "-c", S3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -764,7 +764,7 @@ def test_a_run_reads_its_images_from_a_store_that_goes_with_it(
             calls.append(name)
             return getattr(wanted, name)(*args, **options)
 
-        monkeypatch.setattr(f"pipeline.experiments.images.{name}", counted)
+        monkeypatch.setattr(f"covdp.experiments.images.{name}", counted)
     table = run_experiment(run)
     assert sorted(calls) == ["fill", "open_dataset"]  # its shards are digested by `fill`
     assert sum(described) == 300

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.inference import mean_certainty
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.stream import (
+from covdp.inference import mean_certainty
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.arrays import FloatArray
-from pipeline.audit.attacks import ENDS, STAYING
-from pipeline.descriptors import domain
-from pipeline.errors import ConfigError
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP, ZCDP, compose, gaussian_sigma
-from pipeline.stream import (
+from covdp.arrays import FloatArray
+from covdp.audit.attacks import ENDS, STAYING
+from covdp.descriptors import domain
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP, ZCDP, compose, gaussian_sigma
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -32,9 +32,9 @@ from pipeline.stream import (
     split_epochs,
     window_mean,
 )
-from pipeline.stream.history import waiting_count
-from pipeline.stream.night import add_placed, draw_night
-from pipeline.stream.plan import OPENING_SHARES
+from covdp.stream.history import waiting_count
+from covdp.stream.night import add_placed, draw_night
+from covdp.stream.plan import OPENING_SHARES
 from tests.stream.test_stream import Recorded, Replayed
 
 MU, HORIZON, CLASSES = 20.0, 24, 3

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipeline.audit.attacks import ENDS
-from pipeline.config import NightsConfig
-from pipeline.descriptors import domain
-from pipeline.errors import ConfigError, PrivacyError
-from pipeline.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.mean.clip import records_outside, share_outside
-from pipeline.mechanisms import LATTICE, FloatNoise, NoisyVector
-from pipeline.privacy import GDP, ZCDP, PureDP
-from pipeline.results import read_rows, summarise
-from pipeline.stream import (
+from covdp.audit.attacks import ENDS
+from covdp.config import NightsConfig
+from covdp.descriptors import domain
+from covdp.errors import ConfigError, PrivacyError
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.geometry import MANIFOLDS, vecd
+from covdp.mean.clip import records_outside, share_outside
+from covdp.mechanisms import LATTICE, FloatNoise, NoisyVector
+from covdp.privacy import GDP, ZCDP, PureDP
+from covdp.results import read_rows, summarise
+from covdp.stream import (
     Night,
     PrivateSums,
     StreamMechanism,
@@ -41,17 +41,17 @@ from pipeline.stream import (
     window_between,
     window_mean,
 )
-from pipeline.stream import night as night_module
-from pipeline.stream import plan as plan_module
-from pipeline.stream.factorisation import (
+from covdp.stream import night as night_module
+from covdp.stream import plan as plan_module
+from covdp.stream.factorisation import (
     from_limbs,
     integer_weights,
     to_limbs,
     weighted_sums,
     words_to_limbs,
 )
-from pipeline.stream.history import _shells as last_shells
-from pipeline.stream.history import part_moments
+from covdp.stream.history import _shells as last_shells
+from covdp.stream.history import part_moments
 from tests.tools.patience import calls
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)

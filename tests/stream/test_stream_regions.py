@@ -10,13 +10,13 @@ import pytest
 from sample_documents import night_class_of
 from scipy.stats import binom, chi2
 
-from pipeline import open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import ConfigError
-from pipeline.experiments.images import CHANGES
-from pipeline.figures import number
-from pipeline.geometry import MANIFOLDS, vecd
-from pipeline.inference import (
+from covdp import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import ConfigError
+from covdp.experiments.images import CHANGES
+from covdp.figures import number
+from covdp.geometry import MANIFOLDS, vecd
+from covdp.inference import (
     combine,
     covariance,
     match,
@@ -25,16 +25,16 @@ from pipeline.inference import (
     region,
     two_sample,
 )
-from pipeline.inference.match import _vectors, clip_vectors
-from pipeline.inference.released import common_coordinates
-from pipeline.inference.tests import _clipping
-from pipeline.mean import AdaptivePlan, mean
-from pipeline.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
-from pipeline.report.readings import regions_of
-from pipeline.schema import as_json, read_entry
-from pipeline.stream import (
+from covdp.inference.match import _vectors, clip_vectors
+from covdp.inference.released import common_coordinates
+from covdp.inference.tests import _clipping
+from covdp.mean import AdaptivePlan, mean
+from covdp.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
+from covdp.report.readings import regions_of
+from covdp.schema import as_json, read_entry
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -43,7 +43,7 @@ from pipeline.stream import (
     release_night,
     split_epochs,
 )
-from pipeline.stream.history import mean_parts, part_moments
+from covdp.stream.history import mean_parts, part_moments
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 PAIRS = 20

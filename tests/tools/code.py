@@ -10,6 +10,8 @@ from tests.tools.once import no_search_for_garbage
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("pipeline", "flows")
+NAMES = {"pipeline": ("covdp",), "flows": ("covdp", "flows")}
+"""Folder of the checkout → what it is imported as."""
 DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TEXTS = ast.Constant | ast.JoinedStr
 
@@ -24,6 +26,12 @@ def parsed(path: Path) -> ast.Module:
     """Return the syntax tree of a file; to look for garbage meanwhile takes twice the time."""
     with no_search_for_garbage():
         return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def let_import(root: Path) -> None:
+    """Link the folders of a copy of the tree, for who has `root` on the path to import."""
+    (root / "covdp").symlink_to("pipeline")
+    (root / "pipeline" / "flows").symlink_to("../flows")
 
 
 def statements(path: Path) -> Iterator[ast.AST]:
@@ -85,8 +93,9 @@ def constants_named_twice(paths: Iterable[Path]) -> dict[str, list[str]]:
 
 
 def module_name(path: Path) -> str:
-    """Return the dotted name of a file's module."""
+    """Return the dotted name of a file's module: the folder `pipeline` is imported as `covdp`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = (*NAMES.get(parts[0], parts[:1]), *parts[1:])
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

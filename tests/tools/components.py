@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipeline.errors import CovdpError
-from pipeline.files import home
+from covdp.errors import CovdpError
+from covdp.files import home
 from tests.tools.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,7 +161,7 @@ def install(packages: Sequence[str]) -> str:
 
 def download() -> str:
     """Get the official image files, and return why not, or nothing."""
-    from pipeline.datasets import DATASETS, data_root, fetch
+    from covdp.datasets import DATASETS, data_root, fetch
 
     try:
         for name in OFFICIAL:

@@ -161,9 +161,9 @@ def installed() -> set[str]:
 
 def in_runs(folder: Path) -> list[Row]:
     """Return what is counted while tiny runs run in an empty folder."""
-    from pipeline import GDP
-    from pipeline.datasets import DATASET_KINDS, find_card, open_dataset
-    from pipeline.publish import ReleaseConfig
+    from covdp import GDP
+    from covdp.datasets import DATASET_KINDS, find_card, open_dataset
+    from covdp.publish import ReleaseConfig
     from tests.tools import golden
 
     ledger, out, stream = folder / "ledger.sqlite", folder / "out", golden.write_stream(folder)
@@ -220,7 +220,7 @@ def run(folder: Path) -> None:
 
 def command(config: Path, ledger: Path, out: Path) -> Callable[[], object]:
     """Return a release by the command line."""
-    from pipeline.cli import main
+    from covdp.cli import main
 
     given = {"config": config, "ledger": ledger, "out": out, "run-key": "friday"}
     options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
@@ -236,7 +236,7 @@ def one_mean(begin: Callable[[], None] = lambda: None) -> Any:
     """Release one private mean; call `begin` when noise is drawn for the first time."""
     import numpy as np
 
-    from pipeline import GDP, MANIFOLDS, describe, domain, open_dataset, private_mean
+    from covdp import GDP, MANIFOLDS, describe, domain, open_dataset, private_mean
 
     class Watched(np.random.Generator):
         """NumPy's generator, which tells of what is drawn."""
@@ -256,7 +256,7 @@ def one_mean(begin: Callable[[], None] = lambda: None) -> Any:
 
 def to_region(begin: Callable[[], None]) -> None:
     """Release a private mean and make its region."""
-    from pipeline.inference import region
+    from covdp.inference import region
 
     found = region(one_mean(begin))
     _ = found.radius, found.covariance

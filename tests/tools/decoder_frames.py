@@ -23,9 +23,9 @@ from PIL import Image
 from pydicom import uid
 from pydicom.pixels.encoders.base import get_encoder
 
-from pipeline.datasets.dicom.decoder import decode_in_subprocess
-from pipeline.datasets.dicom.pixels import DECODERS, pinned_decoder
-from pipeline.datasets.dicom.plugins import PUBLIC_FRAMES, digest_pixels, public_frames
+from covdp.datasets.dicom.decoder import decode_in_subprocess
+from covdp.datasets.dicom.pixels import DECODERS, pinned_decoder
+from covdp.datasets.dicom.plugins import PUBLIC_FRAMES, digest_pixels, public_frames
 
 GRAY, RGB = "MONOCHROME2", "RGB"
 SIDES, SMALL = (33, 35), (17, 19)

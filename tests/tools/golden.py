@@ -59,8 +59,8 @@ Digests = dict[str, dict[str, str]]
 
 def run_experiment(config: Path, out: Path) -> Path:
     """Run an experiment and return its table, as `covdp run --config` does."""
-    from pipeline.experiments import Run, load_experiments
-    from pipeline.experiments import run_experiment as run
+    from covdp.experiments import Run, load_experiments
+    from covdp.experiments import run_experiment as run
 
     (loaded,) = load_experiments(config)
     return run(Run(loaded, None, out), needs_data=True)
@@ -68,8 +68,8 @@ def run_experiment(config: Path, out: Path) -> Path:
 
 def make_ledger(address: Path, populations: dict[str, float]) -> None:
     """Make a ledger with the μ of each population, as `covdp ledger init` and `set-budget` do."""
-    from pipeline.ledger import init_ledger
-    from pipeline.privacy import GDP
+    from covdp.ledger import init_ledger
+    from covdp.privacy import GDP
 
     ledger = init_ledger(address)
     for name, budget in populations.items():
@@ -78,8 +78,8 @@ def make_ledger(address: Path, populations: dict[str, float]) -> None:
 
 def release(config: Path, run_key: str, ledger: Path, out: Path) -> tuple[Path, Path]:
     """Release, or a night, and return document and table, as `covdp release` does."""
-    from pipeline.ledger import init_ledger
-    from pipeline.publish import (
+    from covdp.ledger import init_ledger
+    from covdp.publish import (
         load_release,
         read_document,
         release_night,
@@ -96,7 +96,7 @@ def release(config: Path, run_key: str, ledger: Path, out: Path) -> tuple[Path, 
 
 def several(command: str, *documents: Path) -> Any:
     """Return what `covdp compare` or `covdp combine` prints with ``--json``."""
-    from pipeline.cli import main
+    from covdp.cli import main
 
     with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()):
         assert main([command, *map(str, documents), "--json"]) == 0
@@ -105,7 +105,7 @@ def several(command: str, *documents: Path) -> Any:
 
 def regions(document: Path) -> dict[str, Any]:
     """Return the regions of the classes of a release or of a night."""
-    from pipeline.inference import region
+    from covdp.inference import region
 
     rows = json.loads(document.read_text())["classes"]
     found = dict[str, Any]()
@@ -120,7 +120,7 @@ def tests_and_classes(document: Path) -> dict[str, Any]:
     """Return a test and a classifier of the classes of a release."""
     import numpy as np
 
-    from pipeline.inference import lda, two_sample
+    from covdp.inference import lda, two_sample
 
     rows = json.loads(document.read_text())["classes"]
     points = np.array([row["point"] for row in rows])
@@ -137,8 +137,8 @@ def mean_of_tiles(manifold: str, plan: str) -> dict[str, Any]:
     """Return the private mean of a class by NumPy's generator, and its mean without noise."""
     import numpy as np
 
-    from pipeline import GDP, MANIFOLDS, describe, domain, open_dataset, private_mean
-    from pipeline.mean import admit
+    from covdp import GDP, MANIFOLDS, describe, domain, open_dataset, private_mean
+    from covdp.mean import admit
 
     images = np.concatenate(list(open_dataset("tiles").chunks(label=0)))
     points, space = describe(images, descriptor="oct5", eta=1e-6), MANIFOLDS[manifold](k=5)

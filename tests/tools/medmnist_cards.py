@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import DatasetError, one_line, require_extra
-from pipeline.files import resource
+from covdp.errors import DatasetError, one_line, require_extra
+from covdp.files import resource
 
 SIZES = (28, 64, 128, 224)
 """Sides in pixels of MedMNIST+; sets of volumes have the first two."""

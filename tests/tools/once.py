@@ -20,7 +20,7 @@ def compile_kernels() -> None:
     """Describe an image by every descriptor, as most tests do."""
     import numpy as np
 
-    from pipeline.descriptors import DESCRIPTORS, describe
+    from covdp.descriptors import DESCRIPTORS, describe
 
     for spec in DESCRIPTORS.values():
         colours = (3,) * (spec.channels > 1)
@@ -31,11 +31,11 @@ def compile_means() -> None:
     """Draw private means of matrices, with noise that hides all and hardly any, and by chains."""
     import numpy as np
 
-    from pipeline.descriptors import domain
-    from pipeline.geometry import MANIFOLDS
-    from pipeline.mean import AdaptivePlan, private_mean
-    from pipeline.mechanisms import MECHANISMS, ChainSettings
-    from pipeline.privacy import GDP, PureDP
+    from covdp.descriptors import domain
+    from covdp.geometry import MANIFOLDS
+    from covdp.mean import AdaptivePlan, private_mean
+    from covdp.mechanisms import MECHANISMS, ChainSettings
+    from covdp.privacy import GDP, PureDP
 
     rng, few = np.random.default_rng(0), ChainSettings(burn_in=8, keep=4)
     for name in ("spd-affine-invariant", "spd-log-euclidean", "spd-log-cholesky"):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline import describe, domain, open_dataset
-from pipeline.arrays import FloatArray
-from pipeline.geometry import MANIFOLDS
-from pipeline.mean import AdaptivePlan, Records, Release, admit, draw, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
+from covdp import describe, domain, open_dataset
+from covdp.arrays import FloatArray
+from covdp.geometry import MANIFOLDS
+from covdp.mean import AdaptivePlan, Records, Release, admit, draw, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 
 SVG = Path(__file__).resolve().parents[2] / "reports" / "steps.svg"
 WIDE, TALL, UNIT = 300, 260, 34.0

@@ -143,7 +143,7 @@ def records_made(work: Callable[[Callable[[], None]], object]) -> list[str]:
             record = frame.f_locals.get("self")
         elif "_cls" in code.co_varnames:  # of a named tuple
             record = argument
-        if record is not None and type(record).__module__.startswith("pipeline."):
+        if record is not None and type(record).__module__.startswith("covdp."):
             made.append(record)
 
     def begin() -> None:
@@ -170,6 +170,6 @@ def _values(record: Any) -> Iterator[object]:
         if isinstance(value, np.ndarray) and value.size >= LEAST:
             yield value.tobytes()
         elif isinstance(value, tuple) or is_dataclass(value):
-            if type(value).__module__.startswith("pipeline."):
+            if type(value).__module__.startswith("covdp."):
                 yield id(value)
             yield from _values(value)

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlia
 from pydantic import BeforeValidator
 from pydantic import model_validator as check
 
-from pipeline.datasets.cards import FORMATS, MASKS, Frames, goes_down
-from pipeline.datasets.classed import PatternCard
-from pipeline.datasets.dicom.header import FrameId
-from pipeline.datasets.dicom.plugins import DECODERS_VARIABLE, asked_decoders
-from pipeline.datasets.pictures import Window
+from covdp.datasets.cards import FORMATS, MASKS, Frames, goes_down
+from covdp.datasets.classed import PatternCard
+from covdp.datasets.dicom.header import FrameId
+from covdp.datasets.dicom.plugins import DECODERS_VARIABLE, asked_decoders
+from covdp.datasets.pictures import Window
 
 
 def _numbered(segments: Any) -> Any:

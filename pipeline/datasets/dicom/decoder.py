@@ -58,7 +58,7 @@ def _idle() -> "subprocess.Popen[bytes]":
         while (child := _IDLE.pop()).poll() is not None:
             pass
         return child
-    from pipeline.errors import MachineError
+    from covdp.errors import MachineError
 
     command = [sys.executable, "-P", __file__]
     try:

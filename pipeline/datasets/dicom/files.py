@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, chosen_frames
-from pipeline.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
-from pipeline.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
-from pipeline.datasets.dicom.header import (
+from covdp.arrays import ImageArray
+from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, chosen_frames
+from covdp.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
+from covdp.datasets.dicom.card import FAULTY, DicomCard, HeaderSummary, is_nifti
+from covdp.datasets.dicom.header import (
     APART,
     BRING,
     SEGMENTATION,
@@ -34,12 +34,12 @@ from pipeline.datasets.dicom.header import (
     slice_order,
     text,
 )
-from pipeline.datasets.dicom.masks import find_masks, keep_masked, mask_reader
-from pipeline.datasets.dicom.pixels import check_frames, decoder_of, read_frames
-from pipeline.datasets.dicom.plugins import asked_decoders
-from pipeline.datasets.listing import Faults, no_usable_file
-from pipeline.datasets.pictures import PADDED, Scaling, is_padding, made_to_fit, to_uint8
-from pipeline.datasets.source import (
+from covdp.datasets.dicom.masks import find_masks, keep_masked, mask_reader
+from covdp.datasets.dicom.pixels import check_frames, decoder_of, read_frames
+from covdp.datasets.dicom.plugins import asked_decoders
+from covdp.datasets.listing import Faults, no_usable_file
+from covdp.datasets.pictures import PADDED, Scaling, is_padding, made_to_fit, to_uint8
+from covdp.datasets.source import (
     FilesReader,
     ImageSource,
     Rows,
@@ -47,8 +47,8 @@ from pipeline.datasets.source import (
     changed,
     check_person,
 )
-from pipeline.errors import ImageError, image_error
-from pipeline.progress import each_spending
+from covdp.errors import ImageError, image_error
+from covdp.progress import each_spending
 
 INDEX = "DICOMDIR"
 """A list of the files beside it, of no use here."""

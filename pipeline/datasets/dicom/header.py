@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.cards import ASK_WINDOW
-from pipeline.datasets.listing import day_of, open_regular, wrap_errors
-from pipeline.datasets.pictures import Scaling, Sigmoid, Window
-from pipeline.errors import ImageError, image_error
+from covdp.datasets.cards import ASK_WINDOW
+from covdp.datasets.listing import day_of, open_regular, wrap_errors
+from covdp.datasets.pictures import Scaling, Sigmoid, Window
+from covdp.errors import ImageError, image_error
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

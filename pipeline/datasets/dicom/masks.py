@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import listing
-from pipeline.datasets.cards import MASKS
-from pipeline.datasets.classed import ClassedFiles, root_of
-from pipeline.datasets.dicom.card import (
+from covdp.arrays import ImageArray
+from covdp.datasets import listing
+from covdp.datasets.cards import MASKS
+from covdp.datasets.classed import ClassedFiles, root_of
+from covdp.datasets.dicom.card import (
     FAULTY,
     PICTURE_ENDS,
     DicomCard,
@@ -31,7 +31,7 @@ from pipeline.datasets.dicom.card import (
     Segments,
     is_nifti,
 )
-from pipeline.datasets.dicom.header import (
+from covdp.datasets.dicom.header import (
     DIRECTION_ROUNDING,
     EXPLICIT,
     FLOOR,
@@ -50,8 +50,8 @@ from pipeline.datasets.dicom.header import (
     stored,
     text,
 )
-from pipeline.datasets.dicom.pixels import check_size
-from pipeline.datasets.nifti import (
+from covdp.datasets.dicom.pixels import check_size
+from covdp.datasets.nifti import (
     MASKED_WAY,
     VOXEL_TOLERANCE,
     Volume,
@@ -60,9 +60,9 @@ from pipeline.datasets.nifti import (
     read_planes,
     read_volume,
 )
-from pipeline.datasets.pictures import masks_made_to_fit, read_mask
-from pipeline.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
-from pipeline.errors import LEAVE_OUT, ImageError, image_error
+from covdp.datasets.pictures import masks_made_to_fit, read_mask
+from covdp.datasets.source import FilesReader, Reader, Rows, StacksReader, changed, file_state
+from covdp.errors import LEAVE_OUT, ImageError, image_error
 
 NO_MASK = -1
 """In place of a mask, of a slice of a volume that no region is in. Below it are images that have no

@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.datasets.dicom.decoder import decode_in_subprocess
-from pipeline.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, WAY, Header
-from pipeline.datasets.dicom.plugins import choose_decoder
-from pipeline.datasets.jpeg import is_whole
-from pipeline.datasets.source import IMAGE_BYTES
-from pipeline.errors import image_error
+from covdp.datasets.dicom.decoder import decode_in_subprocess
+from covdp.datasets.dicom.header import BIG_ENDIAN, EXPLICIT, IMPLICIT, WAY, Header
+from covdp.datasets.dicom.plugins import choose_decoder
+from covdp.datasets.jpeg import is_whole
+from covdp.datasets.source import IMAGE_BYTES
+from covdp.errors import image_error
 
 StoredFrame = NDArray[Any]
 

@@ -17,8 +17,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets.dicom.decoder import decode_in_subprocess
-from pipeline.errors import one_line
+from covdp.datasets.dicom.decoder import decode_in_subprocess
+from covdp.errors import one_line
 
 PUBLIC_FRAMES = Path(__file__).with_name("frames.json.gz")
 """Encoded pictures of scikit-image by transfer syntax, some of them cut off, made by

@@ -1,16 +1,16 @@
 """The kinds of experiments: what is done in each. A new kind is a file and a row here."""
 
-from pipeline.experiments.driver import ExperimentKind, draw_footpoints, run_cells
-from pipeline.experiments.images import Run
-from pipeline.experiments.kinds.classifiers import CLASSIFYING
-from pipeline.experiments.kinds.comparisons import COMPARING, MATCHING
-from pipeline.experiments.kinds.composition import COMPOSING
-from pipeline.experiments.kinds.harmonising import HARMONISING
-from pipeline.experiments.kinds.hospitals import COMBINING
-from pipeline.experiments.kinds.nights import STREAMING
-from pipeline.experiments.kinds.peers import COMPETING
-from pipeline.experiments.kinds.regions import COVERING
-from pipeline.experiments.kinds.timing import TIMING
+from covdp.experiments.driver import ExperimentKind, draw_footpoints, run_cells
+from covdp.experiments.images import Run
+from covdp.experiments.kinds.classifiers import CLASSIFYING
+from covdp.experiments.kinds.comparisons import COMPARING, MATCHING
+from covdp.experiments.kinds.composition import COMPOSING
+from covdp.experiments.kinds.harmonising import HARMONISING
+from covdp.experiments.kinds.hospitals import COMBINING
+from covdp.experiments.kinds.nights import STREAMING
+from covdp.experiments.kinds.peers import COMPETING
+from covdp.experiments.kinds.regions import COVERING
+from covdp.experiments.kinds.timing import TIMING
 
 EXPERIMENT_KINDS: dict[str, ExperimentKind] = {
     "error": ExperimentKind(

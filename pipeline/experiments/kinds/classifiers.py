@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.config import SeriesConfig
-from pipeline.experiments.driver import (
+from covdp.arrays import FloatArray
+from covdp.config import SeriesConfig
+from covdp.experiments.driver import (
     Cell,
     CellRows,
     ExperimentKind,
@@ -23,11 +23,11 @@ from pipeline.experiments.driver import (
     finished,
     stream_seed,
 )
-from pipeline.experiments.images import Run, image_setting, placed_images
-from pipeline.experiments.populations import Population, batches, population
-from pipeline.geometry import Manifold, Point, chart_of
-from pipeline.inference import Discriminants, discriminants_of_means, lda, nearest_mean
-from pipeline.mean import Records, Release
+from covdp.experiments.images import Run, image_setting, placed_images
+from covdp.experiments.populations import Population, batches, population
+from covdp.geometry import Manifold, Point, chart_of
+from covdp.inference import Discriminants, discriminants_of_means, lda, nearest_mean
+from covdp.mean import Records, Release
 
 TEST = "test"
 """The split that is classified, where there is one."""

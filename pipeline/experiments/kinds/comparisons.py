@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.config import SeriesConfig
-from pipeline.descriptors import describe
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
-from pipeline.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
-from pipeline.experiments.populations import Population, batches, place, population
-from pipeline.geometry import Point
-from pipeline.inference import match, match_refusal, two_sample
-from pipeline.mean import PUBLIC_LABELS, Labels, Release
+from covdp.config import SeriesConfig
+from covdp.descriptors import describe
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
+from covdp.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
+from covdp.experiments.populations import Population, batches, place, population
+from covdp.geometry import Point
+from covdp.inference import match, match_refusal, two_sample
+from covdp.mean import PUBLIC_LABELS, Labels, Release
 
 TEST_LEVEL = 0.05
 """Level of the tests whose outcome is written down."""

@@ -32,15 +32,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.config import CompositionConfig, ExperimentConfig, SeriesConfig
-from pipeline.errors import PrivacyError
-from pipeline.experiments.driver import ExperimentKind, named_columns
-from pipeline.geometry import FlatChart
-from pipeline.geometry.spd import LogEuclidean
-from pipeline.mechanisms import MECHANISMS, Mechanism
-from pipeline.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
-from pipeline.privacy.definitions import GDP, KLDP, MCDP, RDP, ZCDP, ApproxDP, PureDP
+from covdp.arrays import FloatArray
+from covdp.config import CompositionConfig, ExperimentConfig, SeriesConfig
+from covdp.errors import PrivacyError
+from covdp.experiments.driver import ExperimentKind, named_columns
+from covdp.geometry import FlatChart
+from covdp.geometry.spd import LogEuclidean
+from covdp.mechanisms import MECHANISMS, Mechanism
+from covdp.privacy import DEFINITIONS, Budget, RaoDP, main_parameter, repeat, second_parameter
+from covdp.privacy.definitions import GDP, KLDP, MCDP, RDP, ZCDP, ApproxDP, PureDP
 
 LINE = FlatChart(LogEuclidean(k=1))
 """The real line."""

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.config import SeriesConfig
-from pipeline.errors import ConfigError
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
-from pipeline.experiments.images import CHANGES, Run, image_setting, placed_images
-from pipeline.experiments.kinds.classifiers import area
-from pipeline.experiments.populations import Population, population
-from pipeline.inference import harmonise
+from covdp.arrays import FloatArray
+from covdp.config import SeriesConfig
+from covdp.errors import ConfigError
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
+from covdp.experiments.images import CHANGES, Run, image_setting, placed_images
+from covdp.experiments.kinds.classifiers import area
+from covdp.experiments.populations import Population, population
+from covdp.inference import harmonise
 
 SCANNERS: tuple[tuple[str, float], ...] = (
     ("none", 0.0),

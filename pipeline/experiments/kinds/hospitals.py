@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.experiments.driver import (
+from covdp.arrays import FloatArray
+from covdp.experiments.driver import (
     Cell,
     ClassData,
     ExperimentKind,
@@ -20,11 +20,11 @@ from pipeline.experiments.driver import (
     admitted,
     one_by_one,
 )
-from pipeline.experiments.kinds.comparisons import TEST_LEVEL
-from pipeline.experiments.populations import Population, batches, population
-from pipeline.geometry import Point, from_chart
-from pipeline.inference import combine
-from pipeline.mean import Release
+from covdp.experiments.kinds.comparisons import TEST_LEVEL
+from covdp.experiments.populations import Population, batches, population
+from covdp.geometry import Point, from_chart
+from covdp.inference import combine
+from covdp.mean import Release
 
 
 def ready(data: ClassData, setting: Setting) -> Population:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.config import NightsConfig
-from pipeline.experiments.driver import (
+from covdp.arrays import FloatArray
+from covdp.config import NightsConfig
+from covdp.experiments.driver import (
     Cell,
     ExperimentKind,
     Setting,
@@ -26,14 +26,14 @@ from pipeline.experiments.driver import (
     one_by_one,
     stream_seed,
 )
-from pipeline.experiments.kinds.regions import RADIUS_LEVEL
-from pipeline.geometry import FlatChart, chart_of
-from pipeline.inference import ConfidenceRegion, mean_certainty, region
-from pipeline.mean import AdaptivePlan, Records, admit, draw_each, prepare
-from pipeline.mechanisms.noise import FloatNoise
-from pipeline.privacy import Budget, split
-from pipeline.schema import StreamEntry
-from pipeline.stream import (
+from covdp.experiments.kinds.regions import RADIUS_LEVEL
+from covdp.geometry import FlatChart, chart_of
+from covdp.inference import ConfidenceRegion, mean_certainty, region
+from covdp.mean import AdaptivePlan, Records, admit, draw_each, prepare
+from covdp.mechanisms.noise import FloatNoise
+from covdp.privacy import Budget, split
+from covdp.schema import StreamEntry
+from covdp.stream import (
     Night,
     StreamMechanism,
     StreamPlan,

@@ -21,11 +21,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
-from pipeline.experiments.kinds.comparisons import Populations, read_populations
-from pipeline.experiments.populations import Population, batches
-from pipeline.privacy import gaussian_sigma
+from covdp.arrays import FloatArray
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
+from covdp.experiments.kinds.comparisons import Populations, read_populations
+from covdp.experiments.populations import Population, batches
+from covdp.privacy import gaussian_sigma
 
 Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], FloatArray]
 """Records, their expected length, μ and a generator to the mean, (d,)."""

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
-from pipeline.experiments.kinds.comparisons import Populations, read_populations
-from pipeline.experiments.populations import batches
-from pipeline.inference import region
-from pipeline.mean import Release, draw_each
-from pipeline.mechanisms.noise import FloatNoise
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
+from covdp.experiments.kinds.comparisons import Populations, read_populations
+from covdp.experiments.populations import batches
+from covdp.inference import region
+from covdp.mean import Release, draw_each
+from covdp.mechanisms.noise import FloatNoise
 
 RADIUS_LEVEL = 0.95
 """Confidence whose radius is written down."""

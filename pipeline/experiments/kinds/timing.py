@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import ConfigError, UndefinedError
-from pipeline.experiments.driver import Cell, ExperimentKind, Setting, admitted, one_by_one
-from pipeline.mean import Records, SinglePlan, calibrate
-from pipeline.mean.single import CentredLaw
+from covdp.errors import ConfigError, UndefinedError
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, admitted, one_by_one
+from covdp.mean import Records, SinglePlan, calibrate
+from covdp.mean.single import CentredLaw
 
 WARM_UP = 3
 """Calls before the first that is timed: they compile, and fill caches."""

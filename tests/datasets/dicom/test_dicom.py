@@ -16,12 +16,12 @@ from pydicom import uid
 from pydicom.sequence import Sequence
 from sample_dicom import item, oracle, write_dicom
 
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.dicom import header
-from pipeline.datasets.dicom.header import read_elements, read_header
-from pipeline.descriptors import describe
-from pipeline.errors import DatasetError, ImageError
-from pipeline.parallel import limited_to
+from covdp.datasets import ImageSource, open_dataset
+from covdp.datasets.dicom import header
+from covdp.datasets.dicom.header import read_elements, read_header
+from covdp.descriptors import describe
+from covdp.errors import DatasetError, ImageError
+from covdp.parallel import limited_to
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\n'
 CT = "window = [-160, 240]\n"

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, collect_faults, find_card, nifti, open_dataset
-from pipeline.descriptors import describe
-from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan
+from covdp.datasets import ImageSource, collect_faults, find_card, nifti, open_dataset
+from covdp.descriptors import describe
+from covdp.errors import DatasetError
+from covdp.store import check, fill, find_place, make_plan
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\n'
 PICTURES, NIFTI = 'masks = "masks/{class}/**/*.png"\n', 'masks = "masks/{class}/**.nii.gz"\n'

@@ -11,18 +11,18 @@ from PIL import Image
 from pydicom.uid import RLELossless
 from sample_dicom import item, write_dicom, write_segmentation
 
-from pipeline.datasets import (
+from covdp.datasets import (
     ImageSource,
     collect_faults,
     find_card,
     open_dataset,
 )
-from pipeline.datasets.dicom import files as image_files
-from pipeline.datasets.dicom import header as header_file
-from pipeline.datasets.dicom import masks as mask_files
-from pipeline.descriptors import describe
-from pipeline.errors import DatasetError
-from pipeline.store import check, fill, find_place, make_plan, plan
+from covdp.datasets.dicom import files as image_files
+from covdp.datasets.dicom import header as header_file
+from covdp.datasets.dicom import masks as mask_files
+from covdp.descriptors import describe
+from covdp.errors import DatasetError
+from covdp.store import check, fill, find_place, make_plan, plan
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nmasks = "masks/**/*"\n'
 FLAT = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]

@@ -18,10 +18,10 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.dicom import decoder
-from pipeline.errors import DatasetError, ImageError, MismatchError
-from pipeline.store import check
+from covdp.datasets import ImageSource, open_dataset
+from covdp.datasets.dicom import decoder
+from covdp.errors import DatasetError, ImageError, MismatchError
+from covdp.store import check
 from tests.tools.patience import PATIENCE
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["cat"]\nwindow = [0, 255]\n'

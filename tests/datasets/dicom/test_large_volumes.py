@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from sample_dicom import write_dicom, write_segmentation
 
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets import source as sources
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.errors import DatasetError, MismatchError
-from pipeline.store import check, fill, find_place, make_plan
+from covdp.datasets import ImageSource, open_dataset
+from covdp.datasets import source as sources
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import DatasetError, MismatchError
+from covdp.store import check, fill, find_place, make_plan
 
 DEPTH, SIDES = 7, (6, 5)
 CARD = 'kind = "{}"\nchannels = 1\nvolumes = true\npublic = true\nclasses = ["well", "ill"]\n'

@@ -20,10 +20,10 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.uid import UID_dictionary
 from sample_dicom import item, write_dicom, write_segmentation
 
-from pipeline.datasets import open_dataset
-from pipeline.datasets.dicom.header import check_image, read_header, readable, scaling
-from pipeline.datasets.draft import draft_card
-from pipeline.errors import DatasetError, ImageError, MismatchError
+from covdp.datasets import open_dataset
+from covdp.datasets.dicom.header import check_image, read_header, readable, scaling
+from covdp.datasets.draft import draft_card
+from covdp.errors import DatasetError, ImageError, MismatchError
 
 CARD = 'kind = "dicom"\nchannels = 1\npath = "ward"\nclasses = ["a", "b"]\nburnt_in = "accept"\n'
 GRAY = np.arange(64, dtype=np.uint16).reshape(8, 8) * 60

@@ -12,13 +12,13 @@ from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
 
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.datasets.dicom import decoder, plugins
-from pipeline.datasets.dicom.pixels import DECODERS, pinned_decoder
-from pipeline.datasets.dicom.plugins import digest_pixels, find_fault, public_frames
-from pipeline.errors import ImageError
-from pipeline.parallel import limited_to
-from pipeline.store import fill, find_place, make_plan
+from covdp.datasets import ImageSource, open_dataset
+from covdp.datasets.dicom import decoder, plugins
+from covdp.datasets.dicom.pixels import DECODERS, pinned_decoder
+from covdp.datasets.dicom.plugins import digest_pixels, find_fault, public_frames
+from covdp.errors import ImageError
+from covdp.parallel import limited_to
+from covdp.store import fill, find_place, make_plan
 from tests.tools.decoder_frames import GRAY, colour, gray
 from tests.tools.patience import PATIENCE
 

@@ -11,14 +11,14 @@ import pytest
 from numpy.typing import NDArray
 from sample_dicom import item, write_dicom
 
-from pipeline.datasets import ImageSource, collect_faults, find_card, open_dataset
-from pipeline.descriptors import describe, domain
-from pipeline.errors import DatasetError
-from pipeline.ledger import init_ledger
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_once
-from pipeline.store import check, fill, find_place, listing_faults, plan
-from pipeline.store import make_plan as planned
+from covdp.datasets import ImageSource, collect_faults, find_card, open_dataset
+from covdp.descriptors import describe, domain
+from covdp.errors import DatasetError
+from covdp.ledger import init_ledger
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_once
+from covdp.store import check, fill, find_place, listing_faults, plan
+from covdp.store import make_plan as planned
 
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["well", "ill"]\nvolumes = true\n'
 OBLIQUE = (0.8, 0.6, 0.0, 0.0, 0.0, -1.0)

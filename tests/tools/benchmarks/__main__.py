@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.files import atomic_path, make_folder, project_root
-from pipeline.results import collect_versions, machine
+from covdp.files import atomic_path, make_folder, project_root
+from covdp.results import collect_versions, machine
 
 
 def collect(names: list[str]) -> list[dict[str, Any]]:

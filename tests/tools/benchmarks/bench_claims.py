@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.ledger import (
+from covdp.ledger import (
     Ledger,
     StreamAccount,
     commit_night,
@@ -16,7 +16,7 @@ from pipeline.ledger import (
     reserve_night,
     stream_status,
 )
-from pipeline.privacy import GDP
+from covdp.privacy import GDP
 from tests.tools.benchmarks.bench_stream import UNITS, day, write_nights
 
 NIGHTS = 5000

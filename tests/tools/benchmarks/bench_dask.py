@@ -14,10 +14,10 @@ import numpy as np
 from distributed import LocalCluster
 from PIL import Image
 
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.descriptors import describe
-from pipeline.parallel import limited_to, workers
-from pipeline.store import fill, find_place, make_plan, plan
+from covdp.datasets import ImageSource, open_dataset
+from covdp.descriptors import describe
+from covdp.parallel import limited_to, workers
+from covdp.store import fill, find_place, make_plan, plan
 from tests.tools.benchmarks.bench_store import CARD, patches
 
 ROUNDS = 2

@@ -12,9 +12,9 @@ from PIL import Image
 from scipy import ndimage
 from skimage import filters
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import describe
-from pipeline.parallel import limited_to
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors import describe
+from covdp.parallel import limited_to
 
 ETA = 1e-6
 ROUNDS = 7

@@ -13,7 +13,7 @@ import numpy as np
 import pydicom
 from pydicom import examples
 
-from pipeline.datasets import open_dataset
+from covdp.datasets import open_dataset
 
 COUNT, SIDE, ROUNDS = 200, 512, 5
 CARD = 'kind = "dicom"\nchannels = 1\nclasses = ["scan"]\nwindow = [-160, 240]\n'

@@ -11,9 +11,9 @@ from pyriemann.geometry.base import logm  # type: ignore[import-untyped]
 from pyriemann.geometry.mean import mean_riemann  # type: ignore[import-untyped]
 from scipy import ndimage
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import describe
-from pipeline.geometry import MANIFOLDS, frechet_mean, sym_log
+from covdp.arrays import FloatArray
+from covdp.descriptors import describe
+from covdp.geometry import MANIFOLDS, frechet_mean, sym_log
 
 LOGARITHMS = 100_000
 RECORDS = 97_477  # training images of OCTMNIST

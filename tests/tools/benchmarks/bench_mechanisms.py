@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS, ChainSettings
-from pipeline.privacy import GDP, PureDP
+from covdp.arrays import FloatArray
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import MECHANISMS, ChainSettings
+from covdp.privacy import GDP, PureDP
 
 BATCH = 10_000
 CHAINS = 200

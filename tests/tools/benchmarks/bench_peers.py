@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import describe, domain, open_dataset
-from pipeline.experiments.kinds.peers import PEERS
-from pipeline.geometry import MANIFOLDS
-from pipeline.mean import AdaptivePlan, Records, admit, draw, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
+from covdp import describe, domain, open_dataset
+from covdp.experiments.kinds.peers import PEERS
+from covdp.geometry import MANIFOLDS
+from covdp.mean import AdaptivePlan, Records, admit, draw, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 
 CELLS = (("oct5", 100, 0.5), ("oct5", 500, 0.5), ("oct5", 1_700, 0.5), ("grid9", 500, 0.5))
 """Descriptor, records of the class of cells of `tiles`, and μ."""

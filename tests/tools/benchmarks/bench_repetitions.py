@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import describe, domain, open_dataset
-from pipeline.geometry import MANIFOLDS
-from pipeline.mean import AdaptivePlan, MeanSetup, Records, admit, draw, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.parallel import limited_to
-from pipeline.privacy import GDP
+from covdp import describe, domain, open_dataset
+from covdp.geometry import MANIFOLDS
+from covdp.mean import AdaptivePlan, MeanSetup, Records, admit, draw, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.parallel import limited_to
+from covdp.privacy import GDP
 
 METRICS = {"log-Euclidean": 8, "log-Cholesky": 8, "affine-invariant": 1.5}
 """Metrics, and by what factor means drawn together are wanted to be sooner."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.parallel import peak_memory
+from covdp.parallel import peak_memory
 
 SIZES = (10_000, 1_000_000)
 AT_ONCE, SIDE = 20_000, 28
@@ -46,8 +46,8 @@ def write_set(root: Path, n: int, *, rng: np.random.Generator) -> Path:
 def one_pass(card: Path) -> tuple[float, int]:
     """Describe a set once; return the seconds that took, and the memory above an idle process."""
     idle = peak_memory()
-    from pipeline.datasets import open_dataset
-    from pipeline.store import fill, find_place, make_plan
+    from covdp.datasets import open_dataset
+    from covdp.store import fill, find_place, make_plan
 
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan(open_dataset(card, card.parent), descriptor="oct5")

@@ -12,11 +12,11 @@ import numpy as np
 import skimage.data
 from PIL import Image
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import ImageSource, open_dataset
-from pipeline.geometry import MANIFOLDS
-from pipeline.parallel import cores
-from pipeline.store import fill, find_place, make_plan
+from covdp.arrays import ImageArray
+from covdp.datasets import ImageSource, open_dataset
+from covdp.geometry import MANIFOLDS
+from covdp.parallel import cores
+from covdp.store import fill, find_place, make_plan
 
 ROUNDS = 5
 SMALL, LARGE = 100_000, 400

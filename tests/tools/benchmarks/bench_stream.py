@@ -18,15 +18,15 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import insert
 
-from pipeline.ledger import Ledger, StreamAccount, init_ledger, stream_status
-from pipeline.ledger.database import RESULTS
-from pipeline.ledger.journal import Marker, append, move_marker, path_beside
-from pipeline.ledger.streams import add_claims, name_of, night_mac
-from pipeline.privacy import GDP
-from pipeline.publish import load_release, release_night
-from pipeline.publish.night import mechanism_of
-from pipeline.publish.sums import Sums, read_sums, write_sums
-from pipeline.stream import PrivateSums
+from covdp.ledger import Ledger, StreamAccount, init_ledger, stream_status
+from covdp.ledger.database import RESULTS
+from covdp.ledger.journal import Marker, append, move_marker, path_beside
+from covdp.ledger.streams import add_claims, name_of, night_mac
+from covdp.privacy import GDP
+from covdp.publish import load_release, release_night
+from covdp.publish.night import mechanism_of
+from covdp.publish.sums import Sums, read_sums, write_sums
+from covdp.stream import PrivateSums
 
 NIGHTS, UNITS = 3000, 200
 """Nights of the past, and units of a night."""
@@ -56,11 +56,11 @@ def run() -> list[dict[str, Any]]:
         age(ledger, NIGHTS, rng)
         late = settle(place, ledger, NIGHTS + 1, rng)
         put(place, rng)
-        command = [sys.executable, "-m", "pipeline.cli", "release", "--quiet"]
+        command = [sys.executable, "-m", "covdp.cli", "release", "--quiet"]
         command += ["--config", str(place / "night.toml"), "--data-root", str(place)]
         command += ["--out", str(place / "out"), "--ledger", str(place / "ledger.sqlite")]
         whole = timed([*command, "--run-key", day(NIGHTS + 2)])
-        start = timed([sys.executable, "-m", "pipeline.cli", "--version"])
+        start = timed([sys.executable, "-m", "covdp.cli", "--version"])
     name = f"night {NIGHTS + 1} of a stream, {UNITS} new images; peer: night 4"
     rows = [{"name": name, "ours": late, "peer": seconds[-1], "ratio": late / seconds[-1]}]
     for clock, ours, peer in zip(("wall", "CPU"), whole, start, strict=True):

@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.tools.code import let_import
 from tests.tools.mutants.fork import prepare, run_forked
 from tests.tools.mutants.listed import ROOT, Mutant, faults, read_mutants
 
@@ -151,6 +152,7 @@ def plant(folder: Path) -> list[Tree]:
         shutil.copytree(ROOT, tree.root, ignore=LEFT_OUT)
         shutil.copy(ROOT / ".dockerignore", tree.root)  # tests read them
         shutil.copytree(ROOT / ".github", tree.root / ".github")
+        let_import(tree.root)
     return trees
 
 

@@ -11,7 +11,7 @@ import threading
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-OURS = {"pipeline", "flows", "tests"}
+OURS = {"covdp", "flows", "tests"}
 FORKS = get_context("forkserver")
 
 

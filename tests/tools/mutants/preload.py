@@ -1,6 +1,6 @@
 """What the tests of the release path import that is not ours. Imported once, then forked."""
 
-import flows  # noqa: F401  (its settings come before Prefect)
+import covdp.flows  # noqa: F401  (its settings come before Prefect)
 
 # isort: split
 import logging

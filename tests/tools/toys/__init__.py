@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.datasets import DATASET_KINDS
-from pipeline.datasets.registry import DatasetKind
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.experiments import EXPERIMENT_KINDS
-from pipeline.geometry import MANIFOLDS
-from pipeline.mechanisms import MECHANISMS
+from covdp.datasets import DATASET_KINDS
+from covdp.datasets.registry import DatasetKind
+from covdp.descriptors import DESCRIPTORS
+from covdp.experiments import EXPERIMENT_KINDS
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import MECHANISMS
 from tests.tools.toys.dataset_kind import RawCard, open_raw
 from tests.tools.toys.descriptor import EDGE2
 from tests.tools.toys.experiment_kind import HALVES

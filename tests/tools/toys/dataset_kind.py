@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import PositiveInt
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets.cards import Card
-from pipeline.datasets.listing import Faults, open_regular
-from pipeline.datasets.source import ImageSource, Rows, StreamReader, split_codes
-from pipeline.errors import DatasetError
+from covdp.arrays import ImageArray
+from covdp.datasets.cards import Card
+from covdp.datasets.listing import Faults, open_regular
+from covdp.datasets.source import ImageSource, Rows, StreamReader, split_codes
+from covdp.errors import DatasetError
 
 
 class RawCard(Card):

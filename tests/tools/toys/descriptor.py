@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors.base import Descriptor
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors.base import Descriptor
 
 
 def edge2_moments(images: ImageArray, masks: ImageArray, moments: NDArray[Any]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.experiments.driver import (
+from covdp.experiments.driver import (
     Cell,
     CellRows,
     ClassData,
@@ -12,7 +12,7 @@ from pipeline.experiments.driver import (
     Setting,
     describe_cell,
 )
-from pipeline.experiments.populations import place, population
+from covdp.experiments.populations import place, population
 
 
 def run_halves(data: ClassData, setting: Setting, pending: Sequence[Cell]) -> CellRows:

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
-from pipeline.geometry.linalg import sym_exp, sym_log, unvecd, vecd
-from pipeline.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
-from pipeline.geometry.space_forms import Hyperbolic
-from pipeline.geometry.spd import Spd
+from covdp.arrays import FloatArray
+from covdp.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
+from covdp.geometry.linalg import sym_exp, sym_log, unvecd, vecd
+from covdp.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
+from covdp.geometry.space_forms import Hyperbolic
+from covdp.geometry.spd import Spd
 
 DB = 10.0 / math.log(10.0)
 """Decibels of a factor e."""

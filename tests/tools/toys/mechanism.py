@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from pipeline.arrays import FloatArray
-from pipeline.geometry import Manifold
-from pipeline.mechanisms.additive import wrap
-from pipeline.mechanisms.base import (
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold
+from covdp.mechanisms.additive import wrap
+from covdp.mechanisms.base import (
     Draws,
     Family,
     Mechanism,
@@ -24,8 +24,8 @@ from pipeline.mechanisms.base import (
     hadamard,
     opposite,
 )
-from pipeline.mechanisms.radial import directions
-from pipeline.privacy import Budget, laplace_cost, laplace_sigma
+from covdp.mechanisms.radial import directions
+from covdp.privacy import Budget, laplace_cost, laplace_sigma
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A report section: the classes with so few images that noise hides them."""
 
-from pipeline.report import FinishedRun
+from covdp.report import FinishedRun
 
 FEW = 30
 

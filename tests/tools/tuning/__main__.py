@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.files import atomic_path
+from covdp.files import atomic_path
 from tests.tools.tuning import __doc__ as usage
 from tests.tools.tuning.factors import BUDGETS, LEAST, FactorCell, Factors, factors, in_every_metric
 from tests.tools.tuning.flatness import Tried, flatness

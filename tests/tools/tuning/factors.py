@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import ImageArray
-from pipeline.mean import AdaptivePlan, MeanSetup, draw, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.privacy import GDP
+from covdp.arrays import ImageArray
+from covdp.mean import AdaptivePlan, MeanSetup, draw, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 from tests.tools.tuning.images import MOST, ImageClass, gray, images_of, records_of, some
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0)

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
-from pipeline.mechanisms import FloatNoise, NoisyVector
-from pipeline.privacy import GDP
+from covdp.arrays import FloatArray
+from covdp.mean import AdaptivePlan, Ball, Domain, Records, admit, draw, prepare
+from covdp.mechanisms import FloatNoise, NoisyVector
+from covdp.privacy import GDP
 from tests.tools.tuning.images import ImageClass, images_of, records_of, some
 from tests.tools.tuning.numbers import NUMBERS, Number, trying
 

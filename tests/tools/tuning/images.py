@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.datasets import DATASETS, data_root, find_card, open_dataset, overview
-from pipeline.datasets.registry import DatasetRow
-from pipeline.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
-from pipeline.descriptors import describe, domain
-from pipeline.geometry import find_manifold
-from pipeline.mean import Records, admit
+from covdp.arrays import FloatArray, ImageArray
+from covdp.datasets import DATASETS, data_root, find_card, open_dataset, overview
+from covdp.datasets.registry import DatasetRow
+from covdp.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
+from covdp.descriptors import describe, domain
+from covdp.geometry import find_manifold
+from covdp.mean import Records, admit
 
 SET_ON = ("tiles", "pneumoniamnist", "breastmnist")
 """What the adaptive mean was measured on, in README and tests, when its numbers were set."""

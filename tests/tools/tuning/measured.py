@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import FloatArray, ImageArray
-from pipeline.descriptors import DESCRIPTORS, DescriptorDomain
-from pipeline.mean import Records, tuning
+from covdp.arrays import FloatArray, ImageArray
+from covdp.descriptors import DESCRIPTORS, DescriptorDomain
+from covdp.mean import Records, tuning
 from tests.tools.tuning.images import ImageClass, colour_tiles, images_of, records_of
 
 

@@ -1,7 +1,7 @@
 """Every number of the adaptive mean that was set by hand, and other values to try.
 
 Those of a descriptor are fields of its domain, which a trial replaces. All others are constants of
-`pipeline.mean.tuning`; a trial puts another value in their place. No compiled loop reads one of
+`covdp.mean.tuning`; a trial puts another value in their place. No compiled loop reads one of
 them: it would keep the value that it was compiled with (a test changes each and sees the draws
 change).
 """
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipeline.descriptors import DESCRIPTORS
-from pipeline.mean import Shares, public_model, records, tuning
-from pipeline.mean.plan import STEP_NAMES
+from covdp.descriptors import DESCRIPTORS
+from covdp.mean import Shares, public_model, records, tuning
+from covdp.mean.plan import STEP_NAMES
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)
 

@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import ImageArray
-from pipeline.datasets import data_root, open_dataset
-from pipeline.datasets.tiles import cut, opened, pictures_folder
-from pipeline.descriptors import DESCRIPTORS, domain
-from pipeline.errors import ConfigError
-from pipeline.geometry import FlatChart
-from pipeline.mean import AdaptivePlan, draw, prepare
-from pipeline.mechanisms import FloatNoise
-from pipeline.planning import ClassArrivals, Curve, stream_ends
-from pipeline.privacy import GDP
-from pipeline.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
+from covdp.arrays import ImageArray
+from covdp.datasets import data_root, open_dataset
+from covdp.datasets.tiles import cut, opened, pictures_folder
+from covdp.descriptors import DESCRIPTORS, domain
+from covdp.errors import ConfigError
+from covdp.geometry import FlatChart
+from covdp.mean import AdaptivePlan, draw, prepare
+from covdp.mechanisms import FloatNoise
+from covdp.planning import ClassArrivals, Curve, stream_ends
+from covdp.privacy import GDP
+from covdp.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (
     HELD_OUT,
     SET_ON,

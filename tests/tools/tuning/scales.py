@@ -2,7 +2,7 @@
 
     python -m tests.tools.tuning --scales
 
-writes `SCALES_FILE` of `pipeline.mean.public_model`. Of each set of tiles comes the covariance off
+writes `SCALES_FILE` of `covdp.mean.public_model`. Of each set of tiles comes the covariance off
 the line, around the mean; tiles farther out than `FARTHEST` medians count as if they were there.
 Sets are averaged in shape, and in size, so that faint pictures count as much as others; a `RIDGE`
 keeps directions open in which no tile varies.
@@ -12,14 +12,14 @@ import json
 
 import numpy as np
 
-from pipeline.arrays import FloatArray
-from pipeline.descriptors import DESCRIPTORS, Descriptor, DescriptorDomain, domain_of
-from pipeline.files import atomic_path
-from pipeline.geometry import MANIFOLDS, Point, find_manifold
-from pipeline.geometry.covariances import covariances_of
-from pipeline.mean import admit
-from pipeline.mean.public_model import SCALES_FILE, default_prior, scales_name
-from pipeline.planning import TILE_SIDE, VOLUME_SIDE, reference_points
+from covdp.arrays import FloatArray
+from covdp.descriptors import DESCRIPTORS, Descriptor, DescriptorDomain, domain_of
+from covdp.files import atomic_path
+from covdp.geometry import MANIFOLDS, Point, find_manifold
+from covdp.geometry.covariances import covariances_of
+from covdp.mean import admit
+from covdp.mean.public_model import SCALES_FILE, default_prior, scales_name
+from covdp.planning import TILE_SIDE, VOLUME_SIDE, reference_points
 
 ETA, ETA_OF_MEANS = 1e-6, 1e-3
 """η; where there are means, one at which a bound is proven in all metrics."""

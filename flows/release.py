@@ -41,15 +41,16 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from covdp import jobs
+from covdp.addons.partners.local_images import match_images
+from covdp.addons.partners.several_page import build_match
 from covdp.errors import ConfigError, CovdpError
 from covdp.figures import letter
 from covdp.inference import size_in_words
 from covdp.ledger import open_ledger
 from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish import ledger_address, load_release, read_document
-from covdp.publish.local_images import match_images
 from covdp.publish.redact import redact_errors, silence
-from covdp.report import build_match, verdict
+from covdp.report import verdict
 from covdp.schema import ClassEntry, Document, NightDocument
 from covdp.store import find_place
 

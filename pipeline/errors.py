@@ -26,6 +26,9 @@ import errno
 import re
 from collections.abc import Iterable
 from importlib.util import find_spec
+from typing import TypeVar
+
+Fault = TypeVar("Fault", bound="CovdpError")
 
 
 class CovdpError(Exception):
@@ -122,6 +125,10 @@ class OutputError(CovdpError, OSError):
     """A folder or file that cannot be written or read back."""
 
 
+class MemberWarning(UserWarning):
+    """A member of another package that cannot be imported and is left out."""
+
+
 def closest(name: str, names: Iterable[str]) -> str:
     """Return ``did you mean 'x'? `` with the nearest of `names`, "" when none is near."""
     near = difflib.get_close_matches(name, names, n=1)
@@ -158,12 +165,26 @@ def require_extra(*packages: str, fault: type[CovdpError]) -> None:
     """Raise `fault` with the way to install it when a package of an extra is missing."""
     for package in packages:
         if not has_extra(package):
-            extra = EXTRAS[package]
-            raise fault(
-                f"this needs {package}, which a plain installation does not have; install the "
-                f"extra covdp[{extra}]: pip install 'covdp[{extra}]', in a checkout pip install "
-                f"--editable '.[{extra}]'"
-            )
+            raise _wants(package, fault)
+
+
+def missing_extra(error: ImportError) -> ConfigError:
+    """Return the error that names the extra whose package is missing, or raise `error` again."""
+    for cause in (error, error.__cause__):
+        package = str(getattr(cause, "name", None) or "").partition(".")[0]
+        if package in EXTRAS and not has_extra(package):
+            return _wants(package, ConfigError)
+    raise error
+
+
+def _wants(package: str, fault: type[Fault]) -> Fault:
+    """Return the error of a package that a plain installation does not have."""
+    extra = EXTRAS[package]
+    return fault(
+        f"this needs {package}, which a plain installation does not have; install the "
+        f"extra covdp[{extra}]: pip install 'covdp[{extra}]', in a checkout pip install "
+        f"--editable '.[{extra}]'"
+    )
 
 
 def one_line(error: BaseException | str) -> str:

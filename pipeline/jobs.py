@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from covdp import progress
+from covdp.addons.nights.night import check_account, release_night, unfinished_night
+from covdp.addons.papers.site import build_report
 from covdp.datasets import fetch
 from covdp.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
 from covdp.figures.style import load_charts
@@ -30,14 +32,11 @@ from covdp.parallel import UnorderedMap
 from covdp.privacy import equation
 from covdp.publish import (
     ReleaseConfig,
-    check_account,
     check_folder,
     ledger_address,
     load_release,
     read_document,
-    release_night,
     release_once,
-    unfinished_night,
     write_document,
     write_parquet,
 )
@@ -49,7 +48,7 @@ from covdp.publish.preview import (
     preview_images,
     refusals,
 )
-from covdp.report import build_release_report, build_report
+from covdp.report import build_release_report
 from covdp.store import Place, find_place
 
 if TYPE_CHECKING:

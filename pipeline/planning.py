@@ -23,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from covdp import mean
+from covdp.addons.nights.stream import StreamMechanism, StreamPlan, coefficients
+from covdp.addons.nights.stream.plan import SERIES_SHARES
 from covdp.arrays import FloatArray, ImageArray, evenly
 from covdp.datasets import Card, find_card
 from covdp.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
@@ -58,8 +60,6 @@ from covdp.privacy import (
 from covdp.privacy.rounding import digits_up
 from covdp.publish import ReleaseConfig
 from covdp.report.templates import say_each
-from covdp.stream import StreamMechanism, StreamPlan, coefficients
-from covdp.stream.plan import SERIES_SHARES
 
 WIDENED = (0.75, 1.4)
 """How far a range reaches beyond the least and the largest error of the pictures.

@@ -34,6 +34,7 @@ from pydantic import (
 )
 
 from covdp import arrays
+from covdp.addons.nights.stream import Epoch, OpeningRelease
 from covdp.arrays import UNCHECKED, FloatArray
 from covdp.descriptors import DescriptorDomain, domain
 from covdp.errors import ConfigError, ConvergenceError, DomainError
@@ -43,7 +44,6 @@ from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import WeighedParts, pooled_clipping
 from covdp.mean.release import NOT_ADAPTIVE
 from covdp.privacy import Budget, budget_from, repeat
-from covdp.stream import Epoch, OpeningRelease
 
 Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6

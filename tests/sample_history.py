@@ -10,23 +10,18 @@ from typing import Any
 import numpy as np
 from sample_nights import reserve
 
+from covdp.addons.nights.ledger import commit_night, open_stream
+from covdp.addons.nights.night import make_night
+from covdp.addons.nights.stream import Night, empty_state, release_night
 from covdp.datasets import open_dataset
 from covdp.descriptors import describe, domain
 from covdp.geometry import vecd
-from covdp.ledger import (
-    Ledger,
-    Reservation,
-    commit_night,
-    init_ledger,
-    open_stream,
-)
+from covdp.ledger import Ledger, Reservation, init_ledger
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.publish import ClassHistory, load_release, release_once
 from covdp.publish.document import read_stream
-from covdp.publish.night import make_night
 from covdp.publish.release import PublicFacts, serialised
-from covdp.stream import Night, empty_state, release_night
 
 CLASSES = ("<i>well</i>", "ill")
 CARD = f'kind = "npz"\nlocal = true\nchannels = 1\nclasses = {json.dumps(CLASSES)}\n'

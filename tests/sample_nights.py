@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from covdp.ledger import (
-    Ledger,
-    NightState,
-    StoredNight,
-    StreamAccount,
-    init_ledger,
-    reserve_night,
-    stream_named,
-    stream_status,
-)
+from covdp.addons.nights.ledger import reserve_night, stream_named, stream_status
+from covdp.addons.nights.night import release_night, unfinished_night
+from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, init_ledger
 from covdp.privacy import GDP
-from covdp.publish import load_release, release_night, unfinished_night
+from covdp.publish import load_release
 from covdp.store import Place
 
 CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["well", "ill"]\n'

@@ -11,16 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from covdp.audit import all_cases, audit
+from covdp.addons.audit import all_cases, audit
 from covdp.cli import main
 from covdp.datasets import open_dataset
-from covdp.descriptors import describe, domain, require, verify
+from covdp.descriptors import DESCRIPTORS, describe, domain, require, verify
 from covdp.errors import PrivacyError
 from covdp.experiments import Run, load_experiments, run_experiment
 from covdp.experiments.registry import check
@@ -35,7 +34,6 @@ from covdp.report import load_runs
 from covdp.report.page import blocks_of, load_pages, sections_of
 from covdp.results import read_rows
 from tests.tools import toys
-from tests.tools.code import let_import
 
 TESTS = Path(__file__).parent
 LAWS = (
@@ -111,81 +109,99 @@ def refused(capsys: pytest.CaptureFixture[str], *tokens: object) -> str:
     return line
 
 
-class Addition(NamedTuple):
-    """A member that a copy of the tree gets: a file of toys, and its line in a registry."""
+PROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
 
-    toy: str
-    room: str
-    registry: str
-    names: str
-    before: str
-    line: str
+[project]
+name = "covdp-toys"
+version = "0.1"
 
-
-ADDITIONS = (
-    Addition("descriptor", "descriptors", "describe", "EDGE2", "(OCT5, ", "(EDGE2, OCT5, "),
-    Addition(
-        *("manifold", "geometry", "frechet", "Cylinder, Decibel"),
-        before='    "hyperbolic"',
-        line='    "spd-decibel": Decibel, "cylinder": Cylinder,\n    "hyperbolic"',
-    ),
-    Addition(
-        *("mechanism", "mechanisms", "__init__", "HUBER"),
-        before="        additive.EWL,",
-        line="        HUBER, additive.EWL,",
-    ),
-    Addition(
-        *("dataset_kind", "datasets", "registry", "RawCard, open_raw"),
-        before='    "npz": ',
-        line='    "raw": DatasetKind(RawCard, open_raw),\n    "npz": ',
-    ),
-    Addition(
-        *("experiment_kind", "experiments/kinds", "__init__", "HALVES"),
-        before='    "timing": ',
-        line='    "halves": HALVES,\n    "timing": ',
-    ),
-)
+[project.entry-points."covdp.addons"]
+"descriptors.edge2" = "toys.descriptor:EDGE2"
+"manifolds.spd-decibel" = "toys.manifold:Decibel"
+"manifolds.cylinder" = "toys.manifold:Cylinder"
+"mechanisms.huber" = "toys.mechanism:HUBER"
+"dataset_kinds.raw" = "toys.dataset_kind:RAW"
+"experiment_kinds.halves" = "toys.experiment_kind:HALVES"
+"commands.greet" = "toys.command:greet"
+"""
+BROKEN = PROJECT.partition('"descriptors')[0] + '"descriptors.broken" = "toys.descriptor:EDGE3"\n'
 
 
-def with_additions(folder: Path) -> Path:
-    """Return a copy of the tree with a member of each kind: its file, an import and its line."""
-    root = TESTS.parent
-    for name in ("pipeline", "flows", "tests", "reports", "data"):
-        skipped = shutil.ignore_patterns("output", "cache", ".hypothesis")
-        shutil.copytree(root / name, folder / name, ignore=skipped)
-    shutil.copy2(root / "pyproject.toml", folder)
-    for one in ADDITIONS:
-        room, name = folder / "pipeline" / one.room, f"{one.toy}_of_a_test"
-        shutil.copy2(TESTS / "tools" / "toys" / f"{one.toy}.py", room / f"{name}.py")
-        registry = room / f"{one.registry}.py"
-        text = registry.read_text(encoding="utf-8")
-        assert text.count(one.before) == 1, one.toy
-        module = ".".join(["covdp", *one.room.split("/"), name])
-        first = f"from {module} import {one.names}\nfrom covdp."
-        text = text.replace(one.before, one.line).replace("from covdp.", first, 1)
-        registry.write_text(text, encoding="utf-8")
-    let_import(folder)
-    return folder
+def install(folder: Path, project: str) -> Path:
+    """Return a folder where a package with the toys is installed, as pip does it."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(project)
+    left_out = shutil.ignore_patterns("__init__.py", "__pycache__")
+    shutil.copytree(TESTS / "tools" / "toys", folder / "toys", ignore=left_out)
+    (folder / "toys" / "__init__.py").touch()
+    (folder / "toys" / "command.py").write_text(
+        'def greet() -> None:\n    """Greet."""\n    print("a command of a toy")\n'
+    )
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    target = folder / "installed"
+    subprocess.run([*pip, "--target", str(target), str(folder)], check=True, capture_output=True)
+    return target
 
 
-@pytest.mark.slow
-def test_a_member_is_one_file_and_one_line(tmp_path: Path) -> None:
-    """In a copy of the tree, where nothing else is edited, all laws hold for a member of each kind.
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder where a package with a member of each kind is installed."""
+    return install(tmp_path_factory.mktemp("toys") / "package", PROJECT)
 
-    Every test that loops over members runs there: laws, guards, methods, tables of commands.
-    """
-    copy = with_additions(tmp_path)
-    names = ["decibel", "cylinder", "huber", "edge2"]
-    options = ["-p", "no:cacheprovider", "-q", "-rA"]
-    chosen = ["-k", f"({' or '.join(names)} or every_name or listed) and not parts"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *chosen, "--deselect", "tests/test_toys.py"]
-        + [str(path) for name in LAWS for path in (copy / "tests").glob(f"*/test_{name}.py")],
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        cwd=copy,
+
+def run_with(
+    installed: Path, *tokens: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m …`` where that package is installed beside covdp."""
+    return subprocess.run(
+        [sys.executable, "-m", *tokens],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=cwd or TESTS.parent,
         capture_output=True,
         text=True,
     )
+
+
+def test_members_of_a_package_are_used_by_name(installed: Path, ward: Path) -> None:
+    """A run on images of its kind, with its descriptor; a command of its own, in the help too."""
+    words = ("--dataset", "ward.toml", "--descriptor", "edge2", "--data-root", ".", "--out", "out")
+    done = run_with(installed, "covdp", "run", *words, "--repetitions", "2", cwd=ward)
+    assert done.returncode == 0, done.stderr
+    done = run_with(installed, "covdp", "greet", cwd=ward)
+    assert (done.returncode, done.stdout) == (0, "a command of a toy\n")
+    assert "greet" in run_with(installed, "covdp", "--help", cwd=ward).stdout
+
+
+def test_a_member_that_cannot_be_imported_is_named_and_left_out(ward: Path) -> None:
+    """A table goes on without it; asked for by name it is refused: one line each."""
+    installed = install(ward / "package", BROKEN)
+    done = run_with(installed, "covdp", "descriptors", "--json", cwd=ward)
+    assert done.returncode == 0
+    names = [row["name"] for row in json.loads(done.stdout)]
+    assert names == [name for name in DESCRIPTORS if name != "edge2"]
+    fault = "descriptor 'broken' of package covdp-toys 0.1 cannot be imported (AttributeError: "
+    assert done.stderr.startswith(f"covdp: {fault}")
+    assert done.stderr.endswith("mend or uninstall the package; it is left out\n")
+    done = run_with(installed, "covdp", "run", "--descriptor", "broken", cwd=ward)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert fault in done.stderr
+
+
+@pytest.mark.slow
+def test_a_member_is_one_file_and_one_line(installed: Path) -> None:
+    """With a package of such members beside covdp, whose tree nobody edits, all laws hold for them.
+
+    Every test that loops over members runs there: laws, guards, methods, tables of commands.
+    """
+    names = ["decibel", "cylinder", "huber", "edge2"]
+    options = ["-p", "no:cacheprovider", "-q", "-rA"]
+    chosen = ["-k", f"({' or '.join(names)} or every_name or listed) and not parts"]
+    files = [str(path) for name in LAWS for path in TESTS.glob(f"**/test_{name}.py")]
+    deselected = ("--deselect", "tests/test_toys.py")
+    done = run_with(installed, "pytest", *options, *chosen, *deselected, *files)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     passed = [line for line in done.stdout.splitlines() if line.startswith("PASSED")]
     for name, least in (("decibel", 60), ("cylinder", 60), ("huber", 20), ("edge2", 10)):

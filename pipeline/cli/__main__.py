@@ -24,12 +24,15 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from covdp.cli.streams import complain, open_streams, settle_streams
-from covdp.errors import CovdpError, one_line, printable
+from covdp.errors import CovdpError, MemberWarning, missing_extra, one_line, printable
 from covdp.files import discard_unfinished
 from covdp.progress import is_verbose
+
+if TYPE_CHECKING:
+    from cyclopts import MissingArgumentError
 
 Result = TypeVar("Result")
 
@@ -54,6 +57,7 @@ def main(tokens: list[str] | None = None) -> int:
     # threads of ours use all cores: those of BLAS, for small matrices, make a run a quarter slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
+    warnings.showwarning = _show_warning
     warnings.filterwarnings("ignore", module="pydicom")  # which may quote a header
     logging.getLogger("pydicom").setLevel(logging.CRITICAL)
 
@@ -61,7 +65,7 @@ def main(tokens: list[str] | None = None) -> int:
 
     def run() -> int:
         try:
-            return _run(tokens)
+            return _run(arguments)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of a library in Rust is no Exception
@@ -74,15 +78,32 @@ def main(tokens: list[str] | None = None) -> int:
         settle_streams()
 
 
-def _run(tokens: list[str] | None) -> int:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning about a package's member as one line, others as Python does."""
+    if issubclass(category, MemberWarning):
+        complain(str(message))
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno), file=sys.stderr)
+
+
+def _run(tokens: list[str]) -> int:
     """Run the command line as far as it is foreseen."""
     from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-    from covdp.cli.commands import app
+    from covdp.cli.commands import app, register_others
     from covdp.cli.options import PLAIN
     from covdp.cli.output import Screen
 
     app.console = Screen()
+    if _command(tokens) not in app:
+        register_others()
     try:
         command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
         if "output" in bound.signature.parameters:
@@ -97,14 +118,13 @@ def _run(tokens: list[str] | None) -> int:
         complain(f"{unused} has no place here; {way}")
         return 2
     except MissingArgumentError as error:
-        name, argument = " ".join(error.command_chain or ()), error.argument
-        missing = argument.name if argument else "an argument"
-        given = missing in (sys.argv if tokens is None else tokens)
-        needs = f"{missing} needs a value" if given else f"{name} needs {missing}"
-        complain(f"{needs}; covdp {name} --help shows examples")
+        complain(_needs(error, tokens))
         return 2
     except (CovdpError, CycloptsError) as error:
         complain(error)
+        return 2
+    except ImportError as error:
+        complain(missing_extra(error))
         return 2
     except BrokenPipeError:  # who reads, such as `head`, has had enough
         settle_streams()
@@ -115,6 +135,14 @@ def _run(tokens: list[str] | None) -> int:
         complain(f"cannot write to {' and '.join(names)} ({error.strerror}); {DONE}")
         return 2
     return 0
+
+
+def _needs(error: "MissingArgumentError", tokens: Sequence[str]) -> str:
+    """Return what a command line lacks, and where the way out is."""
+    name, argument = " ".join(error.command_chain or ()), error.argument
+    missing = argument.name if argument else "an argument"
+    needs = f"{missing} needs a value" if missing in tokens else f"{name} needs {missing}"
+    return f"{needs}; covdp {name} --help shows examples"
 
 
 def _command(tokens: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
-"""Commands on what there is: datasets, cards, descriptors, mechanisms, and the audit of claims."""
+"""Commands on what there is: datasets, cards, descriptors, mechanisms, schema of documents."""
 
+import json
 import re
 import shlex
 import sys
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 from rich.table import Column, Table
 
 from covdp.cli.check import check_files
-from covdp.cli.options import NARROW, PLAIN, DataRoot, Out, Printing
+from covdp.cli.options import NARROW, PLAIN, DataRoot, Printing
 from covdp.cli.output import new_table, numbers, print_json, print_line, width
 from covdp.cli.streams import complain, takes_unicode
 from covdp.errors import one_line, printable
@@ -200,8 +201,8 @@ def describe(
 
 def _scale(domain: "DescriptorDomain", path: Path | None, site: str | None) -> "AffineMap | None":
     """Return the map of a site for images of a domain; None where there is no file of maps."""
+    from covdp.addons.partners.maps import read_maps
     from covdp.errors import ConfigError
-    from covdp.publish.maps import read_maps
 
     if (path is None) != (site is None):
         raise ConfigError("--map says which maps and --site which of them; give both, or neither")
@@ -316,45 +317,13 @@ def _mechanisms(facts: list[dict[str, Any]], wide: bool, manifolds: int) -> Tabl
     return table
 
 
-def audit(
-    *,
-    mechanism: str | None = None,
-    trials: int = 100_000,
-    out: Out = None,
-    seed: int = 0,
-    controls: bool = False,
-    output: Printing = PLAIN,
-) -> None:
-    """Bound what every mechanism leaks from below, beside what it claims; write Parquet.
-
-    Noise is tested against its law as well, that of releases too. Sound code fails an audit with
-    probability 1e-6 at most.
-
-    Exit code 1 means that a claim is violated (or, with `--controls`, that a fault was missed).
+def schema() -> None:
+    """Print the JSON Schema of the document that a release, or a night of a stream, commits.
 
     ```
-    covdp audit
-    covdp audit --mechanism ewg --trials 1000000
+    covdp schema > document.schema.json
     ```
-
-    Parameters
-    ----------
-    mechanism
-        One name from `covdp mechanisms`, or adaptive; all of them when left out.
-    trials
-        Draws on each of the two neighbouring data sets.
-    seed
-        Seed of all random streams.
-    controls
-        Also audit mechanisms broken on purpose, which must be caught.
     """
-    from covdp.audit import run_audit
+    from covdp.publish import DOCUMENT_SCHEMA
 
-    done = run_audit(
-        mechanism, trials=trials, out=out, seed=seed, controls=controls, runner="processes"
-    )
-    table = done.every if output.verbose else done.table
-    paths = {"results": done.path}
-    output.answer({"good": done.good, "claims": done.claims}, table, paths=paths)
-    if not done.good:
-        sys.exit(1)
+    print_json(json.loads(DOCUMENT_SCHEMA.read_text(encoding="utf-8")))

@@ -1,27 +1,29 @@
 """What `covdp` can do: its commands, grouped and in the order of their use, as the help shows them.
 
-catalogue     card, describe: images; datasets, descriptors, mechanisms: what there is; audit
+catalogue     card, describe: images; datasets, descriptors, mechanisms, schema: what there is
 start         from a card to a first release
 check         images, odd files, account and likely use, before anything is paid
 releases      plan, release, serve: on private images
-documents     history, compare, combine, match, harmonise, schema: on what was released
 ledger        the account that pays
 status        what a monitor asks
 experiments   run, reproduce, report: on public images
 version       which covdp this is
 completion    what a shell needs to complete all of these
+
+Add-ons and packages of others bring more (`COMMANDS`).
 """
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from cyclopts import App, Group
 
 from covdp import __version__
-from covdp.cli import catalogue, check, documents, experiments, releases, start, status
+from covdp.cli import catalogue, check, experiments, releases, start, status
 from covdp.files import project_root
+from covdp.registry import Registry
 
 
 def version() -> str:
@@ -64,7 +66,19 @@ def _installed() -> str:
         return ""
 
 
-app = App(
+class _Program(App):
+    """A program whose help imports the commands of add-ons and of other packages."""
+
+    def help_print(self, tokens: Any = None, **options: Any) -> None:
+        """Print the help of the program, or of the command that `tokens` name."""
+        if not set(map(str, tokens or ())) & COMMANDS.own():
+            register_others()
+            for name in COMMANDS.loaded():
+                self[name]
+        super().help_print(tokens, **options)
+
+
+app = _Program(
     name="covdp",
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
@@ -92,45 +106,62 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
 LEDGER = "The account of privacy budgets: what was spent, what is left, for how long it lasts."
 """Help of the commands on the ledger."""
-HELP: Mapping[str, tuple[Callable[..., None] | App | str, ...]] = {
-    "On private images": (
-        catalogue.card,
-        start.start,
-        check.check,
-        releases.plan,
-        releases.release,
-        releases.serve,
-        "covdp.cli.ledger:book",  # imported when it is asked for: it knows SQLAlchemy
-        status.status,
-        catalogue.describe,
-    ),
-    "On releases": (
-        documents.history,
-        documents.compare,
-        documents.combine,
-        documents.match,
-        documents.harmonise,
-        documents.schema,
-    ),
-    "On public images": (
-        experiments.run,
-        experiments.reproduce,
-        experiments.report,
-        catalogue.audit,
-    ),
-    "What there is": (catalogue.datasets, catalogue.descriptors, catalogue.mechanisms),
-    "The program itself": (completion, app["--help"], app["--version"]),
+COMMANDS = Registry[Callable[..., None]](
+    "commands",
+    {
+        function.__name__: function
+        for function in (
+            *(catalogue.card, start.start, check.check, releases.plan, releases.release),
+            *(releases.serve, status.status, catalogue.describe, catalogue.schema),
+            *(experiments.run, experiments.reproduce, experiments.report),
+            *(catalogue.datasets, catalogue.descriptors, catalogue.mechanisms, completion),
+        )
+    },
+    word="command",
+)
+"""Name → what it does; those of add-ons are imported when they are asked for."""
+HELP = {
+    "On private images": "card start check plan release serve ledger status describe",
+    "On releases": "history compare combine match harmonise schema",
+    "On public images": "run reproduce report audit",
+    "What there is": "datasets descriptors mechanisms",
+    "The program itself": "completion --help --version",
 }
-"""What stands under which heading of the help, in order."""
+"""Names that stand under each heading of the help, in order."""
 
-for number, (title, commands) in enumerate(HELP.items()):
-    group = Group(title, sort_key=number)
-    for place, command in enumerate(commands):
-        if isinstance(command, App):
-            command.group, command.sort_key = group, place
-        elif isinstance(command, str):
-            app.command(command, name="ledger", group=group, sort_key=place, help=LEDGER)
-        else:
-            app.command(
-                command, group=group, sort_key=place, help_epilogue="", help_format="markdown"
-            )
+
+def _register() -> None:
+    """Give every command its place in the help."""
+    for number, (title, names) in enumerate(HELP.items()):
+        group = Group(title, sort_key=number)
+        for place, name in enumerate(names.split()):
+            if name.startswith("--"):
+                app[name].group, app[name].sort_key = group, place
+            elif name == "ledger":  # imported when it is asked for: it knows SQLAlchemy
+                address = "covdp.cli.ledger:book"
+                app.command(address, name=name, help=LEDGER, group=group, sort_key=place)
+            elif name in COMMANDS.own():
+                _add(name, group, place)
+
+
+def register_others() -> None:
+    """Register the commands of other packages, under a heading of their own."""
+    group = Group("Of other packages", sort_key=len(HELP))
+    for place, name in enumerate(COMMANDS.loaded(set(COMMANDS) - COMMANDS.own())):
+        if name not in app:
+            _add(name, group, place)
+
+
+def _add(name: str, group: Group, place: int) -> None:
+    """Register a command; an add-on's is imported when it is asked for."""
+    app.command(
+        COMMANDS.address(name) or COMMANDS[name],
+        name=name,
+        group=group,
+        sort_key=place,
+        help_epilogue="",
+        help_format="markdown",
+    )
+
+
+_register()

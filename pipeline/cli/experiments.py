@@ -235,7 +235,7 @@ def report(
         The page's file; FOLDER/report.html when left out. Of several experiments it is the index,
         and their pages are beside it, in a folder of its name and -pages.
     """
-    from covdp.report import build_report
+    from covdp.addons.papers.site import build_report
 
     page = build_report(folder, target=out)
     if output.json:

@@ -7,6 +7,7 @@ from cyclopts import App
 from rich.markup import escape
 from rich.table import Column, Table
 
+from covdp.addons.nights.ledger import streams_of
 from covdp.cli.options import PLAIN, LedgerAddress, Printing
 from covdp.cli.output import new_table, numbers, print_json, print_line
 from covdp.ledger import (
@@ -17,7 +18,6 @@ from covdp.ledger import (
     confirm_restored,
     init_ledger,
     open_ledger,
-    streams_of,
 )
 from covdp.privacy import Budget, budget_from, equation, letter, main_parameter, second_parameter
 from covdp.privacy.rounding import digits_down, digits_up

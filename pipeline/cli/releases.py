@@ -367,8 +367,8 @@ def release(
 
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
     """Print where a release is, what it cost, and how long account or stream last."""
+    from covdp.addons.nights.ledger import stream_named
     from covdp.cli import ledger
-    from covdp.ledger import stream_named
     from covdp.publish import read_document
     from covdp.report import verdict
 
@@ -398,7 +398,7 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
 
 def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
     """Say how many privacy units wait for the next night, where one is asked for again."""
-    from covdp.publish import count_waiting
+    from covdp.addons.nights.night import count_waiting
 
     settings = job.settings
     try:

@@ -57,7 +57,8 @@ def status(
     max_age
         Age from which on a population is late: a whole number of m, h, d or w, such as 36h.
     """
-    from covdp.ledger import open_ledger, streams_of
+    from covdp.addons.nights.ledger import streams_of
+    from covdp.ledger import open_ledger
     from covdp.publish import ledger_address
 
     book, now = open_ledger(ledger_address(ledger)), datetime.now(UTC)

@@ -9,7 +9,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 from pydantic import model_validator as check
@@ -251,15 +251,23 @@ def goes_down(path: str) -> bool:
     return not (rooted or ".." in parts or not path.isprintable())
 
 
-def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
+class CardKind(Protocol):
+    """Kind of dataset, as far as its cards go."""
+
+    @property
+    def card(self) -> "type[Card]":
+        """Model of its cards."""
+
+
+def read_card(path: Path, kinds: Mapping[str, CardKind]) -> Card:
     """Read and validate one card.
 
     Parameters
     ----------
     path : Path
         The TOML file.
-    kinds : mapping of str to type
-        What a card of each kind may say.
+    kinds : mapping of str to CardKind
+        Kinds of datasets, by the value of ``kind``.
 
     Raises
     ------
@@ -272,11 +280,12 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
         raise DatasetError(f"{path} is an empty card; write it with `covdp card FOLDER > {path}`")
     if "name" in keys:
         raise DatasetError(f"{path}: leave out key 'name': a card is named by its file")
-    model = kinds.get(str(keys.get("kind")))
-    if model is None:
+    kind = kinds.get(str(keys.get("kind")))
+    if kind is None:
         raise DatasetError(f"{path}: {_no_kind(keys, kinds)}")
+    model = kind.card
     for key in [key for key in keys if key not in model.model_fields]:
-        if owners := [kind for kind, other in kinds.items() if key in other.model_fields]:
+        if owners := [name for name, other in kinds.items() if key in other.card.model_fields]:
             kinds_of = "' or '".join(owners)
             raise DatasetError(
                 f"{path}: key '{key}' belongs to kind '{kinds_of}', not to '{keys['kind']}'"
@@ -287,9 +296,9 @@ def read_card(path: Path, kinds: Mapping[str, type[Card]]) -> Card:
     return card if card.title else card.model_copy(update={"title": card.name})
 
 
-def _no_kind(keys: Mapping[str, object], kinds: Mapping[str, type[Card]]) -> str:
+def _no_kind(keys: Mapping[str, object], kinds: Mapping[str, CardKind]) -> str:
     """Return what is wrong with a card whose kind is missing, misspelt or not known."""
-    all_keys = {key for model in kinds.values() for key in model.model_fields} - {"name"}
+    all_keys = {key for kind in kinds.values() for key in kind.card.model_fields} - {"name"}
     if strange := [key for key in keys if key not in all_keys]:
         return unknown_key(strange[0], strange[0], all_keys - keys.keys())
     if "kind" not in keys:

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from covdp.addons.hospital.table import read_columns, read_head
 from covdp.datasets import listing
 from covdp.datasets.cards import FORMATS, NARROWEST_IMAGE
 from covdp.datasets.source import SPLITS, check_person
@@ -27,7 +28,6 @@ from covdp.datasets.summary import (
     odd_files,
     summarise_files,
 )
-from covdp.datasets.table import read_columns, read_head
 from covdp.errors import DatasetError, ImageError, printable
 from covdp.toml import to_toml
 
@@ -273,7 +273,7 @@ def _is_mask(kind: str, find: Find, name: str) -> bool:
     """
     if kind != "dicom":
         return bool(_MASK.search(listing.stem_of(name)))
-    from covdp.datasets.dicom.masks import is_segmentation
+    from covdp.addons.hospital.dicom.masks import is_segmentation
 
     try:
         return is_segmentation(find(name))

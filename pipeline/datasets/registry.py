@@ -9,19 +9,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from covdp.datasets.cards import Card, read_card
 from covdp.datasets.classed import ClassedFiles, sort_files
-from covdp.datasets.dicom.card import DicomCard
-from covdp.datasets.dicom.files import open_dicom
 from covdp.datasets.download import data_root, find_own
 from covdp.datasets.listing import Fault, Faults
-from covdp.datasets.nifti import NiftiCard, open_nifti
 from covdp.datasets.npz import NpzCard, fetch_npz, open_npz
 from covdp.datasets.pictures import FolderCard, open_pictures
 from covdp.datasets.source import ImageSource, opaque
-from covdp.datasets.table import TableCard, open_table
 from covdp.datasets.tiles import TilesCard, open_tiles
 from covdp.datasets.torchvision import VisionCard, fetch_vision, open_vision
-from covdp.errors import DatasetError, require_known
+from covdp.errors import DatasetError, MissingError, require_known
 from covdp.files import resource
+from covdp.registry import Registry
 
 OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
 """``open(card, path, faults)``, see `DatasetKind`."""
@@ -65,23 +62,25 @@ class DatasetKind:
     fetch: Callable[[Any, Path, int | None, bool], Path] = fetch_own
 
 
-DATASET_KINDS: dict[str, DatasetKind] = {
-    "tiles": DatasetKind(
-        TilesCard, open_tiles, lambda card, root, size, progress: card.place(root, size)
-    ),
-    "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
-    "folder": DatasetKind(FolderCard, in_folder(open_pictures)),
-    "table": DatasetKind(TableCard, open_table),
-    "dicom": DatasetKind(DicomCard, in_folder(open_dicom)),
-    "nifti": DatasetKind(NiftiCard, in_folder(open_nifti)),
-    "torchvision": DatasetKind(VisionCard, open_vision, fetch_vision),
-}
+DATASET_KINDS = Registry[DatasetKind](
+    "dataset_kinds",
+    {
+        "tiles": DatasetKind(
+            TilesCard, open_tiles, lambda card, root, size, progress: card.place(root, size)
+        ),
+        "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
+        "folder": DatasetKind(FolderCard, in_folder(open_pictures)),
+        "torchvision": DatasetKind(VisionCard, open_vision, fetch_vision),
+    },
+    word="kind of dataset",
+    fault=MissingError,
+)
 """What ``kind`` of a card may be."""
 
 
 def load_card(path: Path) -> Card:
     """Read and validate one card; see `read_card`."""
-    return read_card(path, {name: kind.card for name, kind in DATASET_KINDS.items()})
+    return read_card(path, DATASET_KINDS)
 
 
 DATASETS: dict[str, Card] = {

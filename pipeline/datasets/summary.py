@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.hospital.nifti import check_intensities, each_plane, read_volume
 from covdp.datasets.cards import FORMATS
 from covdp.datasets.encoded import stored_bits
-from covdp.datasets.nifti import check_intensities, each_plane, read_volume
 from covdp.datasets.pictures import DEEP, opened
 from covdp.errors import ImageError
 
@@ -172,7 +172,7 @@ def _nifti(file: Path, pixels: bool) -> FileSummary:
 
 
 def _dicom(file: Path, pixels: bool) -> FileSummary:
-    from covdp.datasets.dicom.header import (
+    from covdp.addons.hospital.dicom.header import (
         check_image,
         object_name,
         read_header,
@@ -180,7 +180,7 @@ def _dicom(file: Path, pixels: bool) -> FileSummary:
         scaling,
         text,
     )
-    from covdp.datasets.dicom.pixels import check_frames, read_frames
+    from covdp.addons.hospital.dicom.pixels import check_frames, read_frames
 
     with readable(file) as stream:
         header = read_header(stream, file)

@@ -11,13 +11,15 @@ from covdp.descriptors import kernels
 from covdp.descriptors.base import Descriptor, check_eta, check_sides
 from covdp.descriptors.gauss import GAUSS6
 from covdp.descriptors.images import GRID9, GRID11, OCT5
-from covdp.descriptors.volumes import VOL7
 from covdp.errors import DatasetError, ImageError, MismatchError, require_known
 from covdp.parallel import side_by_side
+from covdp.registry import Registry
 
-DESCRIPTORS: dict[str, Descriptor] = {
-    descriptor.name: descriptor for descriptor in (OCT5, VOL7, GRID9, GRID11, GAUSS6)
-}
+DESCRIPTORS = Registry[Descriptor](
+    "descriptors",
+    {descriptor.name: descriptor for descriptor in (OCT5, GRID9, GRID11, GAUSS6)},
+    word="descriptor",
+)
 """Name → descriptor."""
 
 
@@ -35,10 +37,11 @@ def descriptors_for(*, channels: int, volumes: bool) -> list[str]:
 
 def require_descriptor_for(name: str, *, channels: int, volumes: bool) -> None:
     """Raise `MismatchError` with the descriptors to choose when `name` is for other images."""
-    names = descriptors_for(channels=channels, volumes=volumes)
-    if name not in names:
+    spec = find_descriptor(name)
+    if (spec.channels, spec.dimensions) != (channels, 3 if volumes else 2):
+        names = descriptors_for(channels=channels, volumes=volumes)
         raise MismatchError(
-            f"{name} describes {find_descriptor(name).takes}, and the card has "
+            f"{name} describes {spec.takes}, and the card has "
             f"{'volumes' if volumes else 'images'} of {channels} channel(s); choose descriptor "
             f"{' or '.join(names) or 'of your own'}, or correct the card"
         )

@@ -4,8 +4,8 @@
 
 In reading order: ``registry.py`` (which there are, and what is refused), ``steps.py``,
 ``driver.py`` (what a record is, cells and their draws). What is worked on: ``images.py`` (one
-experiment on one dataset, and its images), or ``simulated.py``, and ``populations.py`` (what
-samples are drawn from). What is done, a kind a file, in ``kinds``. Then what is stated of it:
+experiment on one dataset, and its images), and ``populations.py`` (what samples are drawn from).
+What is done is a kind of ``kinds.py`` or of an add-on. Then what is stated of it:
 ``usefulness.py``, ``record.py``.
 """
 

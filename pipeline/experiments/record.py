@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from covdp.addons.papers.simulated import SOURCES, build_manifold, class_title
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.datasets import Card, classes_per_person, find_card, origin
 from covdp.datasets.source import Selection
@@ -25,7 +26,6 @@ from covdp.errors import DatasetError, MissingError
 from covdp.experiments.driver import UNITS, Setting, all_cells, cell_columns
 from covdp.experiments.images import Run, image_setting
 from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
-from covdp.experiments.simulated import SOURCES, build_manifold, class_title
 from covdp.geometry import MANIFOLDS
 from covdp.mean import SinglePlan, pays_footpoint, shares_of
 from covdp.mechanisms import MECHANISMS

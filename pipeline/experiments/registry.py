@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from covdp.addons.papers.peers import PEERS
+from covdp.addons.papers.simulated import SOURCES, build_manifold
+from covdp.addons.partners.classifiers import CLASSIFIERS
+from covdp.addons.partners.comparisons import OTHER, SAME
+from covdp.addons.partners.harmonising import SCALINGS
 from covdp.config import ExperimentConfig, SeriesConfig, TargetsConfig
 from covdp.datasets import beside, find_card
 from covdp.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
@@ -14,17 +19,13 @@ from covdp.errors import ConfigError, require_known
 from covdp.experiments.driver import UNITS
 from covdp.experiments.images import CHANGES, RARE, require_public
 from covdp.experiments.kinds import EXPERIMENT_KINDS
-from covdp.experiments.kinds.classifiers import CLASSIFIERS
-from covdp.experiments.kinds.comparisons import OTHER, SAME
-from covdp.experiments.kinds.harmonising import SCALINGS
-from covdp.experiments.kinds.peers import PEERS
-from covdp.experiments.simulated import SOURCES, build_manifold
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
 from covdp.mean import SinglePlan, pays_footpoint
-from covdp.mechanisms import MECHANISMS, ChainSettings, no_footpoint, refusal
-from covdp.mechanisms.base import small
+from covdp.mechanisms import MECHANISMS, no_footpoint, refusal
+from covdp.mechanisms.base import SAMPLERS, small
 from covdp.privacy import DEFINITIONS
+from covdp.registry import Registry
 from covdp.toml import parse, read_toml
 
 QUICK = 10
@@ -33,9 +34,7 @@ QUICK = 10
 MAIN = Path(__file__).with_name("main.toml")
 """The experiment that `covdp run` runs when it is given none."""
 
-EXPERIMENTS: Mapping[str, Path] = {
-    path.stem: path for path in sorted(MAIN.parent.glob("*.toml")) if path != MAIN
-}
+EXPERIMENTS = Registry[Path]("experiments", {}, word="experiment")
 """Every experiment, the papers' and our own, and its file."""
 
 
@@ -310,8 +309,9 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
         )
     if not MECHANISMS[series.footpoint_mechanism].footpoint:
         raise ConfigError(f"series {series.series!r}: {no_footpoint(series.footpoint_mechanism)}")
-    if series.sampler == "chain":
-        ChainSettings(burn_in=series.burn_in)  # its own checks
+    if series.sampler != "exact":
+        require_known("sampler", series.sampler, ["exact", *SAMPLERS])
+        SAMPLERS[series.sampler](burn_in=series.burn_in)  # its own checks
 
 
 def _check_images(config: ExperimentConfig) -> None:

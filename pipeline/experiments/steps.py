@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from covdp import __version__
+from covdp.addons.papers.simulated import SOURCES, class_title, simulate
 from covdp.config import SeriesConfig
 from covdp.errors import MissingError
 from covdp.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
@@ -31,7 +32,6 @@ from covdp.experiments.images import (
 )
 from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
 from covdp.experiments.record import write_log, write_missing
-from covdp.experiments.simulated import SOURCES, class_title, simulate
 from covdp.experiments.usefulness import judged, measure_usefulness
 from covdp.mean import SinglePlan, pays_footpoint
 from covdp.progress import counted

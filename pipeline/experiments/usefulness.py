@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.partners.classify import discriminants_of_means
 from covdp.arrays import FloatArray, evenly
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.errors import ConvergenceError, DomainError, UndefinedError
@@ -20,7 +21,6 @@ from covdp.experiments.images import Run, class_images, image_setting
 from covdp.experiments.kinds import EXPERIMENT_KINDS
 from covdp.files import write_whole
 from covdp.geometry import Manifold, Point
-from covdp.inference import discriminants_of_means
 from covdp.mean import AdaptivePlan, Records, draw, prepare
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.noise import FloatNoise

@@ -30,7 +30,4 @@ from covdp.figures.style import listing as listing
 from covdp.figures.style import number as number
 from covdp.figures.style import own_ids as own_ids
 from covdp.figures.style import words as words
-from covdp.figures.timelines import Scale as Scale
-from covdp.figures.timelines import comparison as comparison
-from covdp.figures.timelines import timeline as timeline
 from covdp.privacy import letter as letter

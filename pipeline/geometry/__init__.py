@@ -2,7 +2,7 @@
 
 In reading order: ``manifold.py``, the contract; ``linalg.py``, stacks of small matrices, on
 ``jacobi.py``; ``covariances.py``, what a metric knows of covariance descriptors; the manifolds
-``spd.py``, ``space_forms.py``, ``kendall.py``; ``charts.py``, points as coordinates
+of SPD matrices, ``spd.py``; ``charts.py``, points as coordinates
 and maps of these; ``frechet.py``, manifolds by name, and the mean.
 """
 
@@ -17,7 +17,6 @@ from covdp.geometry.frechet import find_manifold as find_manifold
 from covdp.geometry.frechet import frechet_mean as frechet_mean
 from covdp.geometry.frechet import frechet_mean_of_parts as frechet_mean_of_parts
 from covdp.geometry.frechet import gradient_norm as gradient_norm
-from covdp.geometry.kendall import preshape as preshape
 from covdp.geometry.linalg import sym_exp as sym_exp
 from covdp.geometry.linalg import sym_log as sym_log
 from covdp.geometry.linalg import unvecd as unvecd

@@ -25,19 +25,19 @@ import numpy as np
 
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError, ConvergenceError, DomainError, require_known
-from covdp.geometry.kendall import Kendall
 from covdp.geometry.manifold import DescentField, Manifold, Point, in_chunks
-from covdp.geometry.space_forms import Hyperbolic, Sphere
 from covdp.geometry.spd import AffineInvariant, LogCholesky, LogEuclidean
+from covdp.registry import Registry
 
-MANIFOLDS: dict[str, Callable[..., Manifold]] = {
-    "spd-log-euclidean": LogEuclidean,
-    "spd-log-cholesky": LogCholesky,
-    "spd-affine-invariant": AffineInvariant,
-    "hyperbolic": Hyperbolic,
-    "sphere": Sphere,
-    "kendall": Kendall,
-}
+MANIFOLDS = Registry[Callable[..., Manifold]](
+    "manifolds",
+    {
+        "spd-log-euclidean": LogEuclidean,
+        "spd-log-cholesky": LogCholesky,
+        "spd-affine-invariant": AffineInvariant,
+    },
+    word="manifold",
+)
 """Name → constructor; its argument is k on SPD(k), dim on H^d and S^d, landmarks for shapes."""
 
 

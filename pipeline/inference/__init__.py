@@ -11,37 +11,17 @@
 
 Everything here is post-processing of noised values: it costs no privacy, and needs no images. A
 released class is what `private_mean` returned first, or an entry of ``classes`` in a document of
-`covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``tests.py``,
-``verdict.py``,
-``match.py``, ``classify.py``, ``combine.py``, ``harmonise.py``, ``geodesics.py``.
+`covdp release`. Read in this order: ``released.py``, ``confidence.py``, ``verdict.py``; the rest is
+the add-on `covdp.addons.partners`, whose functions this package shows.
 """
 
-from covdp.inference.classify import Discriminants as Discriminants
-from covdp.inference.classify import discriminants_of_means as discriminants_of_means
-from covdp.inference.classify import lda as lda
-from covdp.inference.classify import nearest_mean as nearest_mean
-from covdp.inference.combine import combine as combine
 from covdp.inference.confidence import ConfidenceRegion as ConfidenceRegion
 from covdp.inference.confidence import check_opening as check_opening
 from covdp.inference.confidence import mean_certainty as mean_certainty
 from covdp.inference.confidence import region as region
-from covdp.inference.geodesics import principal_geodesics as principal_geodesics
-from covdp.inference.harmonise import Harmonisation as Harmonisation
-from covdp.inference.harmonise import harmonise as harmonise
-from covdp.inference.match import FLAGGED as FLAGGED
-from covdp.inference.match import Match as Match
-from covdp.inference.match import match as match
-from covdp.inference.match import match_refusal as match_refusal
 from covdp.inference.released import NOISY as NOISY
 from covdp.inference.released import certainty_refusal as certainty_refusal
 from covdp.inference.released import two_digits as two_digits
-from covdp.inference.tests import ALPHA as ALPHA
-from covdp.inference.tests import WindowTest as WindowTest
-from covdp.inference.tests import bonferroni as bonferroni
-from covdp.inference.tests import comparison_refusal as comparison_refusal
-from covdp.inference.tests import holm as holm
-from covdp.inference.tests import two_sample as two_sample
-from covdp.inference.tests import window_test as window_test
 from covdp.inference.verdict import NOTHING as NOTHING
 from covdp.inference.verdict import Verdict as Verdict
 from covdp.inference.verdict import is_usable as is_usable
@@ -50,3 +30,6 @@ from covdp.inference.verdict import usual_difference as usual_difference
 from covdp.inference.verdict import verdict_of as verdict_of
 from covdp.inference.verdict import verdicts as verdicts
 from covdp.mean.noisy_moments import covariance as covariance
+from covdp.registry import face
+
+__getattr__, __dir__ = face("inference")

@@ -88,6 +88,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from covdp.addons.nights.stream import Night, StreamMechanism, StreamPlan
+from covdp.addons.nights.stream.history import mean_parts, part_moments, split_epochs
+from covdp.addons.nights.stream.plan import AGAIN, OPENING, OPENING_SHARES
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point, chart_of, from_chart, to_chart
@@ -101,9 +104,6 @@ from covdp.inference.released import (
 from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import clipping_bound, covariance, pool, pooled_clipping
 from covdp.schema import CertaintyPart, MomentsPart, StreamEntry
-from covdp.stream import Night, StreamMechanism, StreamPlan
-from covdp.stream.history import mean_parts, part_moments, split_epochs
-from covdp.stream.plan import AGAIN, OPENING, OPENING_SHARES
 
 SHAPES_TRIED = 24
 """How many ω are tried."""

@@ -38,10 +38,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covdp.addons.nights.stream import StreamPlan
 from covdp.geometry import Manifold
 from covdp.inference.released import COUNT_SDS, NOISY, is_offered
 from covdp.schema import ClassEntry, NightClassPart
-from covdp.stream import StreamPlan
 
 USUAL_GAIN = 1.25
 """Gain of gray levels that moves a descriptor as much as usual classes differ."""

@@ -43,9 +43,9 @@ name, not an owner who goes round it.
 
 **Streams.** A release every night is one charge, as each privacy unit enters on one night only;
 privacy units are claimed by keyed digest, once, in the transaction that reserves their night
-(``streams.py``). Here single records are refused, or left out, unlike above: the sum over nights
-would count a privacy unit twice. Who may submit images to a stream can thus ask whether one of them
-is in it.
+(`covdp.addons.nights.ledger`). Here single records are refused, or left out, unlike above: the sum
+over nights would count a privacy unit twice. Who may submit images to a stream can thus ask whether
+one of them is in it.
 
 **One journal.** All that happens is a row of a journal, chained by HMAC (``journal.py``), and
 accounts are what the journal adds up to, in the transaction that decides. So a row that is changed,
@@ -67,8 +67,7 @@ PostgreSQL.
 Read in this order: ``records.py`` (what goes in and out: names, accounts with their sums and
 refusals), ``api.py`` (the protocol, in one transaction), ``declared.py`` (what may be charged
 beside what), ``state.py`` and ``journal.py`` (where it is written, and its marker), ``database.py``
-(tables, connections, locks, time limits, errors), ``layout.py`` (ledgers of earlier versions); then
-``streams.py``.
+(tables, connections, locks, time limits, errors), ``layout.py`` (ledgers of earlier versions).
 """
 
 from covdp.ledger.api import Ledger as Ledger
@@ -89,14 +88,3 @@ from covdp.ledger.records import StreamAccount as StreamAccount
 from covdp.ledger.records import StreamStatus as StreamStatus
 from covdp.ledger.records import clean_name as clean_name
 from covdp.ledger.records import clean_run_key as clean_run_key
-from covdp.ledger.streams import commit_night as commit_night
-from covdp.ledger.streams import entered_as as entered_as
-from covdp.ledger.streams import entered_on as entered_on
-from covdp.ledger.streams import entered_streams as entered_streams
-from covdp.ledger.streams import none_missing as none_missing
-from covdp.ledger.streams import open_stream as open_stream
-from covdp.ledger.streams import reserve_night as reserve_night
-from covdp.ledger.streams import stored_nights as stored_nights
-from covdp.ledger.streams import stream_named as stream_named
-from covdp.ledger.streams import stream_status as stream_status
-from covdp.ledger.streams import streams_of as streams_of

@@ -36,7 +36,7 @@ class SinglePlan:
     burn_in : int
         Steps that a Markov chain discards.
     start : float, optional
-        Where it starts, see `ChainSettings`.
+        Where it starts, see `covdp.addons.papers.chains.ChainSettings`.
     analytic : bool
         The exact (ε, δ) condition, or the classical formula.
     scale : float

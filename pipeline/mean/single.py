@@ -19,15 +19,8 @@ from covdp.mean.public_model import center_of, feasible_set
 from covdp.mean.records import Records
 from covdp.mean.release import Release, Step
 from covdp.mean.sensitivity import frechet_sensitivity, sensitivity
-from covdp.mechanisms import (
-    MECHANISMS,
-    ChainSettings,
-    Diagnostics,
-    Draws,
-    Family,
-    Mechanism,
-    no_footpoint,
-)
+from covdp.mechanisms import MECHANISMS, Diagnostics, Draws, Family, Mechanism, no_footpoint
+from covdp.mechanisms.base import SAMPLERS
 from covdp.mechanisms.noise import Noise
 from covdp.mechanisms.radial import directions
 from covdp.privacy import Budget, split
@@ -134,8 +127,8 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     space, statistic = _statistic(records, plan, family)
     base = None
     options: dict[str, Any] = {} if plan.analytic else {"analytic": False}
-    if plan.sampler == "chain":
-        options["chain"] = ChainSettings(plan.burn_in, start=plan.start)
+    if plan.sampler != "exact":
+        options["chain"] = SAMPLERS[plan.sampler](plan.burn_in, start=plan.start)
     if records.manifold.curvature[1] > 0.0:
         base = center_of(records.domain, records.manifold)
         if "radius" in family.options:

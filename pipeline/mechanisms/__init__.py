@@ -6,7 +6,7 @@
 Read in this order: ``base.py`` (what a mechanism is), ``noise.py`` (the Gaussian noise of a
 release), ``wrapping.py`` (how accurate wrapped noise is, and what a footpoint changes),
 ``additive.py`` (the simplest, and baselines of the papers), ``exponential.py`` with its exact laws
-``radial.py``. ``chains.py`` holds the Markov chains of the papers.
+``radial.py``. The Markov chains of the papers are in the add-on `covdp.addons.papers`.
 """
 
 from covdp.mechanisms import additive, exponential
@@ -14,28 +14,32 @@ from covdp.mechanisms.base import Diagnostics as Diagnostics
 from covdp.mechanisms.base import Draws as Draws
 from covdp.mechanisms.base import Family as Family
 from covdp.mechanisms.base import Mechanism as Mechanism
-from covdp.mechanisms.chains import ChainSettings as ChainSettings
 from covdp.mechanisms.noise import LATTICE as LATTICE
 from covdp.mechanisms.noise import NOISES as NOISES
 from covdp.mechanisms.noise import FloatNoise as FloatNoise
 from covdp.mechanisms.noise import Noise as Noise
 from covdp.mechanisms.noise import NoisyVector as NoisyVector
+from covdp.registry import Registry
 
-MECHANISMS: dict[str, Family] = {
-    family.name: family
-    for family in (
-        additive.EWL,
-        additive.EWG,
-        additive.TANGENT_GAUSSIAN,
-        exponential.RL,
-        exponential.KNG,
-        additive.EXTRINSIC_GAUSSIAN,
-        additive.EUCLIDEAN_LAPLACE,
-        additive.PROJECTED_LAPLACE,
-        additive.LANDMARK_LAPLACE,
-        additive.GENERALIZED_GAUSSIAN,
-    )
-}
+MECHANISMS = Registry[Family](
+    "mechanisms",
+    {
+        family.name: family
+        for family in (
+            additive.EWL,
+            additive.EWG,
+            additive.TANGENT_GAUSSIAN,
+            exponential.RL,
+            exponential.KNG,
+            additive.EXTRINSIC_GAUSSIAN,
+            additive.EUCLIDEAN_LAPLACE,
+            additive.PROJECTED_LAPLACE,
+            additive.LANDMARK_LAPLACE,
+            additive.GENERALIZED_GAUSSIAN,
+        )
+    },
+    word="mechanism",
+)
 """Name → family."""
 
 

@@ -29,6 +29,7 @@ from covdp.geometry.manifold import EmbeddedManifold
 from covdp.mechanisms.noise import Noise
 from covdp.mechanisms.wrapping import Norms
 from covdp.privacy import Budget
+from covdp.registry import Registry
 
 Points: TypeAlias = NDArray[Any]
 """Points of a manifold, real or complex, batch axes first."""
@@ -53,6 +54,29 @@ class Diagnostics(NamedTuple):
     acceptance: float = 1.0
     r_hat: float = math.nan
     effective_size: float = math.nan
+
+
+class Chain(Protocol):
+    """Markov chain with its settings: draws where a law has no exact sampler, or beside it."""
+
+    def laplace(
+        self, manifold: Manifold, sigmas: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, Diagnostics]:
+        """Return tangent vectors at the centre, (C, d), for the density ∝ exp(−dist(y, c)/σ)."""
+
+    def geodesic(
+        self,
+        log_density: Callable[[Points], FloatArray],
+        center: Points,
+        manifold: Manifold,
+        sigmas: FloatArray,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, Diagnostics]:
+        """Return tangent vectors at the centre, (C, d), for a density on the manifold."""
+
+
+SAMPLERS = Registry[Callable[..., Chain]]("samplers", {}, word="sampler")
+"""Name of a sampler that is not exact → ``make(burn_in, start=…)``."""
 
 
 class Draws(NamedTuple):

@@ -53,6 +53,7 @@ from covdp.mechanisms.base import (
     KNG_RECORDS,
     LAPLACE_DEFINITIONS,
     CalibratedMechanism,
+    Chain,
     Diagnostics,
     Draws,
     Family,
@@ -63,12 +64,6 @@ from covdp.mechanisms.base import (
     check_size,
     opposite,
     radial,
-)
-from covdp.mechanisms.chains import (
-    ChainSettings,
-    diagnose,
-    geodesic_chains,
-    laplace_chains,
 )
 from covdp.mechanisms.radial import (
     AcceptedDraws,
@@ -139,7 +134,7 @@ class RiemannianLaplace(CalibratedMechanism):
     Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021), Theorem 1.
     """
 
-    chain: ChainSettings | None = None
+    chain: Chain | None = None
     law: ClassVar[str] = "density ∝ exp(−dist(y, c)/σ)"
 
     def sample(
@@ -149,8 +144,7 @@ class RiemannianLaplace(CalibratedMechanism):
         center = check_centers(center, self.manifold.point_shape, check_size(size))
         if self.chain is not None:
             sigmas = np.full(size, self.sigma)
-            run = laplace_chains(self.manifold, sigmas, settings=self.chain, rng=rng)
-            tangent, diagnostics = run.tangents, diagnose(run)
+            tangent, diagnostics = self.chain.laplace(self.manifold, sigmas, rng)
         else:
             tangent, acceptance = tangent_laplace(self.manifold, self.sigma, size, rng)
             diagnostics = Diagnostics(acceptance)
@@ -170,7 +164,7 @@ def riemannian_laplace(
     *,
     sensitivity: float,
     manifold: Manifold,
-    chain: ChainSettings | None = None,
+    chain: Chain | None = None,
 ) -> RiemannianLaplace:
     """Calibrate σ = Δ/ε (homogeneous manifold) or 2Δ/ε, ε the largest pure budget in `budget`.
 
@@ -179,7 +173,7 @@ def riemannian_laplace(
     sensitivity : float
         Δ in the manifold's distance; for data in a ball of a manifold of positive curvature see
         `laplace_sensitivity`.
-    chain : ChainSettings, optional
+    chain : Chain, optional
         Draws by the published Markov chain, with these settings; exact when left out.
 
     Raises
@@ -304,7 +298,7 @@ class KNormGradient(CalibratedMechanism):
     """
 
     radius: float = math.inf
-    chain: ChainSettings | None = None
+    chain: Chain | None = None
     law: ClassVar[str] = "density ∝ exp(−‖grad F(y)‖/σ)"
 
     def sample(
@@ -357,8 +351,8 @@ class KNormGradient(CalibratedMechanism):
 
         if self.chain is not None:
             sigmas = np.full(size, min(self.sigma, self.radius))
-            run = geodesic_chains(log_density, mean, manifold, sigmas, settings=self.chain, rng=rng)
-            return Draws(manifold.exp(mean, run.tangents), diagnose(run))
+            tangent, diagnostics = self.chain.geodesic(log_density, mean, manifold, sigmas, rng)
+            return Draws(manifold.exp(mean, tangent), diagnostics)
         if manifold.flat:  # ‖grad F(y)‖ = dist(y, x̄)
             tangent, acceptance = tangent_laplace(manifold, self.sigma, size, rng)
             return Draws(manifold.exp(mean, tangent), Diagnostics(acceptance))
@@ -381,7 +375,7 @@ def k_norm_gradient(
     sensitivity: float,
     manifold: Manifold,
     radius: float = math.inf,
-    chain: ChainSettings | None = None,
+    chain: Chain | None = None,
 ) -> KNormGradient:
     """Calibrate σ = 2Δ/ε, or Δ/ε on flat manifolds.
 
@@ -391,7 +385,7 @@ def k_norm_gradient(
         Δ of the gradient: D/n, or `gradient_sensitivity`.
     radius : float
         r of the ball that holds the data; needed on positive curvature, not used elsewhere.
-    chain : ChainSettings, optional
+    chain : Chain, optional
         Draws by a Metropolis chain, with these settings; exact when left out.
 
     Raises

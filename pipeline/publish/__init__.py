@@ -68,10 +68,6 @@ from covdp.publish.document import read_document as read_document
 from covdp.publish.document import read_histories as read_histories
 from covdp.publish.document import write_document as write_document
 from covdp.publish.document import write_parquet as write_parquet
-from covdp.publish.night import check_account as check_account
-from covdp.publish.night import count_waiting as count_waiting
-from covdp.publish.night import release_night as release_night
-from covdp.publish.night import unfinished_night as unfinished_night
 from covdp.publish.readings import read_terms as read_terms
 from covdp.publish.release import release_once as release_once
 from covdp.publish.release import released_since as released_since

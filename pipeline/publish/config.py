@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
+from covdp.addons.nights.stream import StreamPlan, later_openings
+from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
 from covdp.datasets import (
     Card,
@@ -49,8 +51,6 @@ from covdp.mechanisms import MECHANISMS, refusal
 from covdp.mechanisms.noise import NOISES, Noise
 from covdp.privacy import Budget, budget_from, gaussian_sigma, repeat
 from covdp.publish.redact import images_error, redact_images
-from covdp.stream import StreamPlan, later_openings
-from covdp.stream.plan import OPENING
 from covdp.toml import Record, parse, read_toml
 
 

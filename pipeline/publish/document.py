@@ -2,7 +2,7 @@
 
 Their schema is `covdp.schema`.
 
-**The transcript** of a stream is what its documents say, read back as `covdp.stream` needs it:
+**The transcript** of a stream is what its documents say, read back as `stream` needs it:
 
     night ─► row of the document          what the night released of a class
     documents 1, 2, …, t ─► histories     the same values, to the last bit
@@ -28,6 +28,14 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from covdp.addons.nights.stream import (
+    CumulativeMean,
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    column_norm,
+    later_openings,
+)
 from covdp.errors import ConfigError, CovdpError, LedgerError, OutputError
 from covdp.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
 from covdp.geometry import MANIFOLDS, FlatChart
@@ -44,14 +52,6 @@ from covdp.schema import (
     as_json,
     check,
     read_ours,
-)
-from covdp.stream import (
-    CumulativeMean,
-    Night,
-    StreamMechanism,
-    StreamPlan,
-    column_norm,
-    later_openings,
 )
 
 DOCUMENT_BYTES = 1 << 26

@@ -17,11 +17,14 @@ from itertools import zip_longest
 
 import numpy as np
 
+from covdp.addons.nights.stream import WINDOWS, split_epochs
+from covdp.addons.nights.stream.history import epoch_moments
+from covdp.addons.partners.tests import WindowTest, window_test
 from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS, Term, terms_of
 from covdp.errors import LedgerError, OutputError
 from covdp.geometry import MANIFOLDS
-from covdp.inference import WindowTest, is_usable, window_test
+from covdp.inference import is_usable
 from covdp.publish.document import ClassHistory, read_committed, read_histories
 from covdp.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
 from covdp.schema import (
@@ -33,8 +36,6 @@ from covdp.schema import (
     SettingsPart,
     WindowPart,
 )
-from covdp.stream import WINDOWS, split_epochs
-from covdp.stream.history import epoch_moments
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.ledger import entered_streams, stream_named, stream_status
+from covdp.addons.nights.night import check_account
 from covdp.arrays import ImageArray, evenly
 from covdp.datasets import Card
 from covdp.datasets.summary import OddFile
 from covdp.errors import CovdpError, DatasetError, one_line
-from covdp.ledger import Ledger, entered_streams, stream_named, stream_status
+from covdp.ledger import Ledger
 from covdp.privacy import equation
 from covdp.publish.config import ReleaseConfig
-from covdp.publish.night import check_account
 from covdp.store import (
     Chunk,
     FileFault,

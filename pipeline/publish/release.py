@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from covdp import __version__
+from covdp.addons.nights.ledger import stream_status
 from covdp.arrays import LARGEST, FloatArray
 from covdp.datasets import (
     ImageSource,
@@ -38,7 +39,7 @@ from covdp.descriptors import (
 )
 from covdp.errors import EmptyError, LedgerError
 from covdp.geometry import MANIFOLDS, Manifold
-from covdp.ledger import Account, Ledger, Reservation, StoredRelease, stream_status
+from covdp.ledger import Account, Ledger, Reservation, StoredRelease
 from covdp.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from covdp.privacy import GDP, Budget, main_parameter, privacy_statement
 from covdp.publish.config import ReleaseConfig

@@ -20,9 +20,6 @@ looks in ``reports/templates`` and ``reports/style.css``.
 """
 
 from covdp.report.check_page import build_check as build_check
-from covdp.report.findings import judge as judge
-from covdp.report.findings import verdicts as verdicts
-from covdp.report.history_page import build_history as build_history
 from covdp.report.page import table_of as table_of
 from covdp.report.release_page import build_release_report as build_release_report
 from covdp.report.release_page import verdict as verdict
@@ -30,9 +27,3 @@ from covdp.report.run_page import bound_in_words as bound_in_words
 from covdp.report.runs import FinishedRun as FinishedRun
 from covdp.report.runs import load_run as load_run
 from covdp.report.runs import load_runs as load_runs
-from covdp.report.several_page import ReleaseComparison as ReleaseComparison
-from covdp.report.several_page import build_match as build_match
-from covdp.report.several_page import match_verdict as match_verdict
-from covdp.report.several_page import write_together as write_together
-from covdp.report.site import build_report as build_report
-from covdp.report.site import headline_of as headline_of

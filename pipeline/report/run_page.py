@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.papers.findings import claims, findings, median_times, our_value
 from covdp.config import curve_name
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import (
@@ -29,7 +30,6 @@ from covdp.figures import (
 )
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.wrapping import Norms, mean_reach, printed_mean
-from covdp.report.findings import claims, findings, median_times, our_value
 from covdp.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
 from covdp.report.page import Finding, table
 from covdp.report.readings import cell, signed

@@ -130,7 +130,7 @@ def _link(text: str, kind: str) -> str:
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(f'{mark}{text}'.encode()).decode()}"
 
 
-MEMBERS: Mapping[str, str] = {
+REGISTRIES: Mapping[str, str] = {
     "descriptor": "covdp.descriptors:DESCRIPTORS",
     "manifold": "covdp.geometry:MANIFOLDS",
     "mechanism": "covdp.mechanisms:MECHANISMS",
@@ -150,7 +150,7 @@ def formula(descriptor: str) -> str:
 def word(table: str, name: str) -> str:
     """Return the words for a name; one that is not known stands for itself."""
     text = words().get(table, {}).get(name)
-    if text is None and table in MEMBERS:
-        members = pkgutil.resolve_name(MEMBERS[table])
+    if text is None and table in REGISTRIES:
+        members = pkgutil.resolve_name(REGISTRIES[table])
         text = members[name].in_words if name in members else None
     return f"“{name}”" if text is None else text  # "" says nothing of a default

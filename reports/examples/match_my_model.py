@@ -13,8 +13,8 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
 
 import covdp
+from covdp.addons.nights.timelines import comparison
 from covdp.descriptors import terms_of
-from covdp.figures import comparison
 from covdp.geometry import to_chart
 from covdp.inference import match, region
 from covdp.publish.readings import Mean, read_terms

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import covdp
-from covdp.audit import audit
-from covdp.audit.cases import Case
+from covdp.addons.audit import audit
+from covdp.addons.audit.cases import Case
 from covdp.figures import bars
 from covdp.mechanisms import Family
 from covdp.mechanisms.additive import wrap

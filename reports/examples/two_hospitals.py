@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import covdp
+from covdp.addons.nights.timelines import comparison
 from covdp.descriptors import terms_of
-from covdp.figures import comparison
 from covdp.inference import combine, region, two_sample
 from covdp.publish.readings import Mean, read_terms
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from covdp.audit import all_cases, audit, run_audit, trials
-from covdp.audit.attacks import (
+from covdp.addons.audit import all_cases, audit, run_audit, trials
+from covdp.addons.audit.attacks import (
     ENDS,
     AdaptiveTranscripts,
     PersonTranscripts,
@@ -24,7 +24,7 @@ from covdp.audit.attacks import (
     overlapping,
     replayed_draws,
 )
-from covdp.audit.bounds import (
+from covdp.addons.audit.bounds import (
     NOISE,
     SQUARED_MU,
     STATED_COST,
@@ -38,7 +38,7 @@ from covdp.audit.bounds import (
     mu_shown,
     upper_limit,
 )
-from covdp.audit.cases import (
+from covdp.addons.audit.cases import (
     BUDGETS,
     CHAINS,
     CONTROLS,

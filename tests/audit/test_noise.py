@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.audit import attacks, audit, noise, run_audit, trials
+from covdp.addons.audit.bounds import NOISE, SQUARED_MU, STATED_COST, Law, Transcript
+from covdp.addons.audit.cases import CONTROLS, PLANNED, Case, all_cases
+from covdp.addons.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
+from covdp.addons.nights.stream import factorisation, plan
 from covdp.arrays import FloatArray
-from covdp.audit import attacks, audit, noise, run_audit, trials
-from covdp.audit.bounds import NOISE, SQUARED_MU, STATED_COST, Law, Transcript
-from covdp.audit.cases import CONTROLS, PLANNED, Case, all_cases
-from covdp.audit.noise import Residuals, noise_p_value, p_values, transcript_residuals
 from covdp.mean import engine, rounds
 from covdp.mechanisms import FloatNoise, NoisyVector, additive
 from covdp.mechanisms import noise as sources
 from covdp.mechanisms.additive import GaussianNoise, LaplaceNoise
-from covdp.stream import factorisation, plan
 
 WIDTHS = (6, 1, 4, 6, 2)
 """Lengths of five steps."""

@@ -8,17 +8,10 @@ from pathlib import Path
 import pytest
 from sample_nights import reserve
 
+from covdp.addons.nights import ledger as streams
+from covdp.addons.nights.ledger import commit_night, open_stream
 from covdp.cli import main
-from covdp.ledger import (
-    NightState,
-    Reservation,
-    api,
-    commit_night,
-    init_ledger,
-    open_ledger,
-    open_stream,
-    streams,
-)
+from covdp.ledger import NightState, Reservation, api, init_ledger, open_ledger
 from covdp.privacy import GDP
 
 

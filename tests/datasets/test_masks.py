@@ -12,8 +12,8 @@ from PIL import Image
 from sample_descriptors import matrix_of, ridge
 from sample_manifolds import SPD
 
+from covdp.addons.hospital.volumes import integer_features
 from covdp.descriptors import DESCRIPTORS, describe, domain, require, verify
-from covdp.descriptors.volumes import integer_features
 from covdp.errors import DatasetError, ImageError
 from covdp.experiments import MAIN, Run, load_experiments
 from covdp.experiments.images import public_domain

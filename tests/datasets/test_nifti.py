@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from covdp.addons.hospital import nifti as nifti_files
 from covdp.datasets import ImageSource, load_card, open_dataset
-from covdp.datasets import nifti as nifti_files
 from covdp.descriptors import describe
 from covdp.errors import DatasetError, ImageError
 from covdp.experiments import MAIN, Run, load_experiments

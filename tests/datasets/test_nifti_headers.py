@@ -8,9 +8,9 @@ import nibabel
 import numpy as np
 import pytest
 
+from covdp.addons.hospital.nifti import read_volume
 from covdp.datasets import open_dataset
 from covdp.datasets.draft import draft_card
-from covdp.datasets.nifti import read_volume
 from covdp.errors import DatasetError, ImageError
 
 

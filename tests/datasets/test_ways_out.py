@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
-import covdp.datasets.nifti
+import covdp.addons.hospital.nifti
+from covdp.addons.hospital.dicom import decoder, pixels
 from covdp.datasets import find_card, open_dataset, tiles
-from covdp.datasets.dicom import decoder, pixels
 from covdp.datasets.registry import fetch
 from covdp.errors import CurableError, DatasetError, ImageError, MachineError
 from covdp.files import write_whole
@@ -416,8 +416,8 @@ CASES = {
 
 LIMITS = {
     "too large": (Image, "MAX_IMAGE_PIXELS", 40),
-    "NIfTI slice": (covdp.datasets.nifti, "IMAGE_BYTES", 31),
-    "NIfTI mask": (covdp.datasets.nifti, "LARGEST_VOLUME", 4),
+    "NIfTI slice": (covdp.addons.hospital.nifti, "IMAGE_BYTES", 31),
+    "NIfTI mask": (covdp.addons.hospital.nifti, "LARGEST_VOLUME", 4),
     "DICOM size": (pixels, "IMAGE_BYTES", 36),
 }
 """Limits that are lower in a case."""
@@ -728,7 +728,7 @@ def test_memory_is_stated_where_it_ends(
 
     write(tmp_path, SLICED if kind == "nifti" else FOLDER, sources(kind))
     if kind == "nifti":
-        monkeypatch.setattr(covdp.datasets.nifti, "_shown", fail)
+        monkeypatch.setattr(covdp.addons.hospital.nifti, "_shown", fail)
     else:
         monkeypatch.setattr(Image.Image, "convert", fail)
     with pytest.raises(ImageError, match=r"takes more memory than there is.*; .*read it with more"):
@@ -767,14 +767,14 @@ def test_a_file_that_changes_is_read_again(
     """A file that is another one than when it was listed says so; read again, it is read."""
     if "masks" in card:
         (tmp_path / file).write_bytes(before)
-        planes = covdp.datasets.nifti.read_planes(tmp_path / file, 2, [1])
+        planes = covdp.addons.hospital.nifti.read_planes(tmp_path / file, 2, [1])
         (tmp_path / file).write_bytes(after)
         with pytest.raises(ImageError, match=r"0.nii has changed since it was listed; read the im"):
             next(planes)
         return
     write(tmp_path, card, (sources("nifti") if "nifti" in card else {}) | {file: before})
     source = open_dataset(tmp_path / "c.toml", tmp_path)
-    alike = covdp.datasets.nifti._check_alike
+    alike = covdp.addons.hospital.nifti._check_alike
 
     def change(card: Any, first: Any, volume: Any) -> None:
         alike(card, first, volume)
@@ -782,7 +782,7 @@ def test_a_file_that_changes_is_read_again(
             volume.file.write_bytes(after)
 
     if card == SLICED:
-        monkeypatch.setattr(covdp.datasets.nifti, "_check_alike", change)
+        monkeypatch.setattr(covdp.addons.hospital.nifti, "_check_alike", change)
     else:
         (tmp_path / file).write_bytes(after)
     with pytest.raises(ImageError, match=f"{file} has changed since it was listed; read the im"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
+from covdp.addons.hospital.volumes import derivative_kernels, integer_features
 from covdp.datasets import open_dataset
 from covdp.descriptors import (
     DESCRIPTORS,
@@ -22,7 +23,6 @@ from covdp.descriptors import (
     verify,
 )
 from covdp.descriptors.base import check_sides
-from covdp.descriptors.volumes import derivative_kernels, integer_features
 from covdp.errors import ConfigError, DatasetError, MismatchError
 from covdp.experiments import MAIN, Run, load_experiments, run_experiment
 from covdp.ledger import init_ledger
@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_one_line(monkeypatch):
         (MismatchError, "volumes", lambda: domain_of("vol7", (9, 9))),
         (
             MismatchError,
-            "choose descriptor vol7",
+            "choose descriptor vol7 or float7",
             lambda: require_descriptor_for("oct5", channels=1, volumes=True),
         ),
         (

@@ -5,10 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covdp.config import ClaimConfig
-from covdp.errors import ConfigError
-from covdp.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
-from covdp.experiments.kinds.classifiers import (
+from covdp.addons.papers.findings import judge, verdicts
+from covdp.addons.partners.classifiers import (
     Classes,
     against,
     area,
@@ -16,11 +14,14 @@ from covdp.experiments.kinds.classifiers import (
     run_classifiers,
     score,
 )
+from covdp.config import ClaimConfig
+from covdp.errors import ConfigError
+from covdp.experiments import EXPERIMENTS, Run, all_cells, load_experiments, run_experiment
 from covdp.experiments.populations import Population
 from covdp.geometry import MANIFOLDS, FlatChart
 from covdp.inference import discriminants_of_means
 from covdp.mean import Ball, admit
-from covdp.report import FinishedRun, judge, load_runs, table_of, verdicts
+from covdp.report import FinishedRun, load_runs, table_of
 from covdp.report.run_page import measured
 from covdp.results import Table, read_rows
 

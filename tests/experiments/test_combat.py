@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from covdp.addons.partners.harmonising import SCALINGS, Division, read_sites, score
 from covdp.arrays import FloatArray
 from covdp.experiments import EXPERIMENTS, Run, load_experiments
-from covdp.experiments.kinds.harmonising import SCALINGS, Division, read_sites, score
 
 SITES, IMAGES, DIVISIONS = 5, 1000, 8
 

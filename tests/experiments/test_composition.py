@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from covdp.experiments import Run, load_experiments, run_experiment
-from covdp.experiments.kinds.composition import (
+from covdp.addons.papers.composition import (
     LINE,
     STEPS,
     LossLaw,
@@ -17,10 +16,12 @@ from covdp.experiments.kinds.composition import (
     one_loss,
     together,
 )
+from covdp.addons.papers.findings import verdicts
+from covdp.experiments import Run, load_experiments, run_experiment
 from covdp.mechanisms import MECHANISMS
 from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP
 from covdp.privacy.definitions import KLDP, RDP
-from covdp.report import load_run, verdicts
+from covdp.report import load_run
 
 GRID = 5e-4
 """Relative error of the grid, half of what verdicts allow for."""

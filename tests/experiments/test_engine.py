@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.papers.simulated import build_manifold, class_title, simulate
 from covdp.config import ExperimentConfig
 from covdp.experiments import Run, all_cells, load_experiments, run_experiment
 from covdp.experiments.driver import (
     distance_name,
     run_cells,
 )
-from covdp.experiments.simulated import build_manifold, class_title, simulate
 from covdp.geometry import MANIFOLDS, unvecd
 from covdp.geometry.charts import NormalChart
 from covdp.mean import SinglePlan, admit, draw, prepare

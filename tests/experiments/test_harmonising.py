@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from covdp.addons.papers.findings import verdicts
+from covdp.addons.partners.harmonising import SCANNERS, discriminants, score
 from covdp.errors import ConfigError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from covdp.experiments.kinds.harmonising import SCANNERS, discriminants, score
-from covdp.report import load_runs, table_of, verdicts
+from covdp.report import load_runs, table_of
 from covdp.results import read_rows
 
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from covdp.addons.papers.findings import verdicts
+from covdp.addons.partners.hospitals import divided, noise_of, together
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from covdp.experiments.kinds.hospitals import divided, noise_of, together
 from covdp.experiments.populations import place, population
 from covdp.experiments.steps import read_class
 from covdp.mean import AdaptivePlan
 from covdp.privacy import GDP
-from covdp.report import load_runs, verdicts
+from covdp.report import load_runs
 from covdp.results import read_rows
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from covdp.addons.papers.simulated import outlines, smooth, template
 from covdp.errors import ConfigError
 from covdp.experiments import Run, load_experiments, run_experiment
-from covdp.experiments.simulated import outlines, smooth, template
 
 
 def test_smoothing_is_a_local_line() -> None:

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from covdp.addons.papers.findings import judge, verdicts
 from covdp.config import ClaimConfig
 from covdp.errors import ConfigError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from covdp.report import judge, load_runs, table_of, verdicts
+from covdp.report import load_runs, table_of
 from covdp.results import Table, read_rows
 
 

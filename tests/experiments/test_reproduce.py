@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.papers.findings import JUDGED, claims, verdict
+from covdp.addons.papers.site import build_report
 from covdp.cli import main
 from covdp.config import ExperimentConfig
 from covdp.errors import ConfigError, CovdpError
@@ -27,8 +29,7 @@ from covdp.experiments.registry import QUICK
 from covdp.experiments.steps import perform
 from covdp.jobs import run_experiments
 from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
-from covdp.report import build_report, load_run, table_of
-from covdp.report.findings import JUDGED, claims, verdict
+from covdp.report import load_run, table_of
 from covdp.report.run_page import totals
 from covdp.results import read_record, read_rows, write_record
 from covdp.toml import parse
@@ -101,7 +102,7 @@ def test_statements_and_baselines_name_series_that_exist() -> None:
 )
 def test_a_slip_in_an_experiment_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     """A misspelt key of any table is one line with the closest key."""
-    text = (MAIN.parent / "ew-simulation.toml").read_text(encoding="utf-8")
+    text = EXPERIMENTS["ew-simulation"].read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "slip.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")

@@ -18,13 +18,12 @@ from PIL import Image
 from sample_runs import OURS, PAPER, SERIES, write_sample
 from scipy import stats
 
+from covdp.addons.nights.timelines import Scale, comparison, timeline
 from covdp.errors import DatasetError
 from covdp.figures import (
     PALETTE,
     Figure,
-    Scale,
     bars,
-    comparison,
     curves,
     digits,
     firm,
@@ -36,7 +35,6 @@ from covdp.figures import (
     printed_numbers,
     steps,
     tightness,
-    timeline,
 )
 from covdp.figures.pictures import DARK
 from covdp.figures.style import INK, LETTER, POINT_SHAPES, chart_settings, log_ticks

@@ -47,7 +47,7 @@ from tests.tools.patience import PATIENCE
 
 FEW = ("EWG as published", "Adaptive")
 """The series of a small main job."""
-settling = sys.modules["covdp.publish.night"]
+settling = sys.modules["covdp.addons.nights.night"]
 pytestmark = pytest.mark.usefixtures("prefect_imported", "noise_in_doubles")
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from covdp.addons.papers.kendall import preshape
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError, DomainError
-from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point, preshape, sym_exp
+from covdp.geometry import MANIFOLDS, FlatChart, Manifold, Point, sym_exp
 from covdp.mechanisms.base import small
 
 SIZES: dict[str, tuple[dict[str, int], ...]] = {

@@ -8,13 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from covdp.datasets import open_dataset
-from covdp.descriptors import describe, domain
-from covdp.geometry import MANIFOLDS
-from covdp.inference import WindowTest, holm, window_test
-from covdp.mechanisms import FloatNoise
-from covdp.privacy import GDP
-from covdp.stream import (
+from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -22,6 +16,12 @@ from covdp.stream import (
     release_night,
     split_epochs,
 )
+from covdp.datasets import open_dataset
+from covdp.descriptors import describe, domain
+from covdp.geometry import MANIFOLDS
+from covdp.inference import WindowTest, holm, window_test
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 STREAM = StreamMechanism(StreamPlan(GDP(2.0), 365), domain("oct5", height=28, width=28), SPACE)

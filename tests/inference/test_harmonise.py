@@ -15,13 +15,13 @@ import pytest
 from PIL import Image
 from sample_documents import ACCOUNT, SETTINGS
 
+from covdp.addons.partners.harmonise import harmonise
 from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.datasets import open_dataset
 from covdp.descriptors import DESCRIPTORS, describe, domain
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, AffineMap, chart_of, frechet_mean, to_chart
-from covdp.inference import harmonise
 from covdp.mean import Release, private_mean
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
@@ -29,7 +29,7 @@ from covdp.store import fill, find_place, make_plan
 from tests.inference.test_inference import cells, tissue
 from tests.report.test_several_pages import row_of, text_of
 
-harmonising = sys.modules["covdp.inference.harmonise"]
+harmonising = sys.modules["covdp.addons.partners.harmonise"]
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)
 GAINS = {"north": 1.0, "south": 0.7, "west": 1.3}

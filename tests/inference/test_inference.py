@@ -17,6 +17,8 @@ import pytest
 from scipy.stats import binom, chi2, mannwhitneyu
 
 from covdp import open_dataset
+from covdp.addons.partners.classify import RIDGE
+from covdp.addons.partners.geodesics import noise_norm
 from covdp.arrays import FloatArray
 from covdp.descriptors import describe, domain
 from covdp.errors import ConfigError
@@ -31,8 +33,6 @@ from covdp.inference import (
     region,
     two_sample,
 )
-from covdp.inference.classify import RIDGE
-from covdp.inference.geodesics import noise_norm
 from covdp.inference.released import chart_jacobian, read_released
 from covdp.mean import (
     AdaptivePlan,

@@ -14,13 +14,13 @@ import pytest
 from scipy.stats import binom, chi2
 
 from covdp import open_dataset
+from covdp.addons.partners.match import TESTED, _vectors, clip_vectors
 from covdp.arrays import FloatArray
 from covdp.descriptors import describe, domain
 from covdp.errors import ConfigError
 from covdp.experiments.images import gain
 from covdp.geometry import MANIFOLDS, chart_of, to_chart
 from covdp.inference import match, match_refusal
-from covdp.inference.match import TESTED, _vectors, clip_vectors
 from covdp.mean import AdaptivePlan, Release, admit, draw, mean, prepare
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP

@@ -15,17 +15,16 @@ import pytest
 from sample_nights import reserve
 from sqlalchemy import text
 
+from covdp.addons.nights.ledger import commit_night, stream_named
 from covdp.errors import LedgerError
 from covdp.ledger import (
     Ledger,
     Reservation,
     StoredRelease,
-    commit_night,
     confirm_restored,
     init_ledger,
     layout,
     open_ledger,
-    stream_named,
 )
 from covdp.ledger.database import connect, locate
 from covdp.privacy import GDP, compose

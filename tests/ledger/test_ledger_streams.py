@@ -14,26 +14,31 @@ from typing import Any
 import pytest
 from sample_nights import reserve
 
+from covdp.addons.nights import ledger as streams
+from covdp.addons.nights.ledger import (
+    add_claims,
+    commit_night,
+    entered_on,
+    night_mac,
+    open_stream,
+    reserve_night,
+    stored_nights,
+    stream_named,
+    stream_status,
+    unit_digest,
+    version_of,
+)
 from covdp.errors import BudgetError, LedgerError
 from covdp.ledger import (
     Ledger,
     NightState,
     StoredNight,
     StreamAccount,
-    commit_night,
     confirm_restored,
     database,
-    entered_on,
     init_ledger,
     open_ledger,
-    open_stream,
-    reserve_night,
-    stored_nights,
-    stream_named,
-    stream_status,
-    streams,
 )
-from covdp.ledger.streams import add_claims, night_mac, unit_digest, version_of
 from covdp.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.patience import PATIENCE, calls

@@ -13,10 +13,10 @@ import pytest
 from sample_manifolds import SPD
 from scipy.stats import chi2, norm
 
+from covdp.addons.nights.stream import split_epochs
 from covdp.arrays import FloatArray
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from covdp.stream import split_epochs
 from tests.mean.test_labels import means, tiles
 from tests.stream.test_recovery import recovering
 from tests.stream.test_secret_streams import FLAT, release, stream, units

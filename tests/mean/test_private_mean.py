@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sample_manifolds import SPD
 from scipy import stats
 
+from covdp.addons.nights.stream import StreamMechanism, StreamPlan
 from covdp.arrays import facts_html
 from covdp.datasets import open_dataset
 from covdp.descriptors import describe, domain
@@ -43,7 +44,6 @@ from covdp.mean.sums import parts_of
 from covdp.mechanisms import LATTICE, MECHANISMS, FloatNoise
 from covdp.mechanisms.base import small
 from covdp.privacy import GDP, PureDP, compose
-from covdp.stream import StreamMechanism, StreamPlan
 
 CHART = FlatChart(MANIFOLDS["spd-log-euclidean"](k=2))
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from covdp.addons.papers.chains import ChainSettings
 from covdp.arrays import FloatArray
 from covdp.errors import DomainError, PrivacyError
 from covdp.geometry import MANIFOLDS, Manifold, frechet_mean, gradient_norm, unvecd
-from covdp.mechanisms import MECHANISMS, ChainSettings, exponential
+from covdp.mechanisms import MECHANISMS, exponential
 from covdp.mechanisms.base import Points
 from covdp.mechanisms.exponential import KNormGradient, convexity
 from covdp.mechanisms.radial import log_jacobian

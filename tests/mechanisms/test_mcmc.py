@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from covdp.addons.papers import chains
+from covdp.addons.papers.chains import ChainSettings, geodesic_chains, laplace_chains
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import MANIFOLDS, Manifold, unvecd
 from covdp.geometry.manifold import area_of
 from covdp.geometry.spd import LogEuclidean
-from covdp.mechanisms import MECHANISMS, ChainSettings, chains
-from covdp.mechanisms.chains import geodesic_chains, laplace_chains
+from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.radial import RadialLaw, log_jacobian, tangent_draws
 from covdp.parallel import limited_to
 from covdp.privacy import PureDP

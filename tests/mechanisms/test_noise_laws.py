@@ -12,8 +12,9 @@ import pytest
 from sample_mechanisms import CASES, SPACES, make, statistic
 from scipy import stats
 
+from covdp.addons.papers.chains import ChainSettings
 from covdp.errors import PrivacyError
-from covdp.mechanisms import MECHANISMS, ChainSettings
+from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.noise import hardened_gaussian
 from covdp.privacy import PureDP
 

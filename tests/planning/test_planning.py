@@ -17,6 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.nights.stream import (
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    later_openings,
+    release_night,
+)
+from covdp.addons.nights.stream.plan import SERIES_SHARES
 from covdp.cli import main
 from covdp.cli.releases import sizes_of
 from covdp.descriptors import domain
@@ -41,15 +50,6 @@ from covdp.planning import (
 )
 from covdp.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from covdp.report.templates import percent
-from covdp.stream import (
-    StreamMechanism,
-    StreamPlan,
-    cumulative_mean,
-    empty_state,
-    later_openings,
-    release_night,
-)
-from covdp.stream.plan import SERIES_SHARES
 from tests.tools.tuning.images import CARDS, ImageClass, gray, images_of, records_of
 from tests.tools.tuning.ranges import cells
 

@@ -9,10 +9,11 @@ import pytest
 from PIL import Image
 from sample_nights import Ward
 
+from covdp.addons.nights.ledger import stream_named
 from covdp.cli import main
 from covdp.errors import ConfigError
 from covdp.inference import NOTHING
-from covdp.ledger import open_ledger, stream_named
+from covdp.ledger import open_ledger
 from covdp.planning import likely_verdict
 from covdp.privacy import GDP
 from covdp.publish import ReleaseConfig, load_release

@@ -22,11 +22,12 @@ from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
 
+from covdp.addons.hospital import nifti
 from covdp.arrays import WIDEST
 from covdp.cli import main
 from covdp.cli.options import PLAIN
 from covdp.cli.output import new_table
-from covdp.datasets import nifti, open_dataset, pictures
+from covdp.datasets import open_dataset, pictures
 from covdp.datasets.listing import DEEPEST, PATTERN_LETTERS, check_pattern, fill
 from covdp.errors import CovdpError, DatasetError, ImageError, LedgerError, printable
 from covdp.files import IrregularFileError, open_regular, read_regular

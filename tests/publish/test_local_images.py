@@ -22,6 +22,7 @@ from sample_nights import Ward as Nights
 
 import covdp
 from covdp import open_dataset
+from covdp.addons.partners.local_images import AS_PRIVATE
 from covdp.arrays import ImageArray
 from covdp.cli import main
 from covdp.descriptors import describe, domain
@@ -30,7 +31,6 @@ from covdp.geometry import MANIFOLDS
 from covdp.mean import AdaptivePlan, mean, person_records
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from covdp.publish.local_images import AS_PRIVATE
 from covdp.publish.release import observed_moments
 from covdp.schema import ReleasedEntry, as_json
 from tests.publish.test_several import NIGHT

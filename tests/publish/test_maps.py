@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covdp.addons.partners.maps import read_maps
 from covdp.cli import main
 from covdp.descriptors import describe
 from covdp.errors import CovdpError
-from covdp.publish.maps import read_maps
 
 MANIFOLDS = ("spd-log-euclidean", "spd-log-cholesky", "spd-affine-invariant")
 POINTS = describe(np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8))

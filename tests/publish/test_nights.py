@@ -30,11 +30,29 @@ from sample_documents import (
 )
 from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, image, tonight
 
+from covdp.addons.hospital.table import TableCard
+from covdp.addons.nights import sums as sums_module
+from covdp.addons.nights.arrivals import Arrivals, Unread
+from covdp.addons.nights.followed import night_document
+from covdp.addons.nights.ledger import stored_nights, stream_named, stream_status
+from covdp.addons.nights.night import check_account, mechanism_of, release_night
+from covdp.addons.nights.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    column_norm,
+    cumulative_mean,
+    empty_state,
+    split_epochs,
+    window_mean,
+)
+from covdp.addons.nights.stream import release_night as next_night
+from covdp.addons.nights.stream.history import part_moments
+from covdp.addons.nights.sums import read_sums, sums_folder
 from covdp.cli import main
 from covdp.datasets import open_dataset
 from covdp.datasets.listing import packed
 from covdp.datasets.source import FilesReader
-from covdp.datasets.table import TableCard
 from covdp.descriptors import domain
 from covdp.errors import (
     BudgetError,
@@ -48,39 +66,22 @@ from covdp.geometry import MANIFOLDS
 from covdp.inference import NOISY, check_opening
 from covdp.inference.confidence import least_opening
 from covdp.jobs import ReleaseJob
-from covdp.ledger import Ledger, init_ledger, stored_nights, stream_named, stream_status
+from covdp.ledger import Ledger, init_ledger
 from covdp.ledger.api import Transaction
 from covdp.mean import NoisyMoments
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP, budget_from
-from covdp.publish import ReleaseConfig, load_release, read_histories, release_night
-from covdp.publish import sums as sums_module
-from covdp.publish.arrivals import Arrivals, Unread
+from covdp.publish import ReleaseConfig, load_release, read_histories
 from covdp.publish.document import night_row, stands_on
-from covdp.publish.followed import night_document
-from covdp.publish.night import check_account, mechanism_of
 from covdp.publish.preview import refusals
-from covdp.publish.sums import read_sums, sums_folder
 from covdp.schema import as_json
 from covdp.store import find_place
-from covdp.stream import (
-    Night,
-    StreamMechanism,
-    StreamPlan,
-    column_norm,
-    cumulative_mean,
-    empty_state,
-    split_epochs,
-    window_mean,
-)
-from covdp.stream import release_night as next_night
-from covdp.stream.history import part_moments
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_guards import ScriptedSource, noised, replay, stand_in  # noqa: F401  (a fixture)
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
-settling = sys.modules["covdp.publish.night"]
+settling = sys.modules["covdp.addons.nights.night"]
 
 STREAM_OF_40 = {"horizon": 40, "opening": 20.0, "follows": None}
 HEAD: dict[str, Any] = {

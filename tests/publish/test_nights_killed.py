@@ -15,11 +15,11 @@ import pytest
 from sample_documents import documents_of
 from sample_nights import Ward
 
-from covdp.ledger import stored_nights
+from covdp.addons.nights.ledger import stored_nights
+from covdp.addons.nights.stream import cumulative_mean
+from covdp.addons.nights.sums import sums_folder
 from covdp.privacy import GDP
 from covdp.publish import read_histories
-from covdp.publish.sums import sums_folder
-from covdp.stream import cumulative_mean
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_nights import next_sums
 

@@ -24,27 +24,22 @@ import pytest
 from sample_documents import documents_of
 from sample_nights import Ward
 
+from covdp.addons.nights.arrivals import arrivals
+from covdp.addons.nights.ledger import entered_on, stored_nights, stream_named
+from covdp.addons.nights.night import public_of, release_night, unfinished_night
+from covdp.addons.nights.stream import Night, StreamMechanism, add_units, draw_night, empty_state
 from covdp.datasets import find_card, open_fetched
 from covdp.errors import CovdpError, LedgerError
-from covdp.ledger import (
-    Ledger,
-    StreamAccount,
-    entered_on,
-    stored_nights,
-    stream_named,
-)
+from covdp.ledger import Ledger, StreamAccount
 from covdp.ledger.database import TABLES
 from covdp.ledger.journal import MARKERS_VARIABLE
 from covdp.mechanisms import NOISES, NoisyVector
-from covdp.publish import load_release, read_histories, release_night, unfinished_night
-from covdp.publish.arrivals import arrivals
-from covdp.publish.night import public_of
+from covdp.publish import load_release, read_histories
 from covdp.store import fill, find_place, make_plan
-from covdp.stream import Night, StreamMechanism, add_units, draw_night, empty_state
 from tests.tools.patience import PATIENCE
 from tests.tools.postgres import direct, new_address
 
-settling, reserving = "covdp.publish.night", "covdp.ledger.streams"
+settling, reserving = "covdp.addons.nights.night", "covdp.addons.nights.ledger"
 
 WAITS = 0.05
 """Seconds that the other night waits for a lock that the one stopped holds."""
@@ -83,8 +78,8 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("covdp.datasets.source.file_state", os.fsencode)
     # a server that is slow to say that it is locked is not one that is silent
     monkeypatch.setattr("covdp.ledger.database._deadline", lambda *_: nullcontext())
-    for module in ("api", "streams"):
-        monkeypatch.setattr(f"covdp.ledger.{module}.now", lambda: "2026-03-01T00:00:00+00:00")
+    for module in ("ledger.api", "addons.nights.ledger"):
+        monkeypatch.setattr(f"covdp.{module}.now", lambda: "2026-03-01T00:00:00+00:00")
     monkeypatch.setenv(MARKERS_VARIABLE, str(tmp_path / "ward" / "markers"))
 
 

@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 from sample_nights import CONFIG, STREAM, Ward
 
+from covdp.addons.partners.several import open_document
 from covdp.cli import main
 from covdp.inference import combine, two_sample
 from covdp.privacy import GDP
 from covdp.publish import load_release, release_once
-from covdp.publish.several import open_document
 from tests.publish.test_secret_nights import recorded
 from tests.report.test_several_pages import text_of
 

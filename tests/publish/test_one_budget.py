@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sample_nights import CARD, Ward
 
+from covdp.addons.nights.night import release_night
 from covdp.errors import LedgerError
-from covdp.publish import load_release, release_night, release_once
+from covdp.publish import load_release, release_once
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -18,6 +18,7 @@ from sample_documents import document_of
 from sample_nights import CONFIG, PERSONS, tonight
 from sample_nights import Ward as NightWard
 
+from covdp.addons.papers.simulated import simulate
 from covdp.datasets import DATASET_KINDS, ImageSource, open_dataset
 from covdp.datasets.cards import LocalFilesCard
 from covdp.datasets.listing import Faults
@@ -26,7 +27,6 @@ from covdp.datasets.source import MemoryReader, opaque, split_codes
 from covdp.descriptors import DESCRIPTORS, describe, domain_of
 from covdp.errors import ConfigError, DomainError, MismatchError
 from covdp.experiments import Run, load_experiments, run_experiment
-from covdp.experiments.simulated import simulate
 from covdp.geometry import MANIFOLDS, Manifold, chart_of, to_chart
 from covdp.ledger import Ledger, init_ledger
 from covdp.mean import admit, mean, person_records

@@ -19,16 +19,16 @@ import pytest
 from PIL import Image
 from sample_nights import CONFIG, PERSONS, STREAM, Ward
 
+from covdp.addons.nights.ledger import entered_on, stored_nights
+from covdp.addons.nights.stream import cumulative_mean, window_mean
+from covdp.addons.nights.sums import sums_folder
 from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.errors import LedgerError, OutputError
 from covdp.inference import region
-from covdp.ledger import entered_on, stored_nights
 from covdp.mechanisms import NoisyVector, noise
 from covdp.publish import read_histories
-from covdp.publish.sums import sums_folder
 from covdp.schema import NightDocument, check
-from covdp.stream import cumulative_mean, window_mean
 from tests.publish.test_nights import documents_of
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -23,8 +23,8 @@ from pydicom import config
 from pydicom.uid import JPEG2000Lossless, RLELossless
 from sample_dicom import write_dicom, write_segmentation
 
+from covdp.addons.hospital.dicom import plugins
 from covdp.datasets import registry
-from covdp.datasets.dicom import plugins
 from covdp.datasets.source import StreamReader
 from covdp.errors import CovdpError, DatasetError, MachineError
 from covdp.ledger import Ledger, init_ledger

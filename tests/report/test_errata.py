@@ -12,16 +12,18 @@ import pytest
 from sample_runs import write_sample
 from scipy import integrate, special, stats
 
-from covdp.audit.cases import misprinted_sigma
-from covdp.datasets import DATASETS
-from covdp.errors import ConfigError
-from covdp.experiments import load_experiments
-from covdp.experiments.kinds.composition import (
+from covdp.addons.audit.cases import misprinted_sigma
+from covdp.addons.papers.composition import (
     LINE,
     attained,
     one_loss,
     table_cells,
 )
+from covdp.addons.papers.errata import OUR_OWN, Errata, load_errata
+from covdp.addons.papers.site import build_report
+from covdp.datasets import DATASETS
+from covdp.errors import ConfigError
+from covdp.experiments import load_experiments
 from covdp.geometry import MANIFOLDS
 from covdp.mechanisms import MECHANISMS
 from covdp.mechanisms.additive import TANGENT_GAUSSIAN
@@ -29,8 +31,6 @@ from covdp.mechanisms.exponential import laplace_sensitivity
 from covdp.mechanisms.radial import spectral_moment
 from covdp.privacy import GDP, ApproxDP, PureDP, convert, laplace_epsilon, split
 from covdp.privacy.conversion import analytic_mu, rao_factor
-from covdp.report import build_report
-from covdp.report.errata import OUR_OWN, Errata, load_errata
 from covdp.report.methods import references
 from covdp.toml import parse
 

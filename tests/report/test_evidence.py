@@ -14,11 +14,7 @@ from pydantic import ValidationError
 from sample_runs import write_sample
 from scipy import stats
 
-from covdp.config import ClaimConfig, PublishedConfig
-from covdp.experiments import load_experiments
-from covdp.figures import number
-from covdp.report import FinishedRun, load_run, verdicts
-from covdp.report.findings import (
+from covdp.addons.papers.findings import (
     RATE,
     _together,
     check_cells,
@@ -27,7 +23,12 @@ from covdp.report.findings import (
     mean_errors,
     smaller,
     verdict,
+    verdicts,
 )
+from covdp.config import ClaimConfig, PublishedConfig
+from covdp.experiments import load_experiments
+from covdp.figures import number
+from covdp.report import FinishedRun, load_run
 from covdp.report.run_page import printed_lines
 from covdp.results import Table, summarise
 

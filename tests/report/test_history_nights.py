@@ -9,6 +9,20 @@ import pytest
 from sample_documents import document_of, documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 
+from covdp.addons.nights.history_page import build_history
+from covdp.addons.nights.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    covariance_of,
+    cumulative_mean,
+    empty_state,
+    later_openings,
+    release_night,
+    split_epochs,
+    window_mean,
+)
+from covdp.addons.nights.stream.history import mean_parts, part_moments
 from covdp.arrays import FloatArray
 from covdp.datasets import open_dataset
 from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
@@ -29,22 +43,9 @@ from covdp.publish.history import (
     window_means,
 )
 from covdp.publish.readings import CLIPPED, Mean, mean_of, stated_bias
-from covdp.report import build_history, build_release_report
+from covdp.report import build_release_report
 from covdp.report.release_page import joined, verdict
 from covdp.schema import NightDocument
-from covdp.stream import (
-    Night,
-    StreamMechanism,
-    StreamPlan,
-    covariance_of,
-    cumulative_mean,
-    empty_state,
-    later_openings,
-    release_night,
-    split_epochs,
-    window_mean,
-)
-from covdp.stream.history import mean_parts, part_moments
 from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]

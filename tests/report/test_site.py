@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
+from covdp.addons.papers import findings
+from covdp.addons.papers import site as site_page
+from covdp.addons.papers.findings import verdicts
+from covdp.addons.papers.site import build_report
 from covdp.config import ClaimConfig, PublishedConfig
 from covdp.errors import OutputError
-from covdp.report import build_report, findings, load_runs, verdicts
-from covdp.report import site as site_page
+from covdp.report import load_runs
 from covdp.report.page import load_pages
 from covdp.report.templates import templates
 from covdp.results import read_record, read_rows, write_record, write_rows

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from covdp.inference import mean_certainty
-from covdp.mechanisms import FloatNoise
-from covdp.privacy import GDP
-from covdp.stream import (
+from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -19,6 +16,9 @@ from covdp.stream import (
     later_openings,
     split_epochs,
 )
+from covdp.inference import mean_certainty
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP
 from tests.stream import test_secret_streams, test_stream
 from tests.stream.test_secret_streams import MU, leak, placed, release, units
 

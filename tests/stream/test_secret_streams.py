@@ -14,14 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from covdp.arrays import FloatArray
-from covdp.audit.attacks import ENDS, STAYING
-from covdp.descriptors import domain
-from covdp.errors import ConfigError
-from covdp.geometry import MANIFOLDS
-from covdp.mechanisms import FloatNoise
-from covdp.privacy import GDP, ZCDP, compose, gaussian_sigma
-from covdp.stream import (
+from covdp.addons.audit.attacks import ENDS, STAYING
+from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
     StreamPlan,
@@ -32,9 +26,15 @@ from covdp.stream import (
     split_epochs,
     window_mean,
 )
-from covdp.stream.history import waiting_count
-from covdp.stream.night import add_placed, draw_night
-from covdp.stream.plan import OPENING_SHARES
+from covdp.addons.nights.stream.history import waiting_count
+from covdp.addons.nights.stream.night import add_placed, draw_night
+from covdp.addons.nights.stream.plan import OPENING_SHARES
+from covdp.arrays import FloatArray
+from covdp.descriptors import domain
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS
+from covdp.mechanisms import FloatNoise
+from covdp.privacy import GDP, ZCDP, compose, gaussian_sigma
 from tests.stream.test_stream import Recorded, Replayed
 
 MU, HORIZON, CLASSES = 20.0, 24, 3

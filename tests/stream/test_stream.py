@@ -14,17 +14,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from covdp.audit.attacks import ENDS
-from covdp.config import NightsConfig
-from covdp.descriptors import domain
-from covdp.errors import ConfigError, PrivacyError
-from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
-from covdp.geometry import MANIFOLDS, vecd
-from covdp.mean.clip import records_outside, share_outside
-from covdp.mechanisms import LATTICE, FloatNoise, NoisyVector
-from covdp.privacy import GDP, ZCDP, PureDP
-from covdp.results import read_rows, summarise
-from covdp.stream import (
+from covdp.addons.audit.attacks import ENDS
+from covdp.addons.nights.stream import (
     Night,
     PrivateSums,
     StreamMechanism,
@@ -41,17 +32,26 @@ from covdp.stream import (
     window_between,
     window_mean,
 )
-from covdp.stream import night as night_module
-from covdp.stream import plan as plan_module
-from covdp.stream.factorisation import (
+from covdp.addons.nights.stream import night as night_module
+from covdp.addons.nights.stream import plan as plan_module
+from covdp.addons.nights.stream.factorisation import (
     from_limbs,
     integer_weights,
     to_limbs,
     weighted_sums,
     words_to_limbs,
 )
-from covdp.stream.history import _shells as last_shells
-from covdp.stream.history import part_moments
+from covdp.addons.nights.stream.history import _shells as last_shells
+from covdp.addons.nights.stream.history import part_moments
+from covdp.config import NightsConfig
+from covdp.descriptors import domain
+from covdp.errors import ConfigError, PrivacyError
+from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.geometry import MANIFOLDS, vecd
+from covdp.mean.clip import records_outside, share_outside
+from covdp.mechanisms import LATTICE, FloatNoise, NoisyVector
+from covdp.privacy import GDP, ZCDP, PureDP
+from covdp.results import read_rows, summarise
 from tests.tools.patience import calls
 
 SPACE = MANIFOLDS["spd-log-euclidean"](k=5)

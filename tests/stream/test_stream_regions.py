@@ -11,6 +11,18 @@ from sample_documents import night_class_of
 from scipy.stats import binom, chi2
 
 from covdp import open_dataset
+from covdp.addons.nights.stream import (
+    Night,
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    release_night,
+    split_epochs,
+)
+from covdp.addons.nights.stream.history import mean_parts, part_moments
+from covdp.addons.partners.match import _vectors, clip_vectors
+from covdp.addons.partners.tests import _clipping
 from covdp.descriptors import describe, domain
 from covdp.errors import ConfigError
 from covdp.experiments.images import CHANGES
@@ -25,25 +37,13 @@ from covdp.inference import (
     region,
     two_sample,
 )
-from covdp.inference.match import _vectors, clip_vectors
 from covdp.inference.released import common_coordinates
-from covdp.inference.tests import _clipping
 from covdp.mean import AdaptivePlan, mean
 from covdp.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from covdp.report.readings import regions_of
 from covdp.schema import as_json, read_entry
-from covdp.stream import (
-    Night,
-    StreamMechanism,
-    StreamPlan,
-    cumulative_mean,
-    empty_state,
-    release_night,
-    split_epochs,
-)
-from covdp.stream.history import mean_parts, part_moments
 
 SPD = MANIFOLDS["spd-log-euclidean"](k=5)
 PAIRS = 20

@@ -48,39 +48,35 @@ POPULATION = 'population = "tiles"'
 
 PROMISES = {
     "DICOM, NIfTI and tables of files are read": {
-        "datasets": "nifti pictures encoded jpeg table listing classed draft summary cards source "
-        "dicom/*",
+        "addons/hospital": "**/*",
+        "datasets": "pictures encoded jpeg listing classed draft summary cards source",
         "cli": "start",
     },
     "the published experiments and our own claims, paper beside ours": {
         "datasets": "download library npz torchvision tiles",
         "experiments": "**/*",
         "figures": "curves pictures",
-        "geometry": "kendall space_forms",
-        "mechanisms": "additive chains exponential radial wrapping",
-        "report": "findings runs site run_* split errata",
+        "addons/papers": "*",
+        "mechanisms": "additive exponential radial wrapping",
+        "report": "runs run_* split",
         "results": "record",
         "cli": "experiments",
         ".": "config",
     },
     "Each image is paid for once, on the night it arrives": {
-        "stream": "*",
-        "ledger": "streams",
-        "publish": "arrivals followed night sums",
+        "addons/nights": "arrivals commands experiment followed ledger night stream/* sums",
+        ".": "stream",
     },
     "None costs privacy": {
         "inference": "*",
-        "publish": "several maps local_images",
-        "report": "several_page",
-        "cli": "documents",
+        "addons/partners": "*",
     },
     "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger status"},
     "one page with all that was released": {
         "publish": "history",
-        "report": "history_page",
-        "figures": "timelines",
+        "addons/nights": "*",
     },
-    "attacks every mechanism and compares what leaks with what is claimed": {"audit": "*"},
+    "attacks every mechanism and compares what leaks with what is claimed": {"addons/audit": "*"},
     "error and price, before anything is spent": {".": "planning"},
     "releases the mean matrix of each class with a proven guarantee": {".": "**/*"},
 }

@@ -1,10 +1,10 @@
 """The public frames that decoders are tried on: ``python -m tests.tools.decoder_frames``.
 
-Writes ``pipeline/datasets/dicom/frames.json.gz``: details of pictures that scikit-image ships,
-encoded in every compressed transfer syntax that is read, and digests of what the pinned decoder
-makes of them. Pixels are means of 8 x 8, or 2 x 2 in colour, so that 16 bits are as in nature. It
-takes encoders that covdp does without: ``pip install imagecodecs pyjpegls``. Where a pinned decoder
-is to change, ``--digests`` leaves the frames as they are.
+Writes ``pipeline/addons/hospital/dicom/frames.json.gz``: details of pictures that scikit-image
+ships, encoded in every compressed transfer syntax that is read, and digests of what the pinned
+decoder makes of them. Pixels are means of 8 x 8, or 2 x 2 in colour, so that 16 bits are as in
+nature. It takes encoders that covdp does without: ``pip install imagecodecs pyjpegls``. Where a
+pinned decoder is to change, ``--digests`` leaves the frames as they are.
 """
 
 import base64
@@ -23,9 +23,9 @@ from PIL import Image
 from pydicom import uid
 from pydicom.pixels.encoders.base import get_encoder
 
-from covdp.datasets.dicom.decoder import decode_in_subprocess
-from covdp.datasets.dicom.pixels import DECODERS, pinned_decoder
-from covdp.datasets.dicom.plugins import PUBLIC_FRAMES, digest_pixels, public_frames
+from covdp.addons.hospital.dicom.decoder import decode_in_subprocess
+from covdp.addons.hospital.dicom.pixels import DECODERS, pinned_decoder
+from covdp.addons.hospital.dicom.plugins import PUBLIC_FRAMES, digest_pixels, public_frames
 
 GRAY, RGB = "MONOCHROME2", "RGB"
 SIDES, SMALL = (33, 35), (17, 19)

@@ -78,11 +78,11 @@ def make_ledger(address: Path, populations: dict[str, float]) -> None:
 
 def release(config: Path, run_key: str, ledger: Path, out: Path) -> tuple[Path, Path]:
     """Release, or a night, and return document and table, as `covdp release` does."""
+    from covdp.addons.nights.night import release_night
     from covdp.ledger import init_ledger
     from covdp.publish import (
         load_release,
         read_document,
-        release_night,
         release_once,
         write_document,
         write_parquet,

@@ -31,10 +31,11 @@ def compile_means() -> None:
     """Draw private means of matrices, with noise that hides all and hardly any, and by chains."""
     import numpy as np
 
+    from covdp.addons.papers.chains import ChainSettings
     from covdp.descriptors import domain
     from covdp.geometry import MANIFOLDS
     from covdp.mean import AdaptivePlan, private_mean
-    from covdp.mechanisms import MECHANISMS, ChainSettings
+    from covdp.mechanisms import MECHANISMS
     from covdp.privacy import GDP, PureDP
 
     rng, few = np.random.default_rng(0), ChainSettings(burn_in=8, keep=4)

@@ -16,9 +16,9 @@ from pydicom import uid
 from pydicom.sequence import Sequence
 from sample_dicom import item, oracle, write_dicom
 
+from covdp.addons.hospital.dicom import header
+from covdp.addons.hospital.dicom.header import read_elements, read_header
 from covdp.datasets import ImageSource, open_dataset
-from covdp.datasets.dicom import header
-from covdp.datasets.dicom.header import read_elements, read_header
 from covdp.descriptors import describe
 from covdp.errors import DatasetError, ImageError
 from covdp.parallel import limited_to

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from sample_dicom import item, write_dicom
 
-from covdp.datasets import ImageSource, collect_faults, find_card, nifti, open_dataset
+from covdp.addons.hospital import nifti
+from covdp.datasets import ImageSource, collect_faults, find_card, open_dataset
 from covdp.descriptors import describe
 from covdp.errors import DatasetError
 from covdp.store import check, fill, find_place, make_plan

@@ -11,15 +11,15 @@ from PIL import Image
 from pydicom.uid import RLELossless
 from sample_dicom import item, write_dicom, write_segmentation
 
+from covdp.addons.hospital.dicom import files as image_files
+from covdp.addons.hospital.dicom import header as header_file
+from covdp.addons.hospital.dicom import masks as mask_files
 from covdp.datasets import (
     ImageSource,
     collect_faults,
     find_card,
     open_dataset,
 )
-from covdp.datasets.dicom import files as image_files
-from covdp.datasets.dicom import header as header_file
-from covdp.datasets.dicom import masks as mask_files
 from covdp.descriptors import describe
 from covdp.errors import DatasetError
 from covdp.store import check, fill, find_place, make_plan, plan

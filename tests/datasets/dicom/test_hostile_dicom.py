@@ -18,8 +18,8 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 from sample_dicom import item, write_dicom
 
+from covdp.addons.hospital.dicom import decoder
 from covdp.datasets import ImageSource, open_dataset
-from covdp.datasets.dicom import decoder
 from covdp.errors import DatasetError, ImageError, MismatchError
 from covdp.store import check
 from tests.tools.patience import PATIENCE

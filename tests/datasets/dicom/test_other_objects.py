@@ -20,8 +20,8 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.uid import UID_dictionary
 from sample_dicom import item, write_dicom, write_segmentation
 
+from covdp.addons.hospital.dicom.header import check_image, read_header, readable, scaling
 from covdp.datasets import open_dataset
-from covdp.datasets.dicom.header import check_image, read_header, readable, scaling
 from covdp.datasets.draft import draft_card
 from covdp.errors import DatasetError, ImageError, MismatchError
 

@@ -12,10 +12,10 @@ from PIL import Image
 from pydicom import uid
 from sample_dicom import write_dicom
 
+from covdp.addons.hospital.dicom import decoder, plugins
+from covdp.addons.hospital.dicom.pixels import DECODERS, pinned_decoder
+from covdp.addons.hospital.dicom.plugins import digest_pixels, find_fault, public_frames
 from covdp.datasets import ImageSource, open_dataset
-from covdp.datasets.dicom import decoder, plugins
-from covdp.datasets.dicom.pixels import DECODERS, pinned_decoder
-from covdp.datasets.dicom.plugins import digest_pixels, find_fault, public_frames
 from covdp.errors import ImageError
 from covdp.parallel import limited_to
 from covdp.store import fill, find_place, make_plan

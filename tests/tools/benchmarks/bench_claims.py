@@ -7,15 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from covdp.ledger import (
-    Ledger,
-    StreamAccount,
-    commit_night,
-    init_ledger,
-    open_stream,
-    reserve_night,
-    stream_status,
-)
+from covdp.addons.nights.ledger import commit_night, open_stream, reserve_night, stream_status
+from covdp.ledger import Ledger, StreamAccount, init_ledger
 from covdp.privacy import GDP
 from tests.tools.benchmarks.bench_stream import UNITS, day, write_nights
 

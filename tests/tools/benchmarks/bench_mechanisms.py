@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from covdp.addons.papers.chains import ChainSettings
 from covdp.arrays import FloatArray
 from covdp.geometry import MANIFOLDS
-from covdp.mechanisms import MECHANISMS, ChainSettings
+from covdp.mechanisms import MECHANISMS
 from covdp.privacy import GDP, PureDP
 
 BATCH = 10_000

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from covdp import describe, domain, open_dataset
-from covdp.experiments.kinds.peers import PEERS
+from covdp.addons.papers.peers import PEERS
 from covdp.geometry import MANIFOLDS
 from covdp.mean import AdaptivePlan, Records, admit, draw, prepare
 from covdp.mechanisms import FloatNoise

@@ -18,15 +18,15 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import insert
 
-from covdp.ledger import Ledger, StreamAccount, init_ledger, stream_status
+from covdp.addons.nights.ledger import add_claims, name_of, night_mac, stream_status
+from covdp.addons.nights.night import mechanism_of, release_night
+from covdp.addons.nights.stream import PrivateSums
+from covdp.addons.nights.sums import Sums, read_sums, write_sums
+from covdp.ledger import Ledger, StreamAccount, init_ledger
 from covdp.ledger.database import RESULTS
 from covdp.ledger.journal import Marker, append, move_marker, path_beside
-from covdp.ledger.streams import add_claims, name_of, night_mac
 from covdp.privacy import GDP
-from covdp.publish import load_release, release_night
-from covdp.publish.night import mechanism_of
-from covdp.publish.sums import Sums, read_sums, write_sums
-from covdp.stream import PrivateSums
+from covdp.publish import load_release
 
 NIGHTS, UNITS = 3000, 200
 """Nights of the past, and units of a night."""

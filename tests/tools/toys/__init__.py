@@ -1,6 +1,6 @@
 """Members that nobody needs, each in a file of its own: what a new one costs.
 
-One file here, one line in `TOYS`: in the package that line stands in the registry itself.
+One file here, one line in `TOYS`: in a package of one's own that line is an entry point.
 `python -m pytest -p tests.tools.toys` runs any test with them registered. The
 registry of a page's blocks is ``reports/report.toml``.
 """
@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from covdp.datasets import DATASET_KINDS
-from covdp.datasets.registry import DatasetKind
 from covdp.descriptors import DESCRIPTORS
 from covdp.experiments import EXPERIMENT_KINDS
 from covdp.geometry import MANIFOLDS
 from covdp.mechanisms import MECHANISMS
-from tests.tools.toys.dataset_kind import RawCard, open_raw
+from tests.tools.toys.dataset_kind import RAW
 from tests.tools.toys.descriptor import EDGE2
 from tests.tools.toys.experiment_kind import HALVES
 from tests.tools.toys.manifold import Cylinder, Decibel
@@ -26,7 +25,7 @@ TOYS: tuple[tuple[dict[str, Any], str, Any], ...] = (
     (MANIFOLDS, "cylinder", Cylinder),
     (DESCRIPTORS, "edge2", EDGE2),
     (MECHANISMS, "huber", HUBER),
-    (DATASET_KINDS, "raw", DatasetKind(RawCard, open_raw)),
+    (DATASET_KINDS, "raw", RAW),
     (EXPERIMENT_KINDS, "halves", HALVES),
 )
 """Registry, name and member."""

@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 from covdp.arrays import ImageArray
 from covdp.datasets.cards import Card
 from covdp.datasets.listing import Faults, open_regular
+from covdp.datasets.registry import DatasetKind
 from covdp.datasets.source import ImageSource, Rows, StreamReader, split_codes
 from covdp.errors import DatasetError
 
@@ -52,3 +53,7 @@ def read(card: RawCard, path: Path, rows: Rows, size: int) -> Iterator[ImageArra
     images = np.concatenate(parts)
     for start in range(0, len(rows), size):
         yield images[rows[start : start + size]]
+
+
+RAW = DatasetKind(RawCard, open_raw)
+"""Member of `DATASET_KINDS`."""

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from covdp.addons.papers.space_forms import Hyperbolic
 from covdp.arrays import FloatArray
 from covdp.geometry.covariances import SPECTRAL, Covariances, DescriptorSet, Facts
 from covdp.geometry.linalg import sym_exp, sym_log, unvecd, vecd
 from covdp.geometry.manifold import SpaceForm, check_size, check_vectors, superscript
-from covdp.geometry.space_forms import Hyperbolic
 from covdp.geometry.spd import Spd
 
 DB = 10.0 / math.log(10.0)

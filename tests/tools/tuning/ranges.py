@@ -19,6 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from covdp.addons.nights.stream import (
+    StreamMechanism,
+    StreamPlan,
+    cumulative_mean,
+    empty_state,
+    release_night,
+)
 from covdp.arrays import ImageArray
 from covdp.datasets import data_root, open_dataset
 from covdp.datasets.tiles import cut, opened, pictures_folder
@@ -29,7 +36,6 @@ from covdp.mean import AdaptivePlan, draw, prepare
 from covdp.mechanisms import FloatNoise
 from covdp.planning import ClassArrivals, Curve, stream_ends
 from covdp.privacy import GDP
-from covdp.stream import StreamMechanism, StreamPlan, cumulative_mean, empty_state, release_night
 from tests.tools.tuning.images import (
     HELD_OUT,
     SET_ON,

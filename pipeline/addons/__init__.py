@@ -1,0 +1,78 @@
+"""Add-ons: what some need, apart from the ground floor that everybody reads.
+
+    papers     the published experiments and our claims: chains, other manifolds, verdicts
+    hospital   DICOM, NIfTI, tables of files, masks, volumes
+    nights     one release a night, for years
+    partners   releases compared, combined, matched, harmonised, and classifiers of them
+    audit      attacks on every mechanism
+
+The ground floor imports none of them. It finds their members in `MEMBERS`, and imports one when it
+is asked for (`covdp.registry`).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
+    "commands": {
+        "history": "covdp.addons.nights.commands:history",
+        "compare": "covdp.addons.partners.commands:compare",
+        "combine": "covdp.addons.partners.commands:combine",
+        "match": "covdp.addons.partners.commands:match",
+        "harmonise": "covdp.addons.partners.commands:harmonise",
+        "audit": "covdp.addons.audit.commands:audit",
+    },
+    "dataset_kinds": {
+        "table": "covdp.addons.hospital.table:TABLE",
+        "dicom": "covdp.addons.hospital.dicom.files:DICOM",
+        "nifti": "covdp.addons.hospital.nifti:NIFTI_KIND",
+    },
+    "descriptors": {"vol7": "covdp.addons.hospital.volumes:VOL7"},
+    "experiment_kinds": {
+        "timing": "covdp.addons.papers.timing:TIMING",
+        "nights": "covdp.addons.nights.experiment:STREAMING",
+        "regions": "covdp.addons.papers.regions:COVERING",
+        "peers": "covdp.addons.papers.peers:COMPETING",
+        "tests": "covdp.addons.partners.comparisons:COMPARING",
+        "matches": "covdp.addons.partners.comparisons:MATCHING",
+        "hospitals": "covdp.addons.partners.hospitals:COMBINING",
+        "classifiers": "covdp.addons.partners.classifiers:CLASSIFYING",
+        "harmonising": "covdp.addons.partners.harmonising:HARMONISING",
+        "composition": "covdp.addons.papers.composition:COMPOSING",
+    },
+    "experiments": {
+        path.stem: path for path in sorted(Path(__file__).parent.glob("papers/*.toml"))
+    },
+    "inference": {
+        "Discriminants": "covdp.addons.partners.classify:Discriminants",
+        "discriminants_of_means": "covdp.addons.partners.classify:discriminants_of_means",
+        "lda": "covdp.addons.partners.classify:lda",
+        "nearest_mean": "covdp.addons.partners.classify:nearest_mean",
+        "combine": "covdp.addons.partners.combine:combine",
+        "principal_geodesics": "covdp.addons.partners.geodesics:principal_geodesics",
+        "Harmonisation": "covdp.addons.partners.harmonise:Harmonisation",
+        "harmonise": "covdp.addons.partners.harmonise:harmonise",
+        "FLAGGED": "covdp.addons.partners.match:FLAGGED",
+        "Match": "covdp.addons.partners.match:Match",
+        "match": "covdp.addons.partners.match:match",
+        "match_refusal": "covdp.addons.partners.match:match_refusal",
+        "ALPHA": "covdp.addons.partners.tests:ALPHA",
+        "WindowTest": "covdp.addons.partners.tests:WindowTest",
+        "bonferroni": "covdp.addons.partners.tests:bonferroni",
+        "comparison_refusal": "covdp.addons.partners.tests:comparison_refusal",
+        "holm": "covdp.addons.partners.tests:holm",
+        "two_sample": "covdp.addons.partners.tests:two_sample",
+        "window_test": "covdp.addons.partners.tests:window_test",
+    },
+    "manifolds": {
+        "hyperbolic": "covdp.addons.papers.space_forms:Hyperbolic",
+        "sphere": "covdp.addons.papers.space_forms:Sphere",
+        "kendall": "covdp.addons.papers.kendall:Kendall",
+    },
+    "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
+    "stream": {
+        "coefficients": "covdp.addons.nights.stream:coefficients",
+        "column_norm": "covdp.addons.nights.stream:column_norm",
+    },
+}
+"""Registry → name of a member → ``module:attribute``, or the file that a member is."""

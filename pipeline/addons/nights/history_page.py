@@ -1,0 +1,263 @@
+"""The page of a population's history: made from its committed documents and from nothing else."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from covdp.addons.nights.timelines import Scale, comparison, timeline
+from covdp.addons.partners.tests import ALPHA, WindowTest, holm
+from covdp.descriptors import Term
+from covdp.figures import Figure, grouped, letter
+from covdp.files import make_folder
+from covdp.privacy.rounding import digits_up
+from covdp.publish.document import write_document
+from covdp.publish.history import ClassRun, PublishedRun, Series, read_history
+from covdp.publish.readings import Reading
+from covdp.report.methods import Methods, methods, of_release
+from covdp.report.page import Block, Finding, write_page
+from covdp.report.readings import last, numbers_of, radius_line, reaching, readings
+from covdp.report.release_page import promised, verdict
+from covdp.report.templates import word
+from covdp.schema import Document, WindowPart
+
+ALL_NIGHTS = "all nights so far"
+MONTH = 30
+"""Nights of the window that is drawn night by night."""
+
+
+class SeriesPart(NamedTuple):
+    """What a section is made of: a series, its place, and the files of all."""
+
+    series: Series
+    place: int
+    files: Mapping[int, Path]
+
+    @property
+    def document(self) -> Document:
+        """The latest document."""
+        return self.series.runs[-1].document
+
+    @property
+    def latest(self) -> Document | None:
+        """The same; None where nothing is known of its means."""
+        return self.document if self.series.terms else None
+
+    @property
+    def paid(self) -> Document | None:
+        """The same in the section of the series that was paid last, where the account is."""
+        return self.latest if self.place == 1 else None
+
+
+class History(NamedTuple):
+    """All releases of a population: their series, how many results are none, and their files."""
+
+    population: str
+    series: Sequence[Series]
+    others: int
+    files: Mapping[int, Path]
+
+    @property
+    def parts(self) -> list[SeriesPart]:
+        """What the sections are made of: a series each."""
+        return [SeriesPart(item, place, self.files) for place, item in enumerate(self.series, 1)]
+
+    @property
+    def runs(self) -> list[PublishedRun]:
+        """All releases and nights, in the order in which they were paid."""
+        runs = (run for item in self.series for run in item.runs)
+        return sorted(runs, key=lambda run: run.place)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether all noise was."""
+        return all(run.document.settings.is_safe for run in self.runs)
+
+
+def build_history(population: str, results: Sequence[bytes], out: Path) -> Path:
+    """Write ``OUT/index.html``, and the committed bytes beside it, and return the page.
+
+    Parameters
+    ----------
+    population : str
+    results : sequence of bytes
+        All its committed results, in the order in which they were paid.
+    out : Path
+        The folder.
+
+    Raises
+    ------
+    LedgerError
+        When there is no release.
+    OutputError
+        When something cannot be written.
+    """
+    series, others = read_history(population, results)
+    files = {
+        run.place: write_document(run.content, make_folder(out)).relative_to(out)
+        for item in series
+        for run in item.runs
+    }
+    return write_page(out / "index.html", "history", History(population, series, others, files))
+
+
+def promises(history: History) -> list[tuple[str, Iterable[tuple[str, str]]]]:
+    """Return what all runs of each series promise."""
+    return [(series.settings.name, shared_statement(series).items()) for series in history.series]
+
+
+def headline(part: SeriesPart) -> Finding:
+    """Return what the latest means are usable for."""
+    return verdict(part.document)
+
+
+def values(part: SeriesPart) -> dict[str, Any]:
+    """Return what the texts and numbers at the head of a series are made of."""
+    known = {"runs": part.series.runs, "paid": part.place == 1, "spans": spans(part.series)}
+    return promised(part.document) | known
+
+
+def history_methods(history: History) -> Methods:
+    """Return what a paper says of all releases: of those equal but for run and sizes, the last."""
+    documents = (run.document for item in history.series for run in item.runs)
+    but = {"run_key", "classes", "total"}
+    alike = grouped((item.settings.model_dump_json(exclude=but), item) for item in documents)
+    slots = {}
+    for place, equal in enumerate(alike.values(), 1):
+        last, count = equal[-1], len(equal)
+        sentences = dict(of_release(last.settings, last.classes))
+        if count > 1:
+            sentences["data"] = f"the last of {count} releases is " + sentences["data"]
+        slots[f"{last.settings.name} ({place})"] = sentences
+    latest = history.series[0].runs[-1].document
+    account, more = latest.account, word("analysis", "history")
+    spent = f"{letter(account.definition)} = {digits_up(account.spent, 6)}"
+    more += f". The account had then paid for {spent}"
+    return methods(slots, more=more, version=latest.settings.version)
+
+
+def term_blocks(
+    series: Series, *, captions: Mapping[str, str], band: str, none: str
+) -> list[Block]:
+    """Return the chart of each term, or that there is nothing to draw."""
+    blocks = []
+    for term in series.terms:
+        texts, chart = (term.name, term.title, captions[term.name]), term_chart(series, term, band)
+        drawn = ("lines.html.j2", [none]) if chart is None else ("figure.html.j2", chart)
+        blocks.append(Block(*texts, *drawn))
+    return blocks
+
+
+def latest(series: Series) -> dict[str, Any] | None:
+    """Return a row per term of the latest means, a column a class; and the regions of 95 %."""
+    lines = readings(series)
+    if lines:
+        lines["lines"] += radius_line(series.runs[-1].document.classes)
+    return lines
+
+
+def term_chart(series: Series, term: Term, caption: str) -> Figure | None:
+    """Return the chart of one term, run after run."""
+    place, shown = series.terms.index(term), spans(series)
+    records = [
+        {"class": row.name, "run": run.key, "span": span, **size, **numbers_of(read[place])}
+        for run in series.runs
+        for row in run.classes
+        for span, size, read in _spans(row)
+        if read and span in shown
+    ]
+    return timeline(
+        records,
+        name=term.name,
+        title=term.title,
+        scale=Scale(term.low, term.high, term.unit, term.middle),
+        classes=series.classes,
+        first=shown[0],
+        caption=f"Value: {term.formula}. {caption}",
+    )
+
+
+def spans(series: Series) -> tuple[str, ...]:
+    """Return the nights whose means are drawn night by night; the first, until a reader chooses.
+
+    Those of no known band are left out, as nothing is drawn of them.
+    """
+    if series.horizon is None:
+        return (ALL_NIGHTS,)
+    every = [item for run in series.runs for row in run.classes for item in _spans(row)]
+    drawn = {span for span, _, read in every if any(reading.low is not None for reading in read)}
+    return tuple(span for span in (ALL_NIGHTS, last(MONTH)) if span in drawn) or (ALL_NIGHTS,)
+
+
+def windows(series: Series, *, caption: str) -> Figure | None:
+    """Return the chart of the last nights of a stream, beside all of them."""
+    classes = series.runs[-1].classes
+    parts = ([part for part, _ in row.windows] for row in classes)
+    furthest = {ALL_NIGHTS, *(last(part.nights) for row in parts for part in reaching(row))}
+    records = [
+        {"term": term.title, "class": row.name, "nights": span, **size, **numbers_of(read[place])}
+        for place, term in enumerate(series.terms)
+        for row in classes
+        for span, size, read in _spans(row)
+        if span in furthest
+    ]
+    if len({record["nights"] for record in records}) < 2:
+        return None
+    return comparison(
+        records,
+        name="windows",
+        title="Windows",
+        along="nights",
+        classes=series.classes,
+        caption=caption.format(record=series.settings.unit),
+    )
+
+
+def _spans(row: ClassRun) -> Iterator[tuple[str, dict[str, float], tuple[Reading, ...]]]:
+    """Yield the windows of a class, in words, and all its nights: the records, and readings."""
+    for window, read in row.windows:
+        yield last(window.nights), _size(window), read
+    yield ALL_NIGHTS, _size(row), row.readings
+
+
+def _size(row: ClassRun | WindowPart) -> dict[str, float]:
+    """Return how many records a chart says there are, with the deviation that noise has in it."""
+    return {"n": row.n, "n_sd": float(f"{row.n_sd:.3g}")}
+
+
+def changes(series: Series) -> list[dict[str, Any]]:
+    """Return a row per class and window: whether it differs from those of nights before it."""
+    tests = [(row, test) for row in series.runs[-1].classes for test in row.changes]
+    p_values = {id(test): test.p_value for _, test in tests if test.p_value is not None}
+    together = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    lines = []
+    for row, test in tests:
+        both = together.get(id(test))
+        content = {"words": _change(test, both), "test": test, "together": both}
+        lines.append({"name": row.name, "nights": last(test.nights), **content})
+    return lines if p_values else []
+
+
+def _change(test: WindowTest, together: float | None) -> str:
+    if together is None:
+        return f"Not tested: {test.reason}."
+    if together <= ALPHA:
+        return f"Unlike those from night {test.since} on."
+    return "Noise and chance may explain all differences."
+
+
+def shared_statement(series: Series) -> dict[str, str]:
+    """Return what the statements of all runs have in common."""
+    first, *others = (dict(run.document.statement) for run in series.runs)
+    return {
+        label: text
+        for label, text in first.items()
+        if all(other.get(label) == text for other in others)
+    }
+
+
+def statements(series: Series) -> dict[str, Any]:
+    """Return the runs, and the labels of what their statements say that not all say."""
+    shared = shared_statement(series)
+    every = (label for run in series.runs for label, _ in run.document.statement)
+    labels = list(dict.fromkeys(label for label in every if label not in shared))
+    return {"runs": series.runs, "labels": labels}

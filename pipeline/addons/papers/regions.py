@@ -1,0 +1,79 @@
+"""Regions of released means, measured: how far the level must go for them to hold the true mean.
+
+n records are drawn from a class, with replacement, and released with their second moment. The
+class is the population: its mean is known, as is that of the records drawn. Some of the records may
+be of rare images unlike the class: then it is the mean of those drawn alone. Where labels are
+secret n may be 0, and errors are those against the mean of the class; and how likely the noise of a
+count is to be as large as it was is written down.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from covdp.addons.partners.comparisons import Populations, read_populations
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
+from covdp.experiments.populations import batches
+from covdp.inference import region
+from covdp.mean import Release, draw_each
+from covdp.mechanisms.noise import FloatNoise
+
+RADIUS_LEVEL = 0.95
+"""Confidence whose radius is written down."""
+RELEASES_A_SAMPLE = 10
+"""Releases of each sample, in one call, where regions are of the mean of the sample.
+
+That they hold it is promised for every sample, so given the samples the releases are independent
+trials, each as likely to hold as the level at least: a count of them is judged as binomial. Of the
+mean of the population it is promised on average over samples: each release has its own.
+"""
+
+
+def cover(
+    populations: Populations, setting: Setting, cell: Cell, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of one cell: a region a repetition, available or not."""
+    series, drawn = cell.series, populations.of(setting, cell.series)
+    n = drawn.own if series.n is None else series.n
+    budget, space = setting.config.budget(cell.value), drawn.records.space
+    rows = list[tuple[float, float, float, bool, float]]()
+    most = RELEASES_A_SAMPLE if series.of == "sample" else 1
+    for batch in batches(setting.repetitions(series), n):
+        samples = [
+            drawn.prepare(drawn.draw(n, rng, series.rare_share), series.plan, rng)
+            for _ in batch[::most]
+        ]
+        each = [item for item in samples for _ in range(most)][: len(batch)]
+        released = draw_each(each, budget, noise=FloatNoise(rng)).each
+        for release, sample in zip(released, each, strict=True):
+            true = (sample if series.of == "sample" and n else drawn).records.frechet.point
+            where = region(release, RADIUS_LEVEL, of=series.of)
+            error = float(np.linalg.norm(space.log(where.centre, true)))
+            reach = float(where.reach(true))
+            rows.append((error, where.radius, reach, where.offered, _of_count(release, n)))
+    names = ("error", "region_radius", "reach", "offered", "p_value")
+    return {"n": n, **dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))}
+
+
+def _of_count(release: Release, n: int) -> float:
+    """Return how likely a released count is to be as far from n as it is; NaN where n is public.
+
+    A count is shown as a whole number, between 0 and N: that makes large deviations no likelier.
+    """
+    if release.class_size is None:
+        return np.nan
+    deviations = (release.class_size.shown - n) / release.class_size.sd
+    return float(2.0 * ndtr(-abs(deviations[0])))
+
+
+COVERING = ExperimentKind(
+    in_words=(
+        "Each repetition drew records from a class, with replacement, released their mean, and "
+        "asked whether the region of 95 % around it holds the mean without noise"
+    ),
+    cells=one_by_one(cover),
+    read=read_populations,
+    keys=("n", "of", "total", "rare", "rare_share"),
+    on_images=True,
+)

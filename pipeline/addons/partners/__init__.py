@@ -1,0 +1,8 @@
+"""Partners: releases of several, side by side, at no cost of privacy.
+
+tests, combine, match, harmonise, classify, geodesics   what releases say together
+several, local_images, maps      documents of several, images beside one, files of maps
+several_page      their pages
+commands          compare, combine, match, harmonise, history
+comparisons, hospitals, harmonising, classifiers        kinds of experiments
+"""

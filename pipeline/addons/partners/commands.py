@@ -1,0 +1,312 @@
+"""Commands on several releases: comparisons, maps, local images beside a release.
+
+All but `match` read committed bytes alone.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.markup import escape
+
+from covdp.cli.options import PLAIN, DataRoot, Printing, Written
+from covdp.cli.output import page_table, print_json
+from covdp.cli.streams import complain
+from covdp.errors import ConfigError, one_line, printable
+
+if TYPE_CHECKING:
+    from covdp.addons.partners.local_images import MatchedImages
+    from covdp.addons.partners.several import DocumentSet
+    from covdp.addons.partners.several_page import ReleaseComparison
+
+
+PageOut = Annotated[Path | None, Written(help="Folder of a page [none is written].")]
+MapsFile = Annotated[Path, Written(help="The file of maps, such as maps.json.")]
+
+
+def compare(
+    first: Path,
+    second: Path,
+    /,
+    *,
+    window: int | None = None,
+    out: PageOut = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Test, class by class, whether two releases, or nights of streams, are of one population.
+
+    Only released values are read, so it costs no privacy. It holds for releases of different
+    people. Together the classes differ where the smallest p-value times their number is small.
+    Of a night the mean of all so far is compared, or with `--window` that of the last nights.
+    With `--out` a page is written, ``OUT/compare.html``: both in words, with bands.
+
+    ```
+    covdp compare hospital-a.json hospital-b.json
+    covdp compare hospital-a.json hospital-b.json --out compared
+    covdp compare monday.json friday.json --json
+    covdp compare ours-2026-11-23.json theirs-2026-11-23.json --window 30
+    ```
+
+    Parameters
+    ----------
+    first, second
+        Documents of releases or nights, `OUT/release/*.json`.
+    window
+        Compare the last 1, 7, 30 or 90 nights of a stream, and not all so far.
+    """
+    from covdp.addons.partners.tests import two_sample
+
+    _together(
+        "compare",
+        (first, second),
+        lambda rows: two_sample(*rows),
+        lambda test, tested: {**vars(test), **tested},
+        out,
+        output,
+        window=window,
+    )
+
+
+def combine(
+    *documents: Path, window: int | None = None, out: PageOut = None, output: Printing = PLAIN
+) -> None:
+    """Put the releases of several hospitals together, class by class, without moving an image.
+
+    Only released values are read, so it costs no privacy; who is in several of them pays in each.
+    Radii are those of regions of 95 %. With `--out` a page is written, ``OUT/combine.html``: each
+    release beside the mean of all, with bands.
+
+    ```
+    covdp combine hospital-a.json hospital-b.json hospital-c.json
+    covdp combine hospital-*.json --out combined
+    covdp combine hospital-*.json --json
+    ```
+
+    Parameters
+    ----------
+    documents
+        Documents of releases or nights, of different people, `OUT/release/*.json`.
+    window
+        Combine the last 1, 7, 30 or 90 nights of a stream, and not all so far.
+    """
+    from covdp.addons.partners.combine import combine as combined
+
+    _together("combine", documents, combined, _combined, out, output, window=window)
+
+
+def harmonise(*documents: Path, out: MapsFile, output: Printing = PLAIN) -> None:
+    """Put the descriptors of several sites on one scale, from their releases alone: a map a site.
+
+    Only released values are read, so it costs no privacy; each site applies its own map with
+    `covdp describe --map`. A site whose map would be noise stays as it is. A page stands in a
+    folder beside the maps, of their name and -page, with the documents: the distance of sites
+    before and after, and what remains of the classes.
+
+    ```
+    covdp harmonise site-a.json site-b.json site-c.json --out maps.json
+    covdp describe --dataset ward-card.toml --store ~/stores/ward --map maps.json --site site-a
+    ```
+
+    Parameters
+    ----------
+    documents
+        Documents of releases or nights, of different people, `OUT/release/*.json`, one a site.
+    """
+    from covdp.addons.partners.harmonise import harmonise as harmonised
+    from covdp.addons.partners.maps import write_maps
+    from covdp.addons.partners.several import read_several
+    from covdp.addons.partners.several_page import ReleaseComparison, write_together
+    from covdp.publish.document import computed
+    from covdp.report import table_of
+
+    several = read_several(documents)
+    by_site = zip(several.names, zip(*several.classes.values(), strict=True), strict=True)
+    with computed(documents):
+        maps = harmonised(dict(by_site))
+    paths = {"maps": write_maps(several, maps, out)}
+    together = ReleaseComparison("harmonise", several, maps)
+    folder = out.with_name(f"{out.stem}-page")
+    paths["page"] = write_together(together, folder / "harmonise.html")
+    _warn(several, output)
+    keys = ("effect", "standard_error", "apart", "left", "spread", "reason")
+    rows = [
+        {"site": name, **{key: getattr(site, key) for key in keys}}
+        for name, site in maps.sites.items()
+    ]
+    table = page_table(table_of("harmonise", "sites", together))
+    output.answer({"sites": rows, "left_out": several.left_out}, table, paths=paths)
+
+
+DIFFERS = 3
+"""Exit code where local images differ from a release."""
+
+
+def match(
+    release: Path,
+    /,
+    *,
+    dataset: str,
+    data_root: DataRoot = None,
+    window: int | None = None,
+    out: PageOut = None,
+    output: Printing = PLAIN,
+) -> None:
+    """Match local images, in the clear, with a release or a night of a stream.
+
+    Are they of one population, and which of them are unlike it? A class of the release needs
+    n·μ of 500 or more, its images times its budget in GDP. It costs no budget and writes
+    nothing but into `--out`: ``OUT/match.html``, and ``OUT/match.csv`` with a row for each image.
+    What it prints and writes is as private as the images. Exit code 3 says that they differ, so a
+    pipeline can use it as a gate. It holds for releases of other people; classes are matched by
+    their names.
+
+    ```
+    covdp match partner.json --dataset ward-card.toml
+    covdp match partner.json --dataset ward-card.toml --data-root /srv/images --out matched
+    covdp match training.json --dataset ward-card.toml --json
+    covdp match nightly-2026-11-23.json --dataset ward-card.toml --window 30
+    ```
+
+    Parameters
+    ----------
+    release
+        The document of a release or of a night, `OUT/release/*.json`.
+    dataset
+        A name from `covdp datasets`, or a card of your own (a TOML file).
+    window
+        Test the mean against that of the last 1, 7, 30 or 90 nights of a stream.
+    """
+    from covdp.addons.partners.local_images import match_images
+    from covdp.addons.partners.several_page import build_match, match_verdict, together_with
+
+    matched = match_images(release, dataset, data_root, window=window)
+    paths = build_match(matched, out) if out else {}
+    together = together_with(matched)
+    verdict = match_verdict(together).text
+    _warn(together.several, output)
+    if output.json:
+        print_json(_matched(matched, verdict) | ({"page": paths["page"]} if out else {}))
+    else:
+        _show_matched(together, verdict, output)
+        output.paths(paths)
+    if matched.differs:
+        sys.exit(DIFFERS)
+    if not matched.p_values:
+        raise ConfigError(verdict)
+
+
+def _show_matched(together: "ReleaseComparison", verdict: str, output: Printing) -> None:
+    """Show verdict, classes, the images that are farthest, and those that cannot be used."""
+    from covdp.report import table_of
+
+    output.show(together.results.note)
+    output.show(escape(verdict))
+    for block in ("tests", "farthest"):
+        output.show(page_table(table_of("match", block, together)))
+    for fault in together.results.faults:
+        line = f"{printable(fault.file, lines=False)} cannot be used: {one_line(fault.reason)}"
+        output.show(f" {escape(line)}")
+
+
+def _matched(matched: "MatchedImages", verdict: str) -> dict[str, Any]:
+    """Return what was found of local images under the names that programs may rely on."""
+    classes, found = [], ("outside", "expected", "expected_range")
+    for name, entry in matched.classes.items():
+        tested = _tested(getattr(entry.result, "p_value", math.nan), entry.untested)
+        values = {key: getattr(entry.result, key, None) for key in found}
+        classes.append({"name": name, "n": len(entry.local.places), **tested, **values})
+    keys = ("class", "file", "percentile")
+    return {
+        "note": matched.note,
+        "verdict": verdict,
+        "differs": matched.differs,
+        "p_value": matched.p_value,
+        "classes": classes,
+        "images": [dict(zip(keys, image, strict=True)) for image in matched.images],
+        "faults": [fault._asdict() for fault in matched.faults],
+        "left_out": matched.left_out,
+    }
+
+
+UNTESTED = "Not comparable: no class is tested, as these releases say too little."
+"""Verdict where that is so."""
+
+
+def _together(
+    name: str,
+    paths: Sequence[Path],
+    work: Callable[[Any], Any],
+    values_of: Callable[[Any, dict[str, Any]], dict[str, Any]],
+    out: Path | None,
+    output: Printing,
+    *,
+    window: int | None,
+) -> None:
+    """Print what is found of each class that all documents have; write its page if one is wanted.
+
+    What makes it doubtful goes to standard error; exit codes are for what fails.
+
+    Parameters
+    ----------
+    work : callable
+        Of the entries of a class in all documents: what is found of it.
+    values_of : callable
+        Of that, and of its p-value and why there is none: what programs may rely on.
+    """
+    from covdp.addons.partners.several import read_several
+    from covdp.addons.partners.several_page import ReleaseComparison, p_in_words, write_together
+    from covdp.addons.partners.tests import bonferroni
+    from covdp.publish.document import computed
+    from covdp.report import table_of
+
+    several = read_several(paths, window=window)
+    with computed(paths):
+        results = {name: work(rows) for name, rows in several.classes.items()}
+        together = ReleaseComparison(name, several, results)
+        reasons = together.refusals
+        pages = {"page": write_together(together, out / f"{name}.html")} if out else {}
+    _warn(several, output)
+    classes = [
+        {"class": title, **values_of(result, _tested(result.p_value, reasons[title]))}
+        for title, result in results.items()
+    ]
+    values: dict[str, Any] = {"classes": classes, "left_out": several.left_out}
+    first = [] if together.p_values else [f"[bold]{UNTESTED}[/]"]
+    lines = [
+        f" {escape(title)}: not tested: {escape(why)}" for title, why in reasons.items() if why
+    ]
+    if not together.combined:
+        p_value = values["p_value"] = bonferroni(list(together.p_values.values()))
+        if math.isfinite(p_value):
+            lines.insert(0, f" all classes together: {p_in_words(p_value)}")
+    table = page_table(table_of(name, "tests", together))
+    output.answer(values, *first, table, *lines, paths=pages)
+
+
+def _warn(several: "DocumentSet", output: Printing) -> None:
+    """Say on standard error what makes documents doubtful, and which classes are left out."""
+    if several.doubt and not output.quiet:
+        complain(several.doubt)
+
+
+def _combined(mean: Any, tested: dict[str, Any]) -> dict[str, Any]:
+    """Return what releases of a class say together under the names that programs may rely on."""
+    means = {
+        title: {
+            "point": where.centre.tolist(),
+            "coordinates": where.space.log(where.space.origin, where.place).tolist(),
+            "covariance": where.covariance.tolist(),
+            "radius": where.radius,
+            "offered": where.offered,
+        }
+        for title, where in (("all", mean.all), ("common", mean.common))
+    }
+    test = {"statistic": mean.statistic, "freedom": mean.freedom, **tested}
+    return {"n": mean.n, "n_sd": mean.n_sd, **means, "heterogeneity": test}
+
+
+def _tested(p_value: float, reason: str) -> dict[str, Any]:
+    """Return a p-value for programs: none where nothing was tested, and why."""
+    return {"p_value": math.nan if reason else p_value, "untested": reason or None}

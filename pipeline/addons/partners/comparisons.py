@@ -1,0 +1,155 @@
+"""Tests of two releases, or of one and local records: how often one population looks like two.
+
+In each repetition n records are drawn from a class and others from what it is compared with: the
+same class, the same with all its images changed, or the next class. Both are drawn with
+replacement, so the classes are the populations, and released; the test sees the releases alone. Of
+kind matches the second are not released: they are local records, in the clear (`match`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covdp.addons.partners.match import match, match_refusal
+from covdp.addons.partners.tests import two_sample
+from covdp.config import SeriesConfig
+from covdp.descriptors import describe
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
+from covdp.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
+from covdp.experiments.populations import Population, batches, place, population
+from covdp.geometry import Point
+from covdp.mean import PUBLIC_LABELS, Labels, Release
+
+TEST_LEVEL = 0.05
+"""Level of the tests whose outcome is written down."""
+SAME, OTHER = "none", "class"
+"""What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """A class, what it is compared with by what was changed and how much, and rare records."""
+
+    name: str
+    points: Point
+    others: Mapping[tuple[str, float], Point]
+    rare: Mapping[str, Point]
+    made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
+
+    def of(
+        self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
+    ) -> Population:
+        """Return the class as it is or changed, with the rare records of a series; made once."""
+        key = change, series.rare, series.total
+        if key not in self.made:
+            labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
+            points = self.others.get(change, self.points)
+            self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
+        return self.made[key]
+
+
+def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
+    """Return a class and all that it is compared with, as records in the chart."""
+    setting, config = image_setting(run), run.config
+    others = dict[tuple[str, float], Point]()
+    for kind, amount in dict.fromkeys((item.change, item.amount) for item in config.mechanisms):
+        if kind == OTHER:
+            after = run.labels.index(label) + 1
+            other = run.labels[after % len(run.labels)]
+            others[kind, amount] = placed_images(run, other, config.splits)
+        elif kind != SAME:
+            rng = np.random.default_rng(stream_seed(config, f"{label}/{kind} {amount}"))
+            change = partial(CHANGES[kind], amount=amount, rng=rng)
+            others[kind, amount] = placed_images(run, label, config.splits, change)
+    rare, shape = dict[str, Point](), run.images.shape
+    for kind in dict.fromkeys(series.rare for series in config.mechanisms if series.rare != SAME):
+        rng = np.random.default_rng(stream_seed(config, f"{label}/{kind}"))
+        points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
+        rare[kind] = place(points, setting)
+    points = placed_images(run, label, config.splits)
+    return Populations(run.images.classes[label], points, others, rare), setting
+
+
+class PairTest(NamedTuple):
+    """A test of a repetition: how far means are apart, its p-value, and whether it is sound.
+
+    Of local records also the share outside, and whether it is in the range that is stated. All are
+    called as the columns of its row.
+    """
+
+    error: float
+    p_value: float
+    offered: bool
+    outside: float = math.nan
+    as_stated: float = math.nan
+
+
+def run_tests(
+    populations: Populations,
+    setting: Setting,
+    cell: Cell,
+    rng: np.random.Generator,
+    *,
+    is_local: bool = False,
+) -> dict[str, Any]:
+    """Return the columns of one cell: a test a repetition."""
+    series, config, results = cell.series, setting.config, list[PairTest]()
+    first = populations.of(setting, series)
+    other = populations.of(setting, series, (series.change, series.amount))
+    n, many = series.n or first.own, series.n_other or series.n or other.own
+    budget = config.budget(cell.value)
+    second = budget if series.budget_other is None else config.budget(series.budget_other)
+    sides = (first, n, budget), (other, many, second)
+    for batch in batches(setting.repetitions(series), n + many):
+        pairs = [[own.draw(size, rng, series.rare_share) for own, size, _ in sides] for _ in batch]
+        samples = list(zip(*pairs, strict=True))
+        released = [
+            own.release_each(rows, cost, series.plan, rng)
+            for (own, _, cost), rows in zip(sides[: 2 - is_local], samples, strict=False)
+        ]
+        if is_local:
+            local = (other.records.placed[rows] for rows in samples[1])
+            results += [_match(*both) for both in zip(released[0], local, strict=True)]
+        else:
+            tests = (two_sample(*both) for both in zip(*released, strict=True))
+            results += [PairTest(test.distance, test.p_value, test.offered) for test in tests]
+    columns = dict(zip(PairTest._fields, np.array(results, dtype=np.float64).T, strict=True))
+    rejected = (columns["p_value"] <= TEST_LEVEL).astype(np.float64)
+    return {"n": n, "rejected": rejected, **columns}
+
+
+def _match(release: Release, points: Point) -> PairTest:
+    """Return the test of a release and local records; nothing is found where it says too little."""
+    distance = float(np.linalg.norm(release.space.log(release.place, points).mean(axis=0)))
+    if match_refusal(release):
+        return PairTest(distance, 1.0, False)
+    result = match(release, points)
+    low, high = result.expected_range
+    return PairTest(distance, result.p_value, True, result.outside, low <= result.outside <= high)
+
+
+COMPARED = ("n", "n_other", "change", "amount", "rare", "rare_share")
+COMPARING = ExperimentKind(
+    in_words=(
+        "Each repetition drew two samples, released the mean of each, and tested whether both "
+        "releases are of one population"
+    ),
+    cells=one_by_one(run_tests),
+    read=read_populations,
+    keys=(*COMPARED, "budget_other"),
+    on_images=True,
+)
+MATCHING = ExperimentKind(
+    in_words=(
+        "Each repetition drew two samples, released the mean of the first, and tested whether it "
+        "and the second, in the clear, are of one population"
+    ),
+    cells=one_by_one(partial(run_tests, is_local=True)),
+    read=read_populations,
+    keys=COMPARED,
+    on_images=True,
+)

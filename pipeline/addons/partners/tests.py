@@ -1,0 +1,348 @@
+"""Are two released classes of one population? From released values alone.
+
+δ, the difference of the means of clipped records, has under "yes" the covariance
+V = S_A + S_B + B + Σ̂_A/n_A + Σ̂_B/n_B: noise, what clipping may do, and what two samples of one
+population differ by. Two tests are made: of all directions, δᵀV⁻¹δ against χ²_d, and of the
+contrast axis alone, along which a change of contrast moves log R, against a normal. The smaller
+p-value counts twice (Bonferroni). Of descriptors with means brightness is a third, along its own
+coordinate (`Covariances.brightness`), and each counts three times: of 21 directions together an
+offset of the gray levels is one. It holds for releases of different people.
+
+**Clipping.** The means are those of clipped records, before anything was added to them: under "yes"
+both samples are clipped from one law, so what it does to both is much the same, and only what it
+does to one and not to the other moves δ. Of two balls around one centre the vectors of records
+outside differ by the gap between the radii, at most: the share that is outside times the gap, all
+of it: were half to count, with 3 % faint dots in both a third of the pairs would be found
+different. The share is taken as large as its noise may mask (`OVERSHOOT_SD`). By what vectors are
+shortened counts by as much as it differs. If the centres are Δ apart, the share p that is clipped
+goes along by no more than p·‖Δ‖, were all of it cut in the direction of Δ; as Δ is noise, of d
+directions in one, p·‖Δ‖/√d counts. B has the squares of these bounds, those off the contrast axis
+spread over all directions: so the mean of δᵀV⁻¹δ is never larger than without them.
+
+**Several releases.** δ stacks the differences of k releases from the largest, and Cochran's Q is
+δᵀV⁻¹δ against χ² with d·(k − 1) degrees of freedom: noise and scatter of the largest are in all
+blocks of V. As vvᵀ ≼ m·diag(v₁v₁ᵀ, …, v_mv_mᵀ) for a vector v of m blocks, B counts k − 1 times
+in each block of its own, and so in full whichever way the releases are clipped. Along each
+direction the same is χ² with k − 1 degrees. Of two releases this is the test above: `covdp
+compare` and `covdp combine` have one verdict.
+
+With records so few, or noise so wide, that there is no second moment, or that no region would be
+available (`NOISY`, which is public), nothing is found different: there what clipping did is not
+known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
+
+**Two windows of a stream.** Did the records of the last nights differ from those before?
+
+Two windows that share no night share noise, whose covariance is known, C of one and the
+other; their means, nothing shrunk, differ under "one population" by a vector of covariance
+
+    V = S_A + S_B − C − Cᵀ + Σ̂/n_A + Σ̂/n_B,
+
+Σ̂ the covariance of single clipped records, from the second moment. What clipping does to a mean is
+the same in both, whatever it is, as long as both are clipped as one: so it is nowhere in V, and the
+nights before are those of the same epoch, all of them. Two tests are made, as of two releases,
+and the smaller p-value counts twice. Several windows and classes together: see `holm`. It
+holds for records that come each by itself.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import chdtrc, ndtri
+
+from covdp.addons.nights.stream import Night, StreamMechanism, covariance_of, window_between
+from covdp.addons.nights.stream.history import EpochHistory, epoch_moments
+from covdp.arrays import FloatArray
+from covdp.geometry import Manifold, Point, chart_of
+from covdp.geometry.covariances import covariances_of
+from covdp.inference.confidence import ErrorLaw
+from covdp.inference.released import (
+    ClassCoordinates,
+    Released,
+    certainty_refusal,
+    common_coordinates,
+    read_released,
+)
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import covariance
+from covdp.mean.tuning import OVERSHOOT_SD
+
+DIFFERENCE_LEVEL = 0.95
+"""Confidence of the region of a difference."""
+ALPHA, POWER = 0.05, 0.8
+"""Level, and how often a difference is found, of the least difference that is called detectable."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A test of two released classes.
+
+    Attributes
+    ----------
+    p_value : float
+        How likely two samples of one population differ so much; 1 where noise is too wide to say,
+        see `comparison_refusal`.
+    statistic : float
+        δᵀV⁻¹δ; NaN without a second moment.
+    line : float
+        δ along the contrast axis in its standard deviations, NaN where there is no contrast axis.
+    distance : float
+        Between the means before they were shrunk, noise and all.
+    radius : float
+        Of the region around their difference that holds the true one with 95 % confidence, as a
+        `Region` states its radius, with all that clipping may do to either; NaN without a second
+        moment.
+    least : float
+        How far apart along the contrast axis two populations must be for `POWER` of such
+        comparisons to find them different at `ALPHA`, were both clipped as these two; NaN where
+        there is no contrast axis, or nothing is found different. Intervals that are farther apart
+        allow for more clipping: by hand 0.8 to 0.9 are found at n·μ of some thousands, 0.5 to 0.7
+        at n·μ of some hundreds.
+    offered : bool
+        Whether a region is available for both classes; where not, nothing is tested.
+    """
+
+    p_value: float
+    statistic: float
+    line: float
+    distance: float
+    radius: float
+    least: float
+    offered: bool
+
+
+def two_sample(a: Released, b: Released) -> Comparison:
+    """Test whether two released classes of different people are of one population.
+
+    Raises
+    ------
+    ConfigError
+        When they are of different geometries, or no adaptive means.
+    """
+    manifold, base, both = common_coordinates([a, b])
+    delta = both[1].clipped - both[0].clipped
+    distance = float(np.linalg.norm(both[1].unshrunk - both[0].unshrunk))
+    if any(row.single is None for row in both):
+        return Comparison(1.0, math.nan, math.nan, distance, math.nan, math.nan, False)
+    (statistic, *_), p, total = one_population(manifold, base, both)
+    along, line, least = _largest(both).line, math.nan, math.nan
+    if along is not None:
+        deviation = math.sqrt(along @ total @ along)
+        line = float(along @ delta) / deviation
+        sides = 2.0 * (1 + len(_directions(along, manifold, base)))  # both of each test
+        quantiles = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
+        least = float(quantiles * deviation / np.linalg.norm(along))
+    offered = all(row.offered for row in both)
+    if not offered:
+        p, least = 1.0, math.nan
+    quantile = ErrorLaw(manifold.dim).ppf(DIFFERENCE_LEVEL)
+    return Comparison(
+        p_value=p,
+        statistic=statistic,
+        line=line,
+        distance=distance,
+        radius=math.sqrt(
+            quantile * sum(np.trace(_error(row) + row.bias) for row in both) / manifold.dim
+        ),
+        least=least,
+        offered=offered,
+    )
+
+
+def comparison_refusal(released: Mapping[str, Released]) -> str:
+    """Return why releases of one class, by their names, are not tested; "" where two are read.
+
+    In a p-value that is 1 for want of a test nothing else tells so.
+    """
+    refused = [
+        f"in {name} {reason}"
+        for name, item in released.items()
+        if (reason := certainty_refusal(read_released(item)))
+    ]
+    return "" if len(released) - len(refused) >= 2 else "; ".join(refused)
+
+
+def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
+    """Return the coordinate of brightness; None for descriptors without means."""
+    covariances = covariances_of(manifold)
+    space = chart_of(manifold)
+    return None if covariances is None else covariances.brightness(space.log(space.origin, place))
+
+
+def one_population(
+    manifold: Manifold, base: Point, releases: Sequence[ClassCoordinates]
+) -> tuple[list[float], float, FloatArray]:
+    """Return Cochran's Q of releases with second moments, the p-value of all tests, and V.
+
+    Q is that of all directions, then that along each of `_directions`. `base` is the point that
+    their coordinates are at.
+    """
+    first = _largest(releases)
+    others = [row for row in releases if row is not first]
+    count = len(others)
+    delta = np.concatenate([row.clipped - first.clipped for row in others])
+    own = block_diag(*(_error(row) + count * _clipping(manifold, first, row) for row in others))
+    total = own + np.tile(_error(first), (count, count))
+    directions = _directions(first.line, manifold, base)
+    statistics, p = _tests(delta, total, [block_diag(*[along] * count) for along in directions])
+    return statistics, p, total
+
+
+def _largest(releases: Sequence[ClassCoordinates]) -> ClassCoordinates:
+    return max(releases, key=lambda row: row.n)
+
+
+def _error(row: ClassCoordinates) -> FloatArray:
+    """Return the covariance of noise and of the chance of a sample."""
+    assert row.single is not None
+    return row.noise + row.single / row.n
+
+
+def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
+    """Return along which directions a difference is tested by itself: contrast, brightness."""
+    both = line, brightness_direction(manifold, place)
+    return [direction for direction in both if direction is not None]
+
+
+def _tests(
+    delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
+) -> tuple[list[float], float]:
+    """Return δᵀV⁻¹δ, of δ and of it along some directions, and the p-value of all together."""
+    statistics, p_values = [], []
+    along = [(rows @ delta, rows @ covariance @ rows.T) for rows in map(np.atleast_2d, directions)]
+    for part, spread in ((delta, covariance), *along):
+        statistics.append(float(part @ np.linalg.solve(spread, part)))
+        p_values.append(float(chdtrc(len(part), statistics[-1])))
+    return statistics, bonferroni(p_values)
+
+
+def bonferroni(p_values: Sequence[float]) -> float:
+    """Return the p-value of several tests together (Bonferroni); NaN without any."""
+    return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
+
+
+def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
+    """Return B, (d, d), what clipping may do to the difference of two samples of one population.
+
+    Means of parts with shares f_i and g_j differ by Σ f_i·g_j·(b_i − b_j), b what clipping does to
+    a part: by no more than the parts do by pairs.
+    """
+    along = rest = 0.0
+    for (share, first), (weight, second) in product(row.parts, other.parts):
+        on, off = _apart(manifold, first, second)
+        along, rest = along + share * weight * on, rest + share * weight * off
+    first = row.moments
+    return row.there(first.as_covariance(along / first.length, rest / first.unit_length))
+
+
+def _apart(manifold: Manifold, first: NoisyMoments, second: NoisyMoments) -> tuple[float, float]:
+    """Return how far clipping may move two samples apart, along the contrast axis and off it."""
+    space, lines = chart_of(manifold), first.lines
+    places = (space.exp(part.base, part.middle @ part.steps) for part in (first, second))
+    moved = space.log(*places)
+    across, off = float(np.linalg.norm(first.line @ moved)), moved - first.line @ moved
+    share = min(max(map(_outside, (first, second))), 1.0)
+    one_way = share / math.sqrt(manifold.dim)
+    rest = share * abs(first.unit_length - second.unit_length) / 2.0
+    rest += one_way * float(np.linalg.norm(off))
+    short = abs(first.shortened * first.unit_length - second.shortened * second.unit_length)
+    if not lines:
+        return 0.0, rest + short
+    along = share * abs(first.length - second.length) / 2.0 + one_way * across
+    return along + abs(
+        first.shortened * first.length - second.shortened * second.length
+    ), rest + short
+
+
+def _outside(part: NoisyMoments) -> float:
+    """Return which share of the records may be outside of either ball, as one part tells it.
+
+    The ball of one may be wide enough for rare records, as the counts of one sample say, and that
+    of the other not: so those beyond the last edge count whether they are clipped or not.
+    """
+    shells = part.shells
+    beyond = 0.0 if shells is None or not len(shells) else float(shells[-1])
+    return float(max(part.clipped, beyond) + OVERSHOOT_SD * part.clipped_noise)
+
+
+class WindowTest(NamedTuple):
+    """The records of the last nights, against those of the nights before them.
+
+    Attributes
+    ----------
+    nights : int
+        How many nights are the last.
+    since : int
+        The first of the nights before them.
+    n, before : int
+        Records of both.
+    n_sd, before_sd : float
+        Standard deviations of the noise of these; 0 where they are public.
+    p_value : float or None
+        How likely two samples of one population differ so much; None where `reason` says why not.
+    reason : str
+    """
+
+    nights: int
+    since: int
+    n: int
+    before: int
+    n_sd: float
+    before_sd: float
+    p_value: float | None
+    reason: str = ""
+
+
+def window_test(
+    stream: StreamMechanism, nights: Sequence[Night], past: EpochHistory, last: int
+) -> WindowTest:
+    """Test whether the `last` nights differ from those before; `past` is of `nights`.
+
+    From released values alone: a p-value is post-processing, and costs no privacy.
+    """
+    if not past.segments:
+        reason = (
+            "its records wait for the next opening" if past.holds else "no night since it opened"
+        )
+        return WindowTest(last, 0, 0, 0, 0.0, 0.0, None, reason)
+    segment, end = past.segments[-1], len(nights)
+    since, split = segment.epoch.first, end - last
+    late = window_between(stream, nights, max(split + 1, since), end)
+    early = window_between(stream, nights, since, split) if split >= since else None
+    counts = (late.n if late else 0, early.n if early else 0)
+    sizes = (*counts, late.n_sd if late else 0.0, early.n_sd if early else 0.0)
+    if late is None or early is None:
+        reason = "nobody came in these nights, or before"
+        if stream.plan.secret:
+            reason = "how many came in these nights, or before, is hardly more than noise"
+        if split < since:
+            reason = (
+                f"records are clipped otherwise since night {since}, and no night before it has "
+                "that clip"
+            )
+        return WindowTest(last, since, *sizes, None, reason)
+    moments = epoch_moments(stream, past, segment)
+    both = covariance_of(stream, nights, late, early)
+    total = late.covariance + early.covariance - both - both.T
+    total = total + covariance(moments) * (1.0 / late.n + 1.0 / early.n)
+    delta = late.offset - early.offset
+    along = stream.frame.from_axes[0] if stream.frame.lines else None
+    directions = _directions(along, stream.manifold, stream.centre)
+    _, p = _tests(delta, total, directions)
+    return WindowTest(last, since, *sizes, p)
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return adjusted p-values of several tests: by chance one is small as seldom as stated.
+
+    Holm's, which holds however the tests depend on one another.
+    """
+    order = np.argsort(p_values)
+    grown = np.array(p_values)[order] * (len(order) - np.arange(len(order)))
+    result = np.empty(len(order))
+    result[order] = np.minimum(np.maximum.accumulate(grown), 1.0)
+    return tuple(result.tolist())

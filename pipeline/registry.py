@@ -1,0 +1,245 @@
+"""Registries: members by name, of the ground floor, of add-ons and of packages of others.
+
+    own members ────────┐
+    addons.MEMBERS ─────┼─► Registry: knows all names, imports a member when it is asked for
+    entry points ───────┘
+
+A member that stands elsewhere has an address, ``module:attribute``. Those of covdp's add-ons are
+listed in ``covdp.addons.MEMBERS``; a package of anybody lists its own under the entry point group
+`ENTRY_POINTS`, with the registry before the name::
+
+    [project.entry-points."covdp.addons"]
+    "descriptors.laplace4" = "mypackage.laplace:LAPLACE4"
+"""
+
+import warnings
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from covdp.errors import EXTRAS, ConfigError, CovdpError, MemberWarning, one_line, require_extra
+
+Member = TypeVar("Member")
+
+ENTRY_POINTS = "covdp.addons"
+"""Entry point group of packages that bring members."""
+
+
+class Address(NamedTuple):
+    """Place of a member that is not imported yet.
+
+    Attributes
+    ----------
+    module, attribute : str
+    package : str
+        Distribution that brings it, with its version; "" for an add-on of covdp.
+    """
+
+    module: str
+    attribute: str
+    package: str = ""
+
+
+class Registry(MutableMapping[str, Member], Generic[Member]):
+    """Members by name; those of add-ons and of other packages are imported on first use.
+
+    Parameters
+    ----------
+    name : str
+        Key in ``covdp.addons.MEMBERS``, and the first part of the names of entry points.
+    members : mapping of str to Member
+        Members of the ground floor; they come first.
+    word : str
+        Noun for one member, for messages.
+    fault : type of CovdpError
+        Error for a member whose extra is missing.
+
+    Examples
+    --------
+    >>> from covdp.descriptors import DESCRIPTORS
+    >>> "oct5" in DESCRIPTORS
+    True
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, Member],
+        *,
+        word: str = "member",
+        fault: type[CovdpError] = ConfigError,
+    ) -> None:
+        self.name, self._word, self._fault = name, word, fault
+        self._members = dict(members)
+        self._first = tuple(members)
+        self._removed = set[str]()
+
+    def __getitem__(self, name: str) -> Member:
+        """Return a member, imported first where it stands elsewhere.
+
+        Raises
+        ------
+        KeyError
+            For a name that nobody has registered.
+        ConfigError
+            For a member of another package that cannot be imported, or `fault` where an extra of
+            covdp is missing: one line.
+        """
+        if name not in self._members and name in self:
+            self._members[name] = self._load(name, self._elsewhere()[name])
+        return self._members[name]
+
+    def __setitem__(self, name: str, member: Member) -> None:
+        """Register a member for as long as the process lasts."""
+        self._removed.discard(name)
+        self._members[name] = member
+
+    def __delitem__(self, name: str) -> None:
+        """Remove a member for as long as the process lasts."""
+        if name not in self:
+            raise KeyError(name)
+        self._members.pop(name, None)
+        self._removed.add(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over all names; nothing is imported."""
+        names = dict.fromkeys([*self._first, *self._elsewhere(), *self._members])
+        return iter([name for name in names if name not in self._removed])
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if a name is registered; nothing is imported."""
+        if name in self._removed:
+            return False
+        return name in self._members or name in self._addons() or name in self._elsewhere()
+
+    def own(self) -> set[str]:
+        """Return the names that are not of other packages; these are not even looked for."""
+        return {*self._members, *self._addons()} - self._removed
+
+    def address(self, name: str) -> str | None:
+        """Return ``module:attribute`` of an add-on's member that is not imported yet, else None."""
+        place = self._addons().get(name)
+        if name in self._members or not isinstance(place, Address):
+            return None
+        return f"{place.module}:{place.attribute}"
+
+    def values(self) -> ValuesView[Member]:
+        """Return all members; those of other packages that cannot be imported are left out."""
+        return self.loaded().values()
+
+    def items(self) -> ItemsView[str, Member]:
+        """Return all names and members; what `values` leaves out is left out."""
+        return self.loaded().items()
+
+    def loaded(self, names: Iterable[str] | None = None) -> dict[str, Member]:
+        """Return members that can be imported, all or those named, and warn of the others once.
+
+        An add-on whose extra is missing is left out without a warning: nobody has asked for it.
+        """
+        loaded = dict[str, Member]()
+        for name in self if names is None else names:
+            try:
+                loaded[name] = self[name]
+            except CovdpError as error:
+                if self._elsewhere()[name].package:
+                    warnings.warn(f"{error}; it is left out", MemberWarning, stacklevel=3)
+                    self._removed.add(name)
+        return loaded
+
+    def _addons(self) -> Mapping[str, Any]:
+        """Return the addresses of members of covdp's add-ons, by name."""
+        return _of_addons().get(self.name, {})
+
+    def _elsewhere(self) -> Mapping[str, Any]:
+        """Return the addresses of add-ons and of other packages, by name."""
+        ours, others = self._addons(), _of_packages().get(self.name, {})
+        return {**ours, **{name: place for name, place in others.items() if name not in ours}}
+
+    def _load(self, name: str, address: Address | Member) -> Member:
+        """Import a member."""
+        if not isinstance(address, Address):
+            return address
+        try:
+            return cast(Member, getattr(import_module(address.module), address.attribute))
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing in EXTRAS:  # of an add-on, or shared by a package of others
+                require_extra(missing, fault=self._fault)
+            if not address.package:
+                raise
+            raise self._unusable(name, address, error) from error
+        except Exception as error:
+            if not address.package:
+                raise
+            raise self._unusable(name, address, error) from error
+
+    def _unusable(self, name: str, address: Address, error: Exception) -> ConfigError:
+        """Return the error of a member that its package cannot deliver."""
+        return ConfigError(
+            f"{self._word} {name!r} of package {address.package} cannot be imported "
+            f"({type(error).__name__}: {one_line(error)}); mend or uninstall the package"
+        )
+
+
+def face(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module that shows what add-ons bring for it.
+
+    Parameters
+    ----------
+    name : str
+        Registry of that name: its members are the attributes, imported on first use.
+    """
+    members = Registry[Any](name, {})
+    module = f"covdp.{name}"
+
+    def attribute(wanted: str) -> Any:
+        if wanted not in members:
+            raise AttributeError(f"module {module!r} has no attribute {wanted!r}")
+        return members[wanted]
+
+    def attributes() -> list[str]:
+        return sorted({*vars(import_module(module)), *members})
+
+    return attribute, attributes
+
+
+@cache
+def _of_addons() -> dict[str, dict[str, Any]]:
+    """Return registry → name → address or member, of covdp's add-ons."""
+    if find_spec("covdp.addons") is None:
+        return {}
+    return {
+        registry: {
+            name: Address(*member.split(":")) if isinstance(member, str) else member
+            for name, member in members.items()
+        }
+        for registry, members in import_module("covdp.addons").MEMBERS.items()
+    }
+
+
+@cache
+def _of_packages() -> dict[str, dict[str, Any]]:
+    """Return registry → name → address, of installed packages; to look takes some 0.03 s."""
+    from importlib.metadata import entry_points
+
+    found = dict[str, dict[str, Any]]()
+    for point in entry_points(group=ENTRY_POINTS):
+        registry, _, name = point.name.partition(".")
+        dist = point.dist
+        package = f"{dist.name} {dist.version}" if dist is not None else "unknown"
+        found.setdefault(registry, {})[name] = Address(point.module, point.attr, package)
+    return found

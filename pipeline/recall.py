@@ -1,109 +1,47 @@
-"""Pure functions that are called twice with the same arguments give again what they gave.
+"""Pure functions whose results may be recorded, and given again for the same arguments.
 
-A transcript that is replayed on a neighbouring data set has the same released vectors, so that what
-is computed of these alone is asked for again, in the same order. With `Calls` it is not computed
-again, as long as each argument is the same to the last bit: a function that looks at anything else
-is called with other arguments, and computed.
+An audit replays a transcript on a neighbouring data set (`covdp.addons.audit.calls`), where these
+have the same arguments again. Everywhere else they are computed.
 """
 
-import math
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
-from functools import cache, wraps
-from operator import is_
-from typing import Any, TypeVar, cast
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_CALLS: ContextVar["Calls | None"] = ContextVar("_CALLS", default=None)
 
-
-class Calls:
-    """Calls of `repeatable` functions in order: noted in the first block, recalled in others."""
-
-    def __init__(self) -> None:
-        self._calls: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
-        self._next: int | None = None
-
-    def __enter__(self) -> None:
-        """Begin a block."""
-        self._next = 0 if self._calls else None
-        _CALLS.set(self)
-
-    def __exit__(self, *error: object) -> None:
-        """End it."""
-        _CALLS.set(None)
+class Recorder(Protocol):
+    """Memory of calls."""
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return what a function gives, of its arguments and last its keywords."""
-        if self._next is not None and self._next < len(self._calls):
-            callee, before, result = self._calls[self._next]
-            if callee is function:
-                self._next += 1
-                if _same(before, arguments):
-                    return result
-        _CALLS.set(None)  # what it calls is part of it
-        try:
-            result = function(*arguments[:-1], **arguments[-1])
-        finally:
-            _CALLS.set(self)
-        if self._next is None:
-            self._calls.append((function, arguments, _fixed(result)))
-        return result
+
+
+RECORDER: ContextVar[Recorder | None] = ContextVar("RECORDER", default=None)
+"""Recorder of this context, if there is one."""
 
 
 def repeatable(function: Function) -> Function:
-    """Let a pure function give again what it gave, inside a block of `Calls`.
+    """Let a pure function give again what it gave, while a recorder is set.
 
     What it returns is a function of its arguments alone, and nobody writes into either.
     """
 
     @wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:
-        calls = _CALLS.get()
-        if calls is None:
-            return _fixed(function(*arguments, **keywords))
-        return calls.call(function, (*arguments, keywords))
+        recorder = RECORDER.get()
+        if recorder is None:
+            return fixed(function(*arguments, **keywords))
+        return recorder.call(function, (*arguments, keywords))
 
     return cast(Function, called)
 
 
-def _same(first: Any, other: Any) -> bool:
-    """Tell whether two arguments are the same to the last bit."""
-    if first is other:
-        return True
-    if type(first) is not type(other):
-        return False
-    if isinstance(first, np.ndarray):
-        alike = first.shape == other.shape and first.dtype == other.dtype
-        return bool(alike and first.tobytes() == other.tobytes())
-    if isinstance(first, tuple | list):
-        if len(first) != len(other):
-            return False
-        return all(map(is_, first, other)) or all(map(_same, first, other))
-    if isinstance(first, dict):
-        return first.keys() == other.keys() and all(_same(first[key], other[key]) for key in first)
-    if is_dataclass(first):
-        for name in _names(cast(Any, type(first))):
-            own, its = getattr(first, name), getattr(other, name)
-            if own is not its and not _same(own, its):
-                return False
-        return True
-    if isinstance(first, float):
-        return first == other and math.copysign(1.0, first) == math.copysign(1.0, other)
-    return bool(first == other)
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """Return the fields of a dataclass."""
-    return tuple(field.name for field in fields(kind))
-
-
-def _fixed(result: Any) -> Any:
+def fixed(result: Any) -> Any:
     """Return what a function gave; the arrays that it consists of may not be written into."""
     parts = result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()
     for part in (result, *parts):

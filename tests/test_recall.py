@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from covdp.addons.audit.calls import Calls
 from covdp.arrays import FloatArray
-from covdp.recall import Calls, repeatable
+from covdp.recall import repeatable
 
 COMPUTED: list[str] = []
 """What was computed, in order."""

@@ -43,6 +43,10 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "experiments": {
         path.stem: path for path in sorted(Path(__file__).parent.glob("papers/*.toml"))
     },
+    "file_kinds": {
+        "dicom": "covdp.addons.hospital.summaries:DICOM_FILES",
+        "nifti": "covdp.addons.hospital.summaries:NIFTI_FILES",
+    },
     "inference": {
         "Discriminants": "covdp.addons.partners.classify:Discriminants",
         "discriminants_of_means": "covdp.addons.partners.classify:discriminants_of_means",
@@ -70,6 +74,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "kendall": "covdp.addons.papers.kendall:Kendall",
     },
     "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
+    "table_drafts": {"table": "covdp.addons.hospital.table_draft:TABLE_DRAFTS"},
     "stream": {
         "coefficients": "covdp.addons.nights.stream:coefficients",
         "column_norm": "covdp.addons.nights.stream:column_norm",

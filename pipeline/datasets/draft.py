@@ -14,13 +14,14 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from covdp.addons.hospital.table import read_columns, read_head
 from covdp.datasets import listing
 from covdp.datasets.cards import FORMATS, NARROWEST_IMAGE
 from covdp.datasets.source import SPLITS, check_person
 from covdp.datasets.summary import (
+    FILE_KINDS,
     HEADERS,
     FileCount,
+    FileKind,
     FileSummaries,
     OddFile,
     by,
@@ -28,27 +29,21 @@ from covdp.datasets.summary import (
     odd_files,
     summarise_files,
 )
-from covdp.errors import DatasetError, ImageError, printable
+from covdp.errors import DatasetError, ImageError, printable, require_known
+from covdp.registry import Registry
 from covdp.toml import to_toml
 
 TABLE_ENDS = (".csv", ".parquet")
 
-FILE_ENDS = {
-    "folder": tuple(end for ends in FORMATS.values() for end in ends),
-    "nifti": (".nii", ".nii.gz"),
-    "dicom": (".dcm", ".dicom", ".ima"),
-}
-"""How names of files end that a kind of card reads; DICOM may have no suffix."""
-
-KIND_WORDS = {"folder": "picture(s)", "dicom": "DICOM file(s)", "nifti": "NIfTI file(s)"}
-"""What they are called."""
-
+HEAD_BYTES = 132
+"""Bytes at the beginning of a file that may hold its mark."""
 
 Find: TypeAlias = Callable[[str], Path]
 """Where a file is, links followed, by its relative path; raises `ImageError` out of the root."""
 
 
-def _finder(folder: Path, root: Path) -> Find:
+def finder(folder: Path, root: Path) -> Find:
+    """Return what finds the files of a folder in the data root."""
     follow = listing.follower(root)
     return lambda name: Path(follow(f"{folder}/{name}"))
 
@@ -64,8 +59,8 @@ def scan(folder: Path, root: Path) -> dict[str, list[str]]:
     ImageError
         When a folder cannot be listed, or is too deep.
     """
-    names_of_kind: dict[str, list[str]] = {"folder": [], "dicom": [], "nifti": [], "table": []}
-    faults, find = listing.Faults(), _finder(folder, root)
+    names_of_kind: dict[str, list[str]] = {name: [] for name in (*FILE_KINDS, "table")}
+    faults, find = listing.Faults(), finder(folder, root)
     patterns = listing.fill("*", {}), listing.fill("*/**/*", {})
     found = (listing.find_files(folder, pattern, root, faults) for pattern in patterns)
     for entry in chain.from_iterable(found):
@@ -90,20 +85,19 @@ def _is_hidden(above: Sequence[str]) -> bool:
 
 def kind_of(name: str, find: Find) -> str | None:
     """Return the kind of card that reads a file, by its name or its mark; None for no image."""
-    for kind, ends in FILE_ENDS.items():
-        if name.lower().endswith(ends):
+    for kind, row in FILE_KINDS.items():
+        if name.lower().endswith(row.ends):
             return kind
     if any(map(str.isalpha, Path(name).suffix)):
         return None
     try:
         with listing.open_regular(find(name)) as stream:
-            return "dicom" if stream.read(132)[128:] == b"DICM" else None
+            head = stream.read(HEAD_BYTES)
     except (OSError, EOFError, ImageError):
         return None
+    marks = {kind: row.mark for kind, row in FILE_KINDS.items() if row.mark[1]}
+    return next((kind for kind, (at, mark) in marks.items() if head[at:].startswith(mark)), None)
 
-
-FORMAT_WORDS = {"dicom": "DICOM", "nifti": "NIfTI"}
-"""What a table's card says of files that are no pictures."""
 
 MOST_CLASSES = 50
 """Classes that names of folders or files may be taken for; more are rather persons."""
@@ -271,12 +265,11 @@ def _is_mask(kind: str, find: Find, name: str) -> bool:
     DICOM says itself what is a segmentation (DICOM SEG); others look like masks by the name of a
     folder, or the end of their own.
     """
-    if kind != "dicom":
+    says = FILE_KINDS[kind].is_mask
+    if says is None:
         return bool(_MASK.search(listing.stem_of(name)))
-    from covdp.addons.hospital.dicom.masks import is_segmentation
-
     try:
-        return is_segmentation(find(name))
+        return says(find(name))
     except ImageError:  # reported when it is opened
         return False
 
@@ -317,10 +310,15 @@ class Sketch:
     lines: list[str] = field(default_factory=list)
     above: str = ""
 
+    @property
+    def row(self) -> FileKind:
+        """Kind of its files."""
+        return FILE_KINDS[self.kind]
+
 
 def _add_masks(sketch: Sketch, masks: set[str]) -> None:
     """Say where segmentations of DICOM are; where other masks are is not guessed."""
-    if sketch.kind != "dicom":
+    if sketch.row.is_mask is None:
         sketch.open.append(
             f"{len(masks)} file(s) look like masks; say where they are by masks in the card, "
             "so that none is taken for an image"
@@ -348,7 +346,7 @@ def _add_depths(sketch: Sketch) -> None:
     fewest, most = min(depths.values()), max(depths.values())
     if fewest < 2:
         return
-    instead = "in place of axis, " if sketch.kind == "nifti" else ""
+    instead = "in place of axis, " if sketch.row.axis is not None else ""
     sketch.lines.append(f"# volumes = true  # {instead}whole volumes, for descriptor vol7")
     if fewest < most:
         sketch.lines.append(f"# slices = [{fewest}, {most}]  # with it, fewest and most slices")
@@ -522,7 +520,7 @@ def _add_odd(sketch: Sketch, path: Path) -> tuple[list[OddFile], FileSummaries]:
 
 def _add_names(sketch: Sketch) -> None:
     """Say where files name no person, and where a path cannot stand in a card."""
-    own = sketch.kind == "dicom" and sketch.persons is None
+    own = sketch.row.says_person and sketch.persons is None
     if own and not all(look.person for look in sketch.looks.values()):
         sketch.keys["unit"] = None
         sketch.open.append(
@@ -534,7 +532,7 @@ def _add_names(sketch: Sketch) -> None:
         )
 
 
-def _write_draft(path: Path, sketch: Sketch) -> Draft:
+def write_draft(path: Path, sketch: Sketch) -> Draft:
     """Return a draft with what some images themselves say."""
     sketch = _without_nobody(sketch)
     if not sketch.looks:
@@ -547,7 +545,7 @@ def _write_draft(path: Path, sketch: Sketch) -> Draft:
     if len(colours) > 1:
         doubts.append("some images are gray and some in colour; choose channels, leave some out")
     keys["channels"] = 3 if True in colours else 1
-    keys["axis"] = 2 if sketch.kind == "nifti" else None
+    keys["axis"] = sketch.row.axis
     lines = [*_add_size(sketch, usual), *_add_window(sketch, usual)]
     patients = sorted({*sketch.labels.values()} & {look.person for look in looks})
     doubts += [_named_by_patients(patients)] if patients else []
@@ -594,14 +592,24 @@ SLICES = (
     "of each file"
 )
 
-USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "class": ("class", "label", "diagnosis", "target", "category", "finding"),
-    "split": ("split", "set", "partition"),
-    "person": ("person", "patient", "patient_id", "patientid", "subject", "subject_id", "mrn"),
-    "date": ("date", "study_date", "studydate", "taken", "acquired"),
-    "mask": ("mask", "mask_path", "segmentation", "region"),
-}
-"""What columns of tables are usually called."""
+
+class TableDrafts(NamedTuple):
+    """Functions that draft a card for a table of images.
+
+    Attributes
+    ----------
+    paths_in : callable
+        ``paths_in(table)``: columns that hold paths of images.
+    draft : callable
+        ``draft(table, root)`` → `Draft`.
+    """
+
+    paths_in: Callable[[Path], list[str]]
+    draft: Callable[[Path, Path], Draft]
+
+
+DRAFTS = Registry[TableDrafts]("table_drafts", {})
+"""``table``: how tables are drafted."""
 
 
 def draft_card(path: Path, root: Path | None = None) -> Draft:
@@ -631,11 +639,12 @@ def draft_card(path: Path, root: Path | None = None) -> Draft:
             raise DatasetError(
                 f"{path} is no folder, nor a table (.csv, .parquet); name its folder"
             )
-        return _of_table(path, root)
+        require_known("kind of draft", "table", DRAFTS, "tables are read by an add-on")
+        return DRAFTS["table"].draft(path, root)
     scanned = scan(path, root)
     tables = [path / name for name in scanned.pop("table")]
-    if len(tables) == 1 and _paths_in(tables[0]):
-        return _of_table(tables[0], root)
+    if len(tables) == 1 and "table" in DRAFTS and DRAFTS["table"].paths_in(tables[0]):
+        return DRAFTS["table"].draft(tables[0], root)
     kinds = sorted(
         filter(scanned.get, scanned), key=lambda kind: (-len(scanned[kind]), kind == "folder")
     )
@@ -651,13 +660,14 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` are."""
-    find = _finder(path, root)
+    find = finder(path, root)
     masks = {name for name in scanned[kind] if _is_mask(kind, find, name)}
     images = [name for name in scanned[kind] if name not in masks]
     if not images:  # where all look like masks, they are images
         images, masks = scanned[kind], set()
     # of what says whose it is a guess from paths would take a patient of two series for two
-    layout = read_layout(images, path.name, persons=kind != "dicom")
+    row = FILE_KINDS[kind]
+    layout = read_layout(images, path.name, persons=not row.says_person)
     looks, faults = summarise_files(kind, find, images, most=HEADERS)
     layout = _without_patients(layout, path.name, looks)
     base = path.parent if layout.from_above else path
@@ -669,9 +679,9 @@ def _of_folder(
         "classes": layout.classes,
         "pattern": layout.pattern,
         "unit": "person" if kind != "folder" or layout.persons else None,
-        "formats": _formats(images) if kind == "folder" else None,
+        "formats": formats_of(images) if kind == "folder" else None,
     }
-    owners = layout.persons or (images if kind == "nifti" else None)
+    owners = layout.persons or (images if row.alone else None)
     labels = dict(zip(images, layout.labels, strict=True))
     persons = dict(zip(images, owners, strict=True)) if owners else None
     above = f"{path.name}/" * layout.from_above
@@ -680,17 +690,17 @@ def _of_folder(
         _add_masks(sketch, masks)
     for other in others:
         sketch.open.append(
-            f"{len(scanned[other])} {KIND_WORDS[other]} beside {len(scanned[kind])} "
-            f"{KIND_WORDS[kind]} are not of this card; move them away, leave them out by a "
+            f"{len(scanned[other])} {FILE_KINDS[other].words} beside {len(scanned[kind])} "
+            f"{row.words} are not of this card; move them away, leave them out by a "
             "narrower pattern, or name them by masks if they are masks"
         )
     sketch.open.extend(layout.open)
     sketch.open.extend(_odd_folders(path, layout, chain.from_iterable(scanned.values())))
-    if kind == "nifti":
+    if row.axis is not None:
         sketch.open.extend([SLICES] if layout.persons else [SLICES, ALONE])
     if kind != "folder" and looks:
         _add_depths(sketch)
-    return _write_draft(path, sketch)
+    return write_draft(path, sketch)
 
 
 def _odd_folders(folder: Path, layout: PathLayout, names: Iterable[str]) -> list[str]:
@@ -725,84 +735,7 @@ def _without_patients(layout: PathLayout, folder: str, looks: FileSummaries) -> 
     return _one_class(folder, ["**"], len(layout.labels), [doubt])
 
 
-def _of_table(path: Path, root: Path) -> Draft:
-    """Draft a card of a table."""
-    names, rows = read_head(path, HEADERS)
-    paths = _paths_in(path)
-    if not paths:
-        raise DatasetError(
-            f"{path} has no column of paths to images, out of {names[:9]}; name them from there"
-        )
-    doubts = []
-    columns = {role: _called(names, calls) for role, calls in USUAL_COLUMNS.items()}
-    files = [name for name in paths if name != columns["mask"]] or paths
-    if len(files) > 1:
-        doubts.append(f"columns {', '.join(files)} hold paths; {files[0]} is taken for the images'")
-    if columns["mask"] not in paths:
-        columns["mask"] = None
-    split = columns["split"]
-    if split and not {row[names.index(split)] for row in rows} <= set(SPLITS):
-        doubts.append(f"column {split} may be the split; a card knows {', '.join(SPLITS)}")
-        columns["split"] = None
-    label, labels = columns["class"], _column(path, files[0], columns["class"]) or {}
-    classes = sorted({*labels.values()})
-    if not label or len(classes) > MOST_CLASSES:
-        doubts.append(f"which column is the class, out of {', '.join(names)}; name it in columns")
-    images = [row[names.index(files[0])] for row in rows]
-    find = _finder(path.parent, root)
-    kind = _kind_of_most(find, images, doubts)
-    doubts += [SLICES] if kind == "nifti" else []
-    columns["mask"] = None if kind == "dicom" else columns["mask"]
-    roles = {"path": files[0], "class": label or "?"}
-    roles |= {role: name for role, name in columns.items() if name and role != "class"}
-    people = _column(path, files[0], columns["person"])
-    keys: dict[str, object] = {
-        "kind": "table",
-        "path": path.relative_to(root).as_posix(),
-        "channels": None,
-        "classes": classes[:MOST_CLASSES] or ["?"],
-        "columns": roles,
-        "unit": "person" if kind == "dicom" or columns["person"] else None,
-        "formats": _formats(images) if kind == "folder" else [FORMAT_WORDS[kind]],
-    }
-    looks, faults = summarise_files(kind, find, images, most=HEADERS)
-    return _write_draft(path, Sketch(kind, looks, faults, keys, doubts, labels, people))
-
-
-def _kind_of_most(find: Find, images: Sequence[str], doubts: list[str]) -> str:
-    """Return the kind of most files that a table lists; what is open of it goes to `doubts`."""
-    kinds = Counter(kind_of(image, find) or "folder" for image in images)
-    if len(kinds) > 1:
-        doubts.append("images are of several kinds; a table has one: " + ", ".join(sorted(kinds)))
-    return kinds.most_common(1)[0][0]
-
-
-def _column(table: Path, file: str, column: str | None) -> dict[str, str] | None:
-    """Return what a column of a table says of each file, which the column `file` names."""
-    if column is None:
-        return None
-    faults: listing.Faults = []  # reported when the card is read
-    rows = read_columns(table, {"file": file, "value": column}, faults)
-    return {row["file"]: row["value"] for _, row in rows}
-
-
-def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
-    """Return the column that has one of some names, the first of them that is there."""
-    plain = {name.lower().replace(" ", "_"): name for name in reversed(names)}
-    return next((plain[call] for call in calls if call in plain), None)
-
-
-def _paths_in(table: Path) -> list[str]:
-    """Return the columns whose values, as far as looked at, are all files beside a table."""
-    names, rows = read_head(table, 20)
-    return [
-        name
-        for place, name in enumerate(names)
-        if rows and all(row[place] and (table.parent / row[place]).is_file() for row in rows)
-    ]
-
-
-def _formats(names: Sequence[str]) -> list[str] | None:
+def formats_of(names: Sequence[str]) -> list[str] | None:
     """Return the formats of pictures, unless they are those that a card reads anyway."""
     formats = {
         kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)

@@ -6,17 +6,18 @@ All of it is as private as the files: it is for their owner, and no release stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covdp.addons.hospital.nifti import check_intensities, each_plane, read_volume
 from covdp.datasets.cards import FORMATS
 from covdp.datasets.encoded import stored_bits
 from covdp.datasets.pictures import DEEP, opened
 from covdp.errors import ImageError
+from covdp.registry import Registry
 
 HEADERS, PIXELS_READ = 20_000, 1_000
 """Headers that a draft reads, and files whose pixels are read, evenly over all files."""
@@ -113,7 +114,7 @@ def summarise_files(
     Parameters
     ----------
     kind : str
-        A key of `SUMMARIES`.
+        A key of `FILE_KINDS`.
     find : callable
         From a path to where the file is, links followed.
     names : sequence of str
@@ -126,7 +127,7 @@ def summarise_files(
     summaries, faults = FileSummaries(), dict[str, ImageError]()
     for place, name in enumerate(chosen):
         try:
-            summaries[name] = SUMMARIES[kind](find(name), place % every == 0)
+            summaries[name] = FILE_KINDS[kind].summarise(find(name), place % every == 0)
         except ImageError as error:
             faults[name] = error
     return summaries, faults
@@ -135,80 +136,72 @@ def summarise_files(
 def _picture(file: Path, pixels: bool) -> FileSummary:
     with opened(file, tuple(FORMATS)) as image:
         bits, signed = stored_bits(image)
-        depth = "32 bits, floating" if image.mode == "F" else _depth(bits, signed)
+        depth = "32 bits, floating" if image.mode == "F" else depth_in_words(bits, signed)
         gray = image.mode in DEEP | {"1", "L", "LA"}
         colour, values = (False if gray else None), None
         if pixels:
             array = np.asarray(
                 image if image.mode in DEEP else image.convert("L" if gray else "RGB")
             )
-            values = _range(array)
+            values = range_of(array)
             colour = not gray and bool((array != array[..., :1]).any())
         return FileSummary((image.height, image.width), colour, image.mode in DEEP, depth, values)
 
 
-def _depth(bits: int, signed: bool) -> str:
+def depth_in_words(bits: int, signed: bool) -> str:
+    """Return the depth of stored values: "12 bits, signed"."""
     return f"{bits} bit{'s' * (bits != 1)}{', signed' * signed}"
 
 
-def _range(values: NDArray[np.generic]) -> tuple[float, float] | None:
+def range_of(values: NDArray[np.generic]) -> tuple[float, float] | None:
     """Return the least and the largest value; None where one is not finite."""
     low, high = float(values.min()), float(values.max())
     return (low, high) if np.isfinite([low, high]).all() else None
 
 
-def _nifti(file: Path, pixels: bool) -> FileSummary:
-    volume = read_volume(file)
-    check_intensities(volume)
-    dtype, values = volume.dtype, None
-    plain = dtype == np.uint8 and (volume.slope, volume.intercept) == (1.0, 0.0)
-    if pixels:
-        (plane,) = each_plane(volume, [volume.shape[2] // 2])
-        values = _range(plane * np.float64(volume.slope) + volume.intercept)
-    depth = _depth(8 * dtype.itemsize, dtype.kind == "i") + ", floating" * (dtype.kind == "f")
-    return FileSummary(
-        volume.shape[:2], False, not plain, depth, values, "", "", str(file), volume.shape[2]
-    )
+@dataclass(frozen=True)
+class FileKind:
+    """One kind of image file, as far as drafts and looks at files go.
+
+    Attributes
+    ----------
+    ends : tuple of str
+        Ends of the names of such files, in small letters.
+    words : str
+        Noun for some of them: "picture(s)".
+    summarise : callable
+        ``summarise(file, pixels)`` → `FileSummary`; the flag asks for the pixels.
+    format : str
+        Their name in ``formats`` of a table's card; "" where these are read from the names.
+    mark : (int, bytes)
+        Place and bytes by which a file without a suffix is known; no bytes where there are none.
+    is_mask : callable, optional
+        ``is_mask(file)``: True if a file says itself that it is a mask.
+    says_person : bool
+        True if files say themselves whose they are.
+    alone : bool
+        True if a file is taken for a person where no path names one.
+    axis : int, optional
+        Key of a card whose files hold several images.
+    """
+
+    ends: tuple[str, ...]
+    words: str
+    summarise: Callable[[Path, bool], FileSummary]
+    format: str = ""
+    mark: tuple[int, bytes] = (0, b"")
+    is_mask: Callable[[Path], bool] | None = None
+    says_person: bool = False
+    alone: bool = False
+    axis: int | None = None
 
 
-def _dicom(file: Path, pixels: bool) -> FileSummary:
-    from covdp.addons.hospital.dicom.header import (
-        check_image,
-        object_name,
-        read_header,
-        readable,
-        scaling,
-        text,
-    )
-    from covdp.addons.hospital.dicom.pixels import check_frames, read_frames
-
-    with readable(file) as stream:
-        header = read_header(stream, file)
-        check_image(file, header.elements)
-        check_frames(header, header.samples)
-        deep = header.stored != 8 or header.signed or "RescaleSlope" in header.elements
-        values, middle = None, header.frames // 2
-        if pixels:
-            scale = scaling(header, middle, None)
-            (frame,) = read_frames(stream, header, [middle])
-            values = _range(frame * np.float64(scale.slope) + scale.intercept)
-        return FileSummary(
-            (header.rows, header.columns),
-            header.samples == 3,
-            deep,
-            _depth(header.stored, header.signed),
-            values,
-            f"{text(header.elements, 'Modality')} ({object_name(header.elements)})".strip(),
-            header.person,
-            f"{file.parent}/{text(header.elements, 'SeriesInstanceUID') or file.name}",
-            header.frames,
-        )
-
-
-SUMMARIES: Mapping[str, Callable[[Path, bool], FileSummary]] = {
-    "folder": _picture, "nifti": _nifti, "dicom": _dicom,
-}  # fmt: skip
-"""Function that summarises a file of each kind of card; its flag asks for the pixels."""
+FILE_KINDS = Registry[FileKind](
+    "file_kinds",
+    {"folder": FileKind(tuple(chain.from_iterable(FORMATS.values())), "picture(s)", _picture)},
+    word="kind of file",
+)
+"""Kind of card → the files that it reads."""
 
 
 def by(sides: Sequence[int]) -> str:

@@ -48,7 +48,7 @@ Read in this order: ``bounds.py`` (from counts to bounds, and from transcripts t
 ``noise.py`` (p-values of noise against its law), ``attacks.py`` (neighbouring data sets of the
 adaptive mean, of secret labels, persons and streams; those of a mechanism stand in its own file),
 ``faults.py`` (noise that is broken on purpose), ``cases.py`` (what is audited, and the faults that
-it must catch), ``trials.py``.
+it must catch), ``trials.py``. ``calls.py`` spares replayed transcripts what is computed again.
 """
 
 import lazy_loader

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covdp.addons.audit.bounds import Law, Transcript
+from covdp.addons.audit.calls import Calls
 from covdp.addons.nights.ledger import commit_night, open_stream, reserve_night, stream_status
 from covdp.addons.nights.stream import (
     Night,
@@ -57,7 +58,7 @@ from covdp.mean.sums import PER_UNIT
 from covdp.mechanisms.base import Points
 from covdp.mechanisms.noise import FloatNoise, NoisyVector
 from covdp.privacy import GDP, Budget, split
-from covdp.recall import Calls, repeatable
+from covdp.recall import repeatable
 
 PAIR_SIZE = 4
 """Size n of the data sets; one of the records is replaced."""
@@ -141,7 +142,7 @@ def replayed_draws(
 
     What a step releases without noise on its own data set is what its noise was added to. Each
     block is replayed on the other when it was drawn: what follows from released vectors alone is
-    the same on both data sets, and is computed once (``pipeline/recall.py``).
+    the same on both data sets, and is computed once (``calls.py``).
     """
     laws = []
     for side in (0, 1):

@@ -8,7 +8,7 @@ COPY flows flows
 COPY data data
 COPY reports reports
 RUN python -m venv /opt/covdp \
-    && /opt/covdp/bin/python -m pip install --no-cache-dir --constraint constraints.txt '.[postgres]' \
+    && /opt/covdp/bin/python -m pip install --no-cache-dir --constraint constraints.txt '.[hospital,nights,partners,postgres]' \
     && /opt/covdp/bin/python -m pip uninstall --yes pip setuptools
 
 FROM python:3.11-slim-bookworm

@@ -17,6 +17,8 @@ TOLD := $(BIN)/python -m pip config list | grep -Eq '[.](index-url|no-index|prox
 UV := UV_HTTP_TIMEOUT=15 UV_HTTP_RETRIES=1 $(BIN)/uv pip install --quiet --system-certs \
   --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 OLDEST := .venv-oldest
+# whoever reads on after `make run` misses no format and no command
+EXTRAS := hospital,nights,papers,partners
 # what numbers rest on, and what documents promise; no file needs a component beside .venv
 QUICK := $(addprefix tests/,privacy geometry mechanisms mean descriptors results \
   cli/test_cli.py experiments/test_config.py test_docs.py test_structure.py)
@@ -76,7 +78,7 @@ oldest:  ## A part of the suite with the oldest dependencies that are supported
 	@test -e $(OLDEST)/.made || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST)/bin/python -m pip install \
 	  --quiet --disable-pip-version-check --constraint tests/oldest.txt setuptools $(TESTING) && \
 	  $(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  --constraint tests/oldest.txt --editable '.[dask,postgres]' && touch $(OLDEST)/.made; }
+	  --constraint tests/oldest.txt --editable '.[$(EXTRAS),dask,postgres]' && touch $(OLDEST)/.made; }
 	@CI= $(OLDEST)/bin/python -m pytest --quiet $(PORTABLE)
 
 bench: $(VENV)/.dev  ## Ours against peers, side by side in one run
@@ -92,7 +94,7 @@ format: $(VENV)/.dev  ## Put code in order
 constraints: $(VENV)/.dev  ## Write constraints.txt, and a lock with hashes, from the environment that passed the tests
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
 	@$(BIN)/uv pip compile --quiet pyproject.toml --constraint constraints.txt --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --no-annotate --output-file .ci/lock.txt
+	  --extra hospital --extra nights --extra papers --extra partners --generate-hashes --no-emit-index-url --no-header --no-annotate --output-file .ci/lock.txt
 
 clean:  ## Remove the environment and all outputs
 	rm -rf $(VENV) $(OLDEST) reports/output covdp-output .types .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
@@ -105,8 +107,8 @@ $(VENV)/pyvenv.cfg:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@$(PIP) 'setuptools>=77' uv
-	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable .; } || \
-	  $(PIP) --no-build-isolation --editable .
+	@{ ! $(TOLD) && $(UV) --no-build-isolation --editable '.[$(EXTRAS)]'; } || \
+	  $(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
 	@find pipeline -name '*.nb[ic]' -delete  # code that an older version compiled
 	@$(BIN)/python -m compileall -q pipeline flows
 	@touch $@

@@ -41,8 +41,6 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from covdp import jobs
-from covdp.addons.partners.local_images import match_images
-from covdp.addons.partners.several_page import build_match
 from covdp.errors import ConfigError, CovdpError
 from covdp.figures import letter
 from covdp.inference import size_in_words
@@ -233,6 +231,9 @@ def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> b
     )
 
     def work() -> bool | None:
+        from covdp.addons.partners.local_images import match_images
+        from covdp.addons.partners.several_page import build_match
+
         matched = match_images(release, dataset, root)
         build_match(matched, out)
         return matched.differs if matched.p_values else None

@@ -146,10 +146,16 @@ def require_known(
 
 
 EXTRAS = {
+    "arviz_stats": "papers",
+    "cronsim": "nights",
     "distributed": "dask",
     "fsspec": "s3",
+    "gdcm": "hospital",
     "medmnist": "sets",
+    "nibabel": "hospital",
     "psycopg": "postgres",
+    "pydicom": "hospital",
+    "pylibjpeg": "hospital",
     "torch": "sets",
     "torchvision": "sets",
 }

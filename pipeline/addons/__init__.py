@@ -73,6 +73,7 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "sphere": "covdp.addons.papers.space_forms:Sphere",
         "kendall": "covdp.addons.papers.kendall:Kendall",
     },
+    "readers": {"maps": "covdp.addons.partners.maps:read_maps"},
     "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
     "table_drafts": {"table": "covdp.addons.hospital.table_draft:TABLE_DRAFTS"},
     "stream": {

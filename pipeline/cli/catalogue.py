@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ from covdp.cli.options import NARROW, PLAIN, DataRoot, Printing
 from covdp.cli.output import new_table, numbers, print_json, print_line, width
 from covdp.cli.streams import complain, takes_unicode
 from covdp.errors import one_line, printable
+from covdp.registry import Registry
 
 if TYPE_CHECKING:
     from covdp.datasets.draft import Draft
@@ -29,6 +30,8 @@ MapsFile = Annotated[
     Path | None,
     Parameter("--map", help="Maps of `covdp harmonise`: store descriptors on the common scale."),
 ]
+READERS = Registry[Callable[[Path], Any]]("readers", {})
+"""Files that add-ons read: ``maps``, of `covdp harmonise`."""
 FACTS = ("name", "title", "definitions", "manifolds", "samplers", "pure", "release", "note")
 """Facts about a mechanism, as programs read them."""
 
@@ -201,16 +204,17 @@ def describe(
 
 def _scale(domain: "DescriptorDomain", path: Path | None, site: str | None) -> "AffineMap | None":
     """Return the map of a site for images of a domain; None where there is no file of maps."""
-    from covdp.addons.partners.maps import read_maps
-    from covdp.errors import ConfigError
+    from covdp.errors import ConfigError, require_known
 
     if (path is None) != (site is None):
         raise ConfigError("--map says which maps and --site which of them; give both, or neither")
     if path is None or site is None:
         return None
-    maps = read_maps(path)
+    require_known("reader", "maps", READERS, "files of maps are read by the add-on partners")
+    maps = READERS["maps"](path)
     maps.require_same(path, descriptor=domain.descriptor, eta=domain.eta, **domain.images)
-    return maps.map_of(site)
+    found: AffineMap = maps.map_of(site)
+    return found
 
 
 def _print_pass(report: "PassReport", place: "Place", output: Printing) -> None:

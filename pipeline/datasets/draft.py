@@ -660,13 +660,12 @@ def _of_folder(
     kind: str, path: Path, root: Path, scanned: Mapping[str, list[str]], others: Sequence[str]
 ) -> Draft:
     """Draft a card of a folder of files of one kind, beside which `others` are."""
-    find = finder(path, root)
+    row, find = FILE_KINDS[kind], finder(path, root)
     masks = {name for name in scanned[kind] if _is_mask(kind, find, name)}
     images = [name for name in scanned[kind] if name not in masks]
     if not images:  # where all look like masks, they are images
         images, masks = scanned[kind], set()
     # of what says whose it is a guess from paths would take a patient of two series for two
-    row = FILE_KINDS[kind]
     layout = read_layout(images, path.name, persons=not row.says_person)
     looks, faults = summarise_files(kind, find, images, most=HEADERS)
     layout = _without_patients(layout, path.name, looks)

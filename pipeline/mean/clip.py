@@ -4,7 +4,9 @@ A mean of records clipped to a ball of radius R has noise that goes with R, and 
 cut off. How much a record outside of the ball adds to the bias is never known; but noise in a sum,
 σ, and k records outside add to the error in one proportion where k goes with √d·σ, in every class.
 So the ball is the one that leaves `OUTSIDE`·√d·σ records outside, as a noisy count of records by
-their distance says, and at most half of them. What is cut off is released with the mean
+their distance says, and at most half of them. Noise in the outer shells makes balls too wide rather
+than too narrow, most where n·μ is small or shells go far out: there the counts nearest to the noisy
+ones are taken that have one peak (`one_peak`). What is cut off is released with the mean
 (overshoots, ``sums.py``), and where noise cannot explain it, it is added to the mean again
 (``noisy_moments.py``).
 """
@@ -65,6 +67,37 @@ def likely_counts(shells: FloatArray, n: Numbers) -> FloatArray:
     excess = (np.cumsum(falling, axis=1) - np.reshape(n, (-1, 1))) / many
     last = np.count_nonzero(falling > excess, axis=1, keepdims=True) - 1
     return np.asarray(np.maximum(shells - np.take_along_axis(excess, last, axis=1), 0.0))
+
+
+@compiled
+def falling(counts: FloatArray) -> FloatArray:
+    """Return the numbers nearest to some, (b,), of which none is larger than the one before it."""
+    out = counts.copy()
+    for i in range(len(out)):
+        start, level = i, out[i]
+        while start > 0 and out[start - 1] < level:
+            start -= 1
+            level = np.mean(out[start : i + 1])
+        out[start : i + 1] = level
+    return out
+
+
+@compiled
+def one_peak(shells: FloatArray) -> FloatArray:
+    """Return the counts nearest to noised ones, (r, b), that rise to one peak and fall beyond it.
+
+    So noise in outer shells, which are empty or hold few records, is not taken for records far out.
+    A function of released counts alone, so it costs no privacy.
+    """
+    out = shells.copy()
+    for r in range(len(shells)):
+        own, least = shells[r], np.inf
+        for peak in range(len(own)):
+            found = np.concatenate((falling(own[:peak][::-1])[::-1], falling(own[peak:])))
+            error = np.sum((found - own) ** 2)
+            if error < least:
+                least, out[r] = error, found
+    return out
 
 
 @repeatable

@@ -4,7 +4,9 @@ They are all that regions, tests and classifiers read. All of this file is post-
 released values.
 
 **Correcting.** A clipped mean lacks what was cut off. Overshoots say how much of it lay along some
-public directions (``sums.py``): each that noise cannot explain (`tuning.SURE`) is added.
+public directions (``sums.py``): each that noise cannot explain (`tuning.SURE`) is added. Of striped
+images some run one way and some the other, and noise may explain either part but not both: those
+towards one picture and the same turned are told together, by the root of the sum of their squares.
 
 **Shrinking** puts a noisy observation together with what was known before it. The observation u = θ
 + N(0, S) of the offset θ of the mean from the present centre meets the belief θ ~ N(0, P). Where u
@@ -46,6 +48,8 @@ from covdp.mean.clip import lengths
 from covdp.mean.sums import FACTOR, OVERSHOOT, Clipping, second_moment
 from covdp.recall import repeatable
 
+TURNED = ((1, 2), (3, 4))
+"""Places, in `Prior.odd`, of pictures that are one and the same turned: stripes, and ramps."""
 LARGEST_TRACE = 0.25
 """Largest trace of a second moment of vectors, which are no longer than ½."""
 
@@ -153,8 +157,11 @@ class NoisyMoments:
         found = (self.overshoots / self.overshoot_noise)[..., 1:]
         many = found.shape[-1] - 4 * self.lines
         limits = np.array([*tuning.SURE * self.lines, *[tuning.SURE_ODD] * many])
+        for pair in TURNED if many > TURNED[-1][-1] else ():
+            both = 4 * self.lines + np.array(pair)
+            found[..., both] = lengths(np.maximum(found[..., both], 0.0))[..., None]
         logistic = 1.0 / (1.0 + np.exp(np.clip(limits**2 - found**2, -60.0, 60.0)))
-        return np.where(found > 0.0, logistic, 0.0)
+        return np.where(self.overshoots[..., 1:] > 0.0, logistic, 0.0)
 
     @cached_property
     def added(self) -> FloatArray:

@@ -8,10 +8,10 @@
 *Shells* count records by their distance from the centre; the radius leaves as many outside as the
 noise makes worth it (``clip.py``). Where many are beyond the last edge the second shells are wider.
 *Mean 2* moves the centre where that is distant, as the radii say, or where n·μ is so small that
-noise alone matters; halfway where the radii say no more than that the class is narrow. *Mean 3* has
-most of the budget. What it cuts off is released with it, and added again where it exceeds its
-noise; so a few black images, or stripes, move the result by what they move the mean. Each
-observation is put together with what was known before it (`posterior_update`).
+noise alone matters; halfway where the radii say no more than that the class is narrow, and has no
+thick tail. *Mean 3* has most of the budget. What it cuts off is released with it, and added again
+where it exceeds its noise; so a few black images, or stripes, move the result by what they move the
+mean. Each observation is put together with what was known before it (`posterior_update`).
 
 **Privacy.** Replace-one adjacency, n public. Every step releases the mean of n vectors of a set of
 diameter 1: indicators of shells over √2 (`clip.SQRT2`), or records clipped to a ball of radius R,
@@ -55,6 +55,7 @@ from covdp.mean.clip import (
     lengths,
     likely_counts,
     newton_step,
+    one_peak,
     records_outside,
     shell_counts,
 )
@@ -199,9 +200,22 @@ class _Draws:
         noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[1].sigma
         return np.asarray(shells[:, -1] > np.maximum(self.outside(), tuning.FAR_SD * noise))
 
-    def radius(self, shells: FloatArray, far: NDArray[np.bool_]) -> FloatArray:
-        """Return the radius that such counts say, of each repetition."""
-        prior, outside = self.model.prior, self.outside()
+    def peaked(self, step: int, shells: FloatArray, which: NDArray[np.bool_]) -> FloatArray:
+        """Return counts that rise to one peak and fall beyond it, of some of the repetitions.
+
+        Not where a shell holds more than noise explains: its records are a cluster of their own.
+        """
+        noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[step].sigma
+        found = one_peak(shells)
+        cluster = (shells - found > tuning.CLUSTER_SD * noise).any(axis=1)
+        return _chosen(which & ~cluster, found, shells)
+
+    def radius(self, shells: FloatArray, far: NDArray[np.bool_], share: float = 1.0) -> FloatArray:
+        """Return the radius that such counts say, of each repetition.
+
+        It leaves a share outside of the records that may be there.
+        """
+        prior, outside = self.model.prior, share * self.outside()
         shells = likely_counts(shells, self.counted())
         found = choose_radius(shells, prior.edges, outside)
         return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
@@ -421,9 +435,11 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     wider = np.where(far & source.most_beyond(1, shells, near), wider, radius)
     source.move(2, np.where(few, tuning.FEW_RADIUS * prior.unit, wider))
     counted = source.shells(3, far)
-    second, space = source.radius(counted, far), source.model.space
+    likely, space = source.peaked(3, counted, few | far), source.model.space
+    second, tail = source.radius(likely, far), source.radius(likely, far, tuning.TAIL_SHARE)
     away = few | (radius > tuning.FAR_OFF * prior.unit)
-    goes = away | (second < tuning.NEARER * radius)
+    narrow = (second < tuning.NEARER * radius) & (tail < tuning.TAIL_NEARER * radius)
+    goes = away | narrow
     half = goes & ~away & ~far
     way = space.log(stays[0], source.points) / 2.0
     halfway = space.exp(stays[0], way)
@@ -435,7 +451,7 @@ def _draw(source: _Draws) -> tuple[_Draws, FloatArray, list[NoisyMoments]]:
     weights = [source.steps[step].sigma ** -2.0 for step in (1, 3)]
     weight = np.where(goes | far, 0.0, weights[0] / sum(weights))[:, None]  # one centre: twice
     counted = weight * shells + (1.0 - weight) * counted
-    again = source.radius(counted, far)
+    again = np.where(few | far, second, source.radius(counted, far))
     radius = np.where(half, (radius + again) / 2.0, again)
     wide = source.is_wide(radius) | (~few & source.most_beyond(3, counted, far))
     shells = _chosen(far, shells, counted)

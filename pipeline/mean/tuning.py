@@ -13,7 +13,7 @@ SHARES_OF_MANY = Shares(0.08, 0.02, 0.03, 0.03, 0.84)
 """Shares of the budget."""
 SHARES_WITHOUT_LINE = Shares(0.05, 0.02, 0.15, 0.03, 0.75)
 """The same without a contrast axis, where nothing is known of where records are in their ball."""
-SHARES_OF_FEW = Shares(0.10, 0.015, 0.20, 0.05, 0.635)
+SHARES_OF_FEW = Shares(0.14, 0.01, 0.17, 0.07, 0.61)
 """The same where n·μ is below `FEW`·√d: more for where the centre is, less for the last mean."""
 FEW = 24.0
 """See there; below it noise is wider than records are far from the first centre."""
@@ -68,6 +68,17 @@ Elsewhere the ball stays: around a better centre the thin tail of a class is cut
 Not halfway but all the way, narrow classes distant from the prior err up to a third less, and cells
 of `tiles` up to two thirds more.
 """
+TAIL_SHARE, TAIL_NEARER = 0.5, 0.9
+"""Of a narrow class the radius that leaves this share of the records outside is nearer, too: over
+the first one it is less than this. Without, thick tails are cut off; cells of `tiles` err a tenth
+more at n·μ = 900."""
+CLUSTER_SD = 3.0
+"""Deviations of its noise by which a shell may exceed the count of one peak, for its radius.
+
+Such counts are made where n·μ is small or shells go far out: without, classes distant from the
+prior err up to a quarter more. Elsewhere a radius is as wide as noise makes it, which holds
+separate tails.
+"""
 PRIOR_SD_LINE = 4.0
 """Standard deviation of the mean along the contrast axis, in distance, before any release."""
 PRIOR_SD = 1.5
@@ -83,10 +94,10 @@ PneumoniaMNIST and `tiles`, hardly any is farther.
 NEAR_RADII, NEAR_TO, FAR_UNITS = 2.5, 4.5, 5.0
 """Overshoots along the contrast axis are measured up to so many radii, but not beyond `NEAR_TO`
 in units of the prior; and those beyond up to `FAR_UNITS`, or twice that: noise against length."""
-SURE, SURE_ODD = (3.5, 3.5, 3.8, 3.8), 3.5
+SURE, SURE_ODD = (3.5, 3.5, 3.8, 3.8), 3.6
 """Deviations of its noise that an overshoot must have to be added to the mean: below, above, the
 same beyond what these reach; towards an odd picture. One too many costs its whole reach, one too
-few is a bias of a few of its noise."""
+few is a bias of a few of its noise. One picture and the same turned are told together."""
 BIAS_OF_CLIPPING = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
 LEFT_ONE_WAY, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0

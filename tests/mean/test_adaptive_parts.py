@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sample_descriptors import ridge
-from scipy.optimize import minimize
+from scipy.optimize import isotonic_regression, minimize
 
 from covdp.arrays import FloatArray
 from covdp.descriptors import DescriptorDomain, describe, domain
@@ -31,7 +31,9 @@ from covdp.mean.clip import (
     SQRT2,
     choose_radius,
     lengths,
+    likely_counts,
     newton_step,
+    one_peak,
     records_outside,
     shell_counts,
 )
@@ -505,6 +507,50 @@ def test_radii_of_repetitions_are_those_of_each_alone() -> None:
     assert edges[0] <= together.min() <= together.max() <= edges[-1] * (1.0 + 1e-12)
 
 
+def test_counts_of_one_peak_are_the_nearest() -> None:
+    """Against the best of all peaks, each an isotonic regression on either side; of any noise."""
+    rng = np.random.default_rng(4)
+    shells = rng.normal(20.0, 30.0, (50, 9)) + 100.0 * (np.arange(9) == rng.integers(0, 9, (50, 1)))
+    found = one_peak(shells)
+    for own, one in zip(shells, found, strict=True):
+        sides = [
+            np.append(
+                isotonic_regression(own[:peak]).x if peak else own[:0],
+                isotonic_regression(own[peak:], increasing=False).x,
+            )
+            for peak in range(9)
+        ]
+        nearest = min(sides, key=lambda side: float(np.sum((side - own) ** 2)))
+        np.testing.assert_allclose(one, nearest, atol=1e-9)
+        assert one.sum() == pytest.approx(own.sum())
+    np.testing.assert_allclose(one_peak(found), found, atol=1e-9)
+    assert np.isfinite(one_peak(rng.normal(0.0, 1e300, (50, 9)))).all()
+
+
+@pytest.mark.parametrize(("mu", "cluster"), [(0.2, 0.0), (0.2, 0.5), (5.0, 0.0)])
+def test_where_records_are_few_a_radius_is_of_counts_of_one_peak(
+    mu: float, cluster: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere, and where there is a cluster, it is of the released ones."""
+    name, asked = SPD[0], list[FloatArray]()
+    counts = np.array([0.0, 0.1, 0.9, 0.1, -0.1, 0.08, 0.0, 0.05, *[0.0] * 6, cluster, 0.0, 0.0])
+
+    def told(step: int, length: int) -> FloatArray:
+        return counts / SQRT2 if STEP_NAMES[step] == "shells 2" else np.zeros(length)
+
+    def spied(shells: FloatArray, n: int) -> FloatArray:
+        asked.append(shells[0])
+        return likely_counts(shells, n)
+
+    monkeypatch.setattr(rounds, "likely_counts", spied)
+    ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
+    drawn(ready, GDP(mu), Probe((told,)))
+    peaked = one_peak(400.0 * counts[None])[0]
+    assert np.abs(peaked - 400.0 * counts).max() > 10.0
+    few = mu < 1.0 and not cluster
+    np.testing.assert_allclose(asked[1], peaked if few else 400.0 * counts, atol=1e-9)
+
+
 def test_records_outside_go_with_the_noise_and_never_are_most() -> None:
     """√d·σ of a sum times a number, and at most a share of all."""
     few, many = records_outside(0.5, 16, 1000), records_outside(1e6, 16, 1000)
@@ -705,6 +751,26 @@ def narrow(step: int, length: int) -> FloatArray:
     elif STEP_NAMES[step] == "mean 2":
         out[:length] = 0.02
     return out
+
+
+def with_a_tail(step: int, length: int) -> FloatArray:
+    """Say the same, but for 1 % of the records, fewer than may be outside."""
+    out = narrow(step, length)
+    if STEP_NAMES[step] == "shells 2":
+        out[[8, 13]] = 0.99 / SQRT2, 0.01 / SQRT2
+    return out
+
+
+@pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])
+def test_the_ball_of_a_class_with_a_thick_tail_stays(name: str) -> None:
+    """Where half of the records that may be outside reach as far as the first radius."""
+    ready = adaptive(inner(name, 400, 8), domain=facts_of(name), manifold=space_of(name))
+    first, half, stays = (
+        drawn(ready, GDP(5.0), Probe((script,))).moments[0].base
+        for script in (lambda _step, length: np.zeros(length), narrow, with_a_tail)
+    )
+    np.testing.assert_array_equal(stays, first)
+    assert np.linalg.norm(half - first) > 0.05
 
 
 @pytest.mark.parametrize("name", ["spd-log-euclidean", "spd-log-cholesky"])

@@ -6,6 +6,7 @@ Searches compare with a proven inequality, so that a correct bound always passes
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray
 from covdp.descriptors import domain
 from covdp.geometry import MANIFOLDS, FlatChart, Point
-from covdp.mean import Labels, MeanSetup, NoisyMoments, sums
+from covdp.mean import Labels, MeanSetup, NoisyMoments, default_prior, sums
 from covdp.mean.axes import vectors_times
 from covdp.mean.clip import lengths
+from covdp.mean.noisy_moments import TURNED
 from covdp.mean.release import COUNT_UNIT
 from covdp.mean.sensitivity import vector_diameter
 from covdp.mean.sums import COSINE, HALF, NORM, OVERSHOOT, Clipping, as_repetition, sizes
@@ -568,6 +570,41 @@ def test_a_sure_overshoot_is_added_along_its_direction(
         moments(overshoots, 1e-3, lines).predicted_bias[1]
         > moments(0.0 * overshoots, 1e-3, lines).predicted_bias[1]
     )
+
+
+def six_pictures() -> NoisyMoments:
+    """Return what a class released of no overshoot, of as many odd pictures as images have."""
+    return replace(
+        moments(np.zeros(8), 1e-3),
+        odd=np.tile(ODD, (2, 1)).ravel(),
+        overshoots=np.zeros(11),
+        reach=np.array([6.0, 2.0, 2.0, 4.5, 4.5, *[5.0] * 6]),
+    )
+
+
+def test_one_picture_and_the_same_turned_are_told_together() -> None:
+    """Stripes and ramps, as their descriptors say; no two others, which are as far beyond noise."""
+    facts = domain("oct5", height=28, width=28)
+    far = lengths(default_prior(facts, MANIFOLDS["spd-log-euclidean"](5)).odd)
+    alike = {(i, j) for i, j in itertools.combinations(range(6), 2) if np.isclose(far[i], far[j])}
+    assert alike == set(TURNED)
+    quiet = six_pictures()
+    for first, other in itertools.permutations(range(6), 2):
+        found = np.zeros(11)
+        found[5 + first], found[5 + other] = 2.9, 2.8
+        sure = replace(quiet, overshoots=found * quiet.overshoot_noise).sure
+        both = (min(first, other), max(first, other)) in TURNED
+        np.testing.assert_allclose(sure[[4 + first, 4 + other]], float(both), atol=0.05)
+
+
+@pytest.mark.parametrize("place", range(5, 11))
+def test_a_picture_below_nothing_is_not_added(place: int) -> None:
+    """Nor does it take away from the same picture turned, which is."""
+    found = np.where(np.arange(11) < 5, 0.0, -3.0)
+    found[place] = 5.0
+    quiet = six_pictures()
+    sure = replace(quiet, overshoots=found * quiet.overshoot_noise).sure
+    np.testing.assert_allclose(sure, np.arange(1, 11) == place, atol=1e-4)
 
 
 @pytest.mark.parametrize("place", range(1, 8))

@@ -31,11 +31,12 @@ from tests.tools.tuning.numbers import NUMBERS, Number, changed, trying
 NO_TRIAL = {
     *("BIAS_OF_CLIPPING", "LEFT_ONE_WAY", "LEFT_SD", "MISSED_SD", "OVERSHOOT_SD"),
     *("FAR_SD", "LARGEST_LOG_SCALE", "MOST_BEYOND", "SCATTER_FLOOR", "STEP_LEFT", "SURE_ODD"),
-    *("SECOND_NOISE", "USUAL_SIZE"),
+    *("CLUSTER_SD", "SECOND_NOISE", "USUAL_SIZE"),
 }
 """Numbers that no mean of tiles depends on: what clipping and curvature are predicted to do, how
 sure of overshoots regions are, the least scatter of records, a scale beyond all that noise asks
-for, when many records are far or odd, as no tiles are, and how long records of nights are."""
+for, when many records are far, odd or a cluster, as no tiles are, and how long records of nights
+are."""
 
 
 @cache

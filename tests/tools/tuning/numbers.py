@@ -146,6 +146,8 @@ NUMBERS = (
     _plain("MOST_OUTSIDE", 0.2, 0.35, 0.6, 0.8),
     _plain("FAR_OFF"),
     _plain("NEARER"),
+    _plain("TAIL_SHARE"),
+    _plain("TAIL_NEARER"),
     _plain("PRIOR_SD_LINE"),
     _plain("PRIOR_SD"),
     _plain("SURPRISE"),

@@ -1,23 +1,27 @@
 """The goals of the house, each counted: ``python -m tests.tools.count`` prints now against goal.
 
-A line of code has a token outside comments and docstrings. A file is small below forty of them, but
-for a package's face. A class name stands twice where `pipeline` and `flows`, or the tests too,
-define it again. An import circle is a set of files that import each other, in functions and under
-``TYPE_CHECKING`` too.
+A line of code has a token outside comments and docstrings. The ground floor is `pipeline` without
+its add-ons. An import circle is a set of files that import each other, in functions and under
+``TYPE_CHECKING`` too. Imports of add-ons are those in the ground floor, and those of an add-on in
+another that may not (`MAY`).
 
 The rest is counted in tiny runs. A walk follows the objects of a class: budgets through a private
 mean, the config through a release and through the second night of a stream, the card through the
 opening of a DICOM file. Rooms are the files with a function that is given one, itself or in a
 record; returns are entries of a file that had been left. The goal is half of what they were when
 they were first counted. Record types are those that are made between the first noise and the region
-of a mean and hold what another of them holds. Openings, passes and parses are calls. At last the
-lines of code are split by what README.md promises: what a promise less would save.
+of a mean and hold what another of them holds. Openings, passes and parses are calls. Modules are
+those that `covdp run` on the embedded images imports.
+
+At last each dependency of a plain install is printed with what it weighs and what it is for.
 """
 
 import argparse
+import ast
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -34,11 +38,15 @@ from tests.tools.code import (
     classes_named_twice,
     files,
     import_circles,
+    imported,
     lines_of_code,
+    module_name,
+    parsed,
+    statements,
 )
 from tests.tools.trace import calls, records_made, walk
 
-SMALL = 40
+ADDONS = ROOT / "pipeline" / "addons"
 
 WALKS = {"budget": (8, 2), "release": (5, 11), "night": (9, 18), "DICOM": (7, 7)}
 """Rooms and returns of each walk, when they were first counted."""
@@ -46,44 +54,8 @@ WALKS = {"budget": (8, 2), "release": (5, 11), "night": (9, 18), "DICOM": (7, 7)
 POPULATION = 'population = "tiles"'
 """What stands in the config of the tiny release alone."""
 
-PROMISES = {
-    "DICOM, NIfTI and tables of files are read": {
-        "addons/hospital": "**/*",
-        "datasets": "pictures encoded jpeg listing classed draft summary cards source",
-        "cli": "start",
-    },
-    "the published experiments and our own claims, paper beside ours": {
-        "datasets": "download library npz torchvision tiles",
-        "experiments": "**/*",
-        "figures": "curves pictures",
-        "addons/papers": "*",
-        "mechanisms": "additive exponential radial wrapping",
-        "report": "runs run_* split",
-        "results": "record",
-        "cli": "experiments",
-        ".": "config",
-    },
-    "Each image is paid for once, on the night it arrives": {
-        "addons/nights": "arrivals commands experiment followed ledger night stream/* sums",
-        ".": "stream",
-    },
-    "None costs privacy": {
-        "inference": "*",
-        "addons/partners": "*",
-    },
-    "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger status"},
-    "one page with all that was released": {
-        "publish": "history",
-        "addons/nights": "*",
-    },
-    "attacks every mechanism and compares what leaks with what is claimed": {"addons/audit": "*"},
-    "error and price, before anything is spent": {".": "planning"},
-    "releases the mean matrix of each class with a proven guarantee": {".": "**/*"},
-}
-"""Sentences of README.md, and the files of each room that are there for them.
-
-A file counts for the first sentence that names it.
-"""
+MAY = {"partners": {"nights"}, "audit": {"nights"}}
+"""Add-on → add-ons that it may import."""
 
 BETWEEN = ("mean", "mechanisms", "inference")
 """The rooms whose records are counted."""
@@ -94,44 +66,92 @@ Row = tuple[str, int, int]
 
 def in_files() -> list[Row]:
     """Return what is counted in the files as they are."""
-    ours = files(*PACKAGES)
-    small = [path for path in ours if path.name != "__init__.py" and lines_of_code(path) < SMALL]
+    ours, tests = files(*PACKAGES), files("tests")
+    ground = [path for path in files("pipeline") if ADDONS not in path.parents]
     return [
-        ("lines of code in pipeline", sum(map(lines_of_code, files("pipeline"))), 21_000),
-        ("files in pipeline and flows", len(ours), 190),
-        (f"files of less than {SMALL} lines", len(small), 0),
-        ("class names that stand twice", len(classes_named_twice(ours)), 0),
-        ("the same with tests", len(classes_named_twice(files(*PACKAGES, "tests"))), 0),
+        ("lines of code in the ground floor", sum(map(lines_of_code, ground)), 15_000),
+        ("files in the ground floor", len(ground), 110),
+        ("lines of code in pipeline", sum(map(lines_of_code, files("pipeline"))), 29_000),
+        ("imports of add-ons", len(imports_of_addons()), 0),
+        ("class names that stand twice", len(classes_named_twice([*ours, *tests])), 0),
         ("import circles", len(import_circles(ours)), 0),
-        ("dependencies of a plain install", len(required()), 30),
+        ("Any in pipeline/mean", sum(map(names_of_any, files("pipeline/mean"))), 0),
+        ("fields of SeriesConfig", fields_of("SeriesConfig"), 15),
+        ("fields of ExperimentConfig", fields_of("ExperimentConfig"), 20),
+        ("dependencies of a plain install", len(required()), 22),
         ("words of README.md", len((ROOT / "README.md").read_text(encoding="utf-8").split()), 1300),
+        ("uses of monkeypatch.setattr", sum(map(patches, tests)), 100),
+        ("imports between test modules", len(imports_of_tests()), 0),
     ]
 
 
-def by_promise() -> dict[str, list[Path]]:
-    """Return the files of `pipeline` that each promise needs, and no other before it."""
-    left, found = set(files("pipeline")), dict[str, list[Path]]()
-    for promise, rooms in PROMISES.items():
-        mine = {
-            path
-            for room, names in rooms.items()
-            for name in names.split()
-            for path in (ROOT / "pipeline" / room).glob(f"{name}.py")
-        }
-        found[promise] = sorted(mine & left)
-        left -= mine
+def imports_of_addons() -> list[str]:
+    """Return the imports, "module → module", of add-ons by whoever may not import them."""
+    modules = {module_name(path): path for path in files(*PACKAGES)}
+    found = list[str]()
+    for name, path in modules.items():
+        own = _addon_of(name)
+        for other in sorted(imported(path, modules)):
+            theirs = _addon_of(other)
+            if theirs not in ("", own, *MAY.get(own, ())) and not name.startswith("covdp.flows"):
+                found.append(f"{name} → {other}")
     return found
 
 
-def without(over: int, lines: dict[str, int]) -> list[str]:
-    """Return the fewest promises that have so many lines; all stand on the last, which stays."""
-    found, left = list[str](), over
-    for promise in sorted(list(lines)[:-1], key=lambda promise: -lines[promise]):
-        if left <= 0:
-            break
-        found.append(promise)
-        left -= lines[promise]
-    return found
+def _addon_of(module: str) -> str:
+    """Return the add-on in which a module is, "" for none."""
+    return module.removeprefix("covdp.addons.").partition(".")[0] if ".addons." in module else ""
+
+
+def names_of_any(path: Path) -> int:
+    """Return how often a file names `Any` in an annotation."""
+    nodes = ast.walk(parsed(path))
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
+
+
+def fields_of(model: str) -> int:
+    """Return the number of fields of a model of the settings."""
+    from covdp import config
+
+    return len(getattr(config, model).model_fields)
+
+
+def patches(path: Path) -> int:
+    """Return how often a file of tests replaces an attribute of ours or of a library."""
+    return path.read_text(encoding="utf-8").count("monkeypatch.setattr(")
+
+
+def imports_of_tests() -> list[str]:
+    """Return the imports of a test module in another."""
+    return [
+        f"{path.relative_to(ROOT).as_posix()} → {node.module}"
+        for path in files("tests")
+        for node in statements(path)
+        if isinstance(node, ast.ImportFrom) and ".test_" in f".{node.module}"
+    ]
+
+
+def weights() -> list[tuple[str, float, str]]:
+    """Return each package that is required, its own size in MB, and what it is for."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    purposes = dict(re.findall(r'^    "([A-Za-z0-9-]+)[^"]*",  # (.*)$', text, re.M))
+    return [
+        (name, sum(file.size or 0 for file in metadata.files(name) or ()) / 1e6, purposes[name])
+        for name in required()
+    ]
+
+
+def modules_of_a_run(folder: Path) -> list[str]:
+    """Return the modules of ours that `covdp run` on the embedded images imports."""
+    code = (
+        "import sys; from covdp.cli import main; code = main(sys.argv[1:]); "
+        "print('|'.join(name for name in sys.modules if name.split('.')[0] == 'covdp')); "
+        "sys.exit(code)"
+    )
+    options = ["run", "--repetitions", "2", "--out", str(folder / "modules"), "--quiet"]
+    command = [sys.executable, "-c", code, *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split("|")
 
 
 def required() -> list[str]:
@@ -200,6 +220,7 @@ def in_runs(folder: Path) -> list[Row]:
         ("openings of a dataset in a run of 3 classes", opened, 1),
         ("passes of digests in a run of 3 classes", digested, 1),
         ("parses of a config in a release", parsed, 1),
+        ("modules of ours in a run on the tiles", len(modules_of_a_run(folder)), 90),
     ]
 
 
@@ -286,14 +307,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name, now, goal in rows:
         print(f"{name:46}{now:8,}{goal:8,}{'' if now <= goal else '  over'}")
     print(f"With all that they require, {len(installed())} packages are installed.")
-    print("\nLines of code in pipeline, by what README.md promises:")
-    lines = {promise: sum(map(lines_of_code, paths)) for promise, paths in by_promise().items()}
-    for promise, count in lines.items():
-        print(f"{count:8,}  {promise}")
-    _, now, goal = rows[0]
-    print(f"{now - goal:,} lines over the goal; it would be met without these promises:")
-    for promise in without(now - goal, lines):
-        print(f"{'':10}{promise}")
+    print("\nWhat a plain install requires, in MB of its own:")
+    for name, size, purpose in sorted(weights(), key=lambda row: -row[1]):
+        print(f"{size:8,.1f}  {name:20}{purpose}")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,23 @@ class Address(NamedTuple):
     package: str = ""
 
 
+class Later(NamedTuple):
+    """A member that is made on first use.
+
+    Attributes
+    ----------
+    make : callable
+        Function without parameters that returns it.
+    """
+
+    make: Callable[[], Any]
+
+
+def at(address: str) -> Address:
+    """Return the place of a member: ``module:attribute``."""
+    return Address(*address.split(":"))
+
+
 class Registry(MutableMapping[str, Member], Generic[Member]):
     """Members by name; those of add-ons and of other packages are imported on first use.
 
@@ -57,7 +74,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
     ----------
     name : str
         Key in ``covdp.addons.MEMBERS``, and the first part of the names of entry points.
-    members : mapping of str to Member
+    members : mapping of str to Member, Address or Later
         Members of the ground floor; they come first.
     word : str
         Noun for one member, for messages.
@@ -74,13 +91,14 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
     def __init__(
         self,
         name: str,
-        members: Mapping[str, Member],
+        members: Mapping[str, Member | Address | Later],
         *,
         word: str = "member",
         fault: type[CovdpError] = ConfigError,
     ) -> None:
         self.name, self._word, self._fault = name, word, fault
-        self._members = dict(members)
+        self._places = {k: x for k, x in members.items() if isinstance(x, Address | Later)}
+        self._members = {k: cast(Member, x) for k, x in members.items() if k not in self._places}
         self._first = tuple(members)
         self._removed = set[str]()
 
@@ -96,7 +114,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
             covdp is missing: one line.
         """
         if name not in self._members and name in self:
-            self._members[name] = self._load(name, self._elsewhere()[name])
+            self._members[name] = self._load(name, self._place(name))
         return self._members[name]
 
     def __setitem__(self, name: str, member: Member) -> None:
@@ -124,15 +142,16 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         """Return True if a name is registered; nothing is imported."""
         if name in self._removed:
             return False
-        return name in self._members or name in self._addons() or name in self._elsewhere()
+        own = name in self._members or name in self._places or name in self._addons()
+        return own or name in self._elsewhere()
 
     def own(self) -> set[str]:
         """Return the names that are not of other packages; these are not even looked for."""
-        return {*self._members, *self._addons()} - self._removed
+        return {*self._first, *self._members, *self._addons()} - self._removed
 
     def address(self, name: str) -> str | None:
-        """Return ``module:attribute`` of an add-on's member that is not imported yet, else None."""
-        place = self._addons().get(name)
+        """Return ``module:attribute`` of a member of ours that is not imported yet, else None."""
+        place = self._places.get(name) or self._addons().get(name)
         if name in self._members or not isinstance(place, Address):
             return None
         return f"{place.module}:{place.attribute}"
@@ -155,7 +174,7 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
             try:
                 loaded[name] = self[name]
             except CovdpError as error:
-                if self._elsewhere()[name].package:
+                if getattr(self._place(name), "package", ""):
                     warnings.warn(f"{error}; it is left out", MemberWarning, stacklevel=3)
                     self._removed.add(name)
         return loaded
@@ -169,8 +188,14 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         ours, others = self._addons(), _of_packages().get(self.name, {})
         return {**ours, **{name: place for name, place in others.items() if name not in ours}}
 
-    def _load(self, name: str, address: Address | Member) -> Member:
+    def _place(self, name: str) -> Any:
+        """Return where a member is that is not imported yet."""
+        return self._places.get(name) or self._elsewhere()[name]
+
+    def _load(self, name: str, address: Address | Later | Member) -> Member:
         """Import a member."""
+        if isinstance(address, Later):
+            return cast(Member, address.make())
         if not isinstance(address, Address):
             return address
         try:
@@ -224,7 +249,7 @@ def _of_addons() -> dict[str, dict[str, Any]]:
         return {}
     return {
         registry: {
-            name: Address(*member.split(":")) if isinstance(member, str) else member
+            name: at(member) if isinstance(member, str) else member
             for name, member in members.items()
         }
         for registry, members in import_module("covdp.addons").MEMBERS.items()

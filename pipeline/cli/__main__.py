@@ -97,13 +97,13 @@ def _run(tokens: list[str]) -> int:
     """Run the command line as far as it is foreseen."""
     from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-    from covdp.cli.commands import app, register_others
+    from covdp.cli.commands import app, import_all
     from covdp.cli.options import PLAIN
     from covdp.cli.output import Screen
 
     app.console = Screen()
     if _command(tokens) not in app:
-        register_others()
+        import_all()
     try:
         command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
         if "output" in bound.signature.parameters:

@@ -16,14 +16,13 @@ Add-ons and packages of others bring more (`COMMANDS`).
 import json
 import os
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from cyclopts import App, Group
 
 from covdp import __version__
-from covdp.cli import catalogue, check, experiments, releases, start, status
 from covdp.files import project_root
-from covdp.registry import Registry
+from covdp.registry import Registry, at
 
 
 def version() -> str:
@@ -66,19 +65,7 @@ def _installed() -> str:
         return ""
 
 
-class _Program(App):
-    """A program whose help imports the commands of add-ons and of other packages."""
-
-    def help_print(self, tokens: Any = None, **options: Any) -> None:
-        """Print the help of the program, or of the command that `tokens` name."""
-        if not set(map(str, tokens or ())) & COMMANDS.own():
-            register_others()
-            for name in COMMANDS.loaded():
-                self[name]
-        super().help_print(tokens, **options)
-
-
-app = _Program(
+app = App(
     name="covdp",
     help="Differentially private mean covariance descriptors of medical images.",
     version=version,
@@ -109,17 +96,21 @@ LEDGER = "The account of privacy budgets: what was spent, what is left, for how 
 COMMANDS = Registry[Callable[..., None]](
     "commands",
     {
-        function.__name__: function
-        for function in (
-            *(catalogue.card, start.start, check.check, releases.plan, releases.release),
-            *(releases.serve, status.status, catalogue.describe, catalogue.schema),
-            *(experiments.run, experiments.reproduce, experiments.report),
-            *(catalogue.datasets, catalogue.descriptors, catalogue.mechanisms, completion),
-        )
+        name: at(f"covdp.cli.{module}:{name}")
+        for module, names in {
+            "catalogue": "card describe datasets descriptors mechanisms schema",
+            "start": "start",
+            "check": "check",
+            "releases": "plan release serve",
+            "status": "status",
+            "experiments": "run reproduce report",
+            "commands": "completion",
+        }.items()
+        for name in names.split()
     },
     word="command",
 )
-"""Name → what it does; those of add-ons are imported when they are asked for."""
+"""Name → what it does, imported when it is asked for."""
 HELP = {
     "On private images": "card start check plan release serve ledger status describe",
     "On releases": "history compare combine match harmonise schema",
@@ -144,12 +135,14 @@ def _register() -> None:
                 _add(name, group, place)
 
 
-def register_others() -> None:
-    """Register the commands of other packages, under a heading of their own."""
+def import_all() -> None:
+    """Import all commands, for a help or a hint: those of other packages have their own heading."""
     group = Group("Of other packages", sort_key=len(HELP))
     for place, name in enumerate(COMMANDS.loaded(set(COMMANDS) - COMMANDS.own())):
         if name not in app:
             _add(name, group, place)
+    for name in COMMANDS.loaded():
+        app[name]  # imports it
 
 
 def _add(name: str, group: Group, place: int) -> None:

@@ -2,7 +2,8 @@
 
     data/NAME.toml ─► Card ─► fetch ─► a file or folder with the right digest ─► ImageSource
 
-A reader's order: ``cards`` (what every card may say), ``registry`` (names, kinds, `open_dataset`),
+A reader's order: ``cards`` (what every card may say), ``kind`` (what differs from kind to kind),
+``registry`` (names, `open_dataset`),
 ``download`` (files with the right digest, or one clear error), ``library`` (dataset classes of
 medmnist and torchvision, in a process of their own), ``source`` (what every dataset becomes, and
 where its images come from); then the kinds.

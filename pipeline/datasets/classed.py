@@ -4,11 +4,11 @@ import itertools
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -410,3 +410,21 @@ def check_once(
             file, error = of[index] if of else name, DatasetError(f"{name} {way}")
             faults.append(listing.Fault(file, error, listed=of is not None))
         earlier.add(name)
+
+
+OpenFolder: TypeAlias = Callable[[Any, Path, listing.Faults], ImageSource]
+"""``open(card, path, faults)``, see `covdp.datasets.kind.DatasetKind`."""
+
+
+def in_folder(
+    open_files: Callable[[Any, ClassedFiles, Path, listing.Faults], ImageSource],
+) -> OpenFolder:
+    """Return what opens a folder: the files of each class, as the card's pattern says.
+
+    Raises
+    ------
+    DatasetError
+        When a class has no image, an image is in two classes or out of the data root, a path does
+        not say whose it is where the card asks, or an image would be skipped.
+    """
+    return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)

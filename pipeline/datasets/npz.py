@@ -32,6 +32,7 @@ from pydantic import model_validator as check
 from covdp.arrays import ImageArray, LabelArray
 from covdp.datasets.cards import Card, no_path
 from covdp.datasets.download import find_own, obtain
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.library import Download
 from covdp.datasets.listing import Faults, check_count, open_regular, wrap_errors
 from covdp.datasets.source import (
@@ -401,3 +402,7 @@ def _labels(members: Members, split: str, n: int, card: NpzCard, path: Path) -> 
             f"{header.shape}{'' if flags is None else f', up to {flags.max()}'}; save them so"
         )
     return check_labels((flags != 0).any(axis=1), n, len(card.classes), where)
+
+
+NPZ = DatasetKind(NpzCard, open_npz, fetch_npz)
+"""Kind of dataset of MedMNIST's files, and of one's own like them."""

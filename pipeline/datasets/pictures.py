@@ -19,8 +19,9 @@ from pydantic import model_validator as check
 
 from covdp.arrays import ImageArray, counting
 from covdp.datasets.cards import ASK_WINDOW, FORMATS, MASKS, Format, LocalFilesCard
-from covdp.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
+from covdp.datasets.classed import ClassedFiles, PatternCard, in_folder, make_source, require_alike
 from covdp.datasets.encoded import check_single, check_whole, format_of, stored_bits
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from covdp.datasets.source import FilesReader, ImageSource, Rows
 from covdp.errors import ImageError, image_error
@@ -522,3 +523,7 @@ class FolderCard(PatternCard, PictureCard):
                 f"{self.pattern!r}"
             )
         return self
+
+
+FOLDER = DatasetKind(FolderCard, in_folder(open_pictures))
+"""Kind of dataset of pictures in folders."""

@@ -2,75 +2,27 @@
 
 import os
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from covdp.datasets.cards import Card, read_card
-from covdp.datasets.classed import ClassedFiles, sort_files
-from covdp.datasets.download import data_root, find_own
+from covdp.datasets.download import data_root
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Fault, Faults
-from covdp.datasets.npz import NpzCard, fetch_npz, open_npz
-from covdp.datasets.pictures import FolderCard, open_pictures
 from covdp.datasets.source import ImageSource, opaque
-from covdp.datasets.tiles import TilesCard, open_tiles
-from covdp.datasets.torchvision import VisionCard, fetch_vision, open_vision
 from covdp.errors import DatasetError, MissingError, require_known
 from covdp.files import resource
-from covdp.registry import Registry
-
-OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
-"""``open(card, path, faults)``, see `DatasetKind`."""
-
-
-def in_folder(open_files: Callable[[Any, ClassedFiles, Path, Faults], ImageSource]) -> OpenSource:
-    """Return what opens a folder: the files of each class, as the card's pattern says.
-
-    Raises
-    ------
-    DatasetError
-        When a class has no image, an image is in two classes or out of the data root, a path does
-        not say whose it is where the card asks, or an image would be skipped.
-    """
-    return lambda card, path, faults: open_files(card, sort_files(card, path, faults), path, faults)
-
-
-def fetch_own(card: Card, root: Path, size: int | None, progress: bool) -> Path:
-    """Return where a dataset of the user's own is, which is not downloaded."""
-    return find_own(card.name, card.place(root, size), root)
-
-
-@dataclass(frozen=True)
-class DatasetKind:
-    """One way in which images are stored: all that differs from another is here.
-
-    Attributes
-    ----------
-    card : type of Card
-        What its cards say, and where its files are.
-    open : callable
-        ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
-        them is left out, and added to `faults`.
-    fetch : callable
-        ``fetch(card, root, size, progress)``: where a dataset is, downloaded first if it is not
-        there, with a bar where `progress` says so.
-    """
-
-    card: type[Card]
-    open: OpenSource
-    fetch: Callable[[Any, Path, int | None, bool], Path] = fetch_own
-
+from covdp.registry import Later, Registry, at
 
 DATASET_KINDS = Registry[DatasetKind](
     "dataset_kinds",
     {
-        "tiles": DatasetKind(
-            TilesCard, open_tiles, lambda card, root, size, progress: card.place(root, size)
-        ),
-        "npz": DatasetKind(NpzCard, open_npz, fetch_npz),
-        "folder": DatasetKind(FolderCard, in_folder(open_pictures)),
-        "torchvision": DatasetKind(VisionCard, open_vision, fetch_vision),
+        "tiles": at("covdp.datasets.tiles:TILES"),
+        "npz": at("covdp.datasets.npz:NPZ"),
+        "folder": at("covdp.datasets.pictures:FOLDER"),
+        "torchvision": at("covdp.datasets.torchvision:VISION"),
     },
     word="kind of dataset",
     fault=MissingError,
@@ -83,9 +35,14 @@ def load_card(path: Path) -> Card:
     return read_card(path, DATASET_KINDS)
 
 
-DATASETS: dict[str, Card] = {
-    path.stem: load_card(path) for path in sorted(resource("data").glob("*.toml"))
-}
+DATASETS = Registry[Card](
+    "datasets",
+    {
+        path.stem: Later(partial(load_card, path))
+        for path in sorted(resource("data").glob("*.toml"))
+    },
+    word="dataset",
+)
 """Every dataset with a card in ``data/``."""
 
 

@@ -14,6 +14,7 @@ from pydantic import model_validator as check
 
 from covdp.arrays import ImageArray
 from covdp.datasets.cards import Card, no_path
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults
 from covdp.datasets.source import ImageSource, MemoryReader, split_codes
 from covdp.errors import DatasetError, MissingError
@@ -97,3 +98,9 @@ def opened(file: Path, mode: Literal["L", "RGB"] = "L") -> ImageArray:
             return np.asarray(image.convert(mode))
     except OSError as error:
         raise DatasetError(f"cannot read {file}; install scikit-image again") from error
+
+
+TILES = DatasetKind(
+    TilesCard, open_tiles, lambda card, root, size, progress: card.place(root, size)
+)
+"""Kind of dataset of the embedded images."""

@@ -19,6 +19,7 @@ from pydantic import model_validator as check
 
 from covdp.datasets.cards import Card, no_path
 from covdp.datasets.download import find_own, obtain, present, verify
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.library import Download
 from covdp.datasets.listing import Faults, open_regular, require_inside, wrap_errors
 from covdp.datasets.source import (
@@ -206,3 +207,7 @@ def _parse(card: VisionCard, folder: Path, split: str, where: str) -> tuple[Any,
     with wrap_errors(where, "split of torchvision", way, DatasetError):
         parsed = dataset(str(folder), train=split == "train", download=False)
     return np.asarray(parsed.data), np.asarray(parsed.targets)
+
+
+VISION = DatasetKind(VisionCard, open_vision, fetch_vision)
+"""Kind of dataset that torchvision reads."""

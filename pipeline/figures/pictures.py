@@ -163,8 +163,11 @@ def _explained(features: Sequence[str]) -> str:
     """Say what the features are, similar ones together."""
     from covdp.descriptors import DESCRIPTORS  # loads compiled code
 
-    kinds = DESCRIPTORS.values()
-    meanings = {k: v for kind in kinds for k, v in zip(kind.features, kind.meanings, strict=True)}
+    meanings = dict[str, str]()
+    for name in DESCRIPTORS:  # add-ons' are imported only where no other has these features
+        if not set(features) <= meanings.keys():
+            kind = DESCRIPTORS[name]
+            meanings |= zip(kind.features, kind.meanings, strict=True)
     groups = style.grouped((meanings.get(name, ""), name) for name in features)
     lines = (f"{', '.join(names)}: {words}" for words, names in groups.items() if words)
     return "".join(f"{line}. " for line in lines).rstrip()

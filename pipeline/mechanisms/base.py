@@ -272,8 +272,11 @@ class Family:
         if sampler not in self.samplers:
             samplers = " or ".join(self.samplers)
             return f"{self.name} has the sampler {samplers}, found {sampler!r}; choose {samplers}"
-        proven = manifold in self.manifolds if isinstance(manifold, str) else self.proven(manifold)
-        if not proven:
+        if isinstance(manifold, str):
+            space = small(MANIFOLDS[manifold]) if manifold in MANIFOLDS else None
+        else:
+            space = manifold
+        if space is None or not self.proven(space):
             return (
                 f"{self.name} has no privacy guarantee on {getattr(manifold, 'name', manifold)}; "
                 f"use one of {', '.join(self.manifolds)}"

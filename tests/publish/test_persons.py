@@ -21,8 +21,8 @@ from sample_nights import Ward as NightWard
 from covdp.addons.papers.simulated import simulate
 from covdp.datasets import DATASET_KINDS, ImageSource, open_dataset
 from covdp.datasets.cards import LocalFilesCard
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults
-from covdp.datasets.registry import DatasetKind
 from covdp.datasets.source import MemoryReader, opaque, split_codes
 from covdp.descriptors import DESCRIPTORS, describe, domain_of
 from covdp.errors import ConfigError, DomainError, MismatchError

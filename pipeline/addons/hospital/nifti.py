@@ -28,10 +28,10 @@ from covdp.datasets.cards import (
     LocalFilesCard,
     chosen_frames,
 )
-from covdp.datasets.classed import ClassedFiles, PatternCard, make_source, require_alike
+from covdp.datasets.classed import ClassedFiles, PatternCard, in_folder, make_source, require_alike
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file, open_regular, wrap_errors
 from covdp.datasets.pictures import Scaling, Window, made_to_fit, masks_made_to_fit, to_uint8
-from covdp.datasets.registry import DatasetKind, in_folder
 from covdp.datasets.source import (
     IMAGE_BYTES,
     LARGEST_VOLUME,

@@ -23,8 +23,8 @@ from covdp.addons.hospital.nifti import NiftiCard, check_cuts, open_nifti
 from covdp.datasets import listing
 from covdp.datasets.cards import Axis, Format, Frames, LocalFilesCard
 from covdp.datasets.classed import FileRow, check_once, collect, require_listed
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.pictures import PictureCard, open_pictures
-from covdp.datasets.registry import DatasetKind
 from covdp.datasets.source import SPLITS, ImageSource, check_person
 from covdp.errors import DatasetError, ImageError, image_error
 

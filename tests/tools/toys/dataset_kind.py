@@ -10,8 +10,8 @@ from pydantic import PositiveInt
 
 from covdp.arrays import ImageArray
 from covdp.datasets.cards import Card
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, open_regular
-from covdp.datasets.registry import DatasetKind
 from covdp.datasets.source import ImageSource, Rows, StreamReader, split_codes
 from covdp.errors import DatasetError
 

@@ -36,10 +36,10 @@ from covdp.addons.hospital.dicom.pixels import check_frames, decoder_of, read_fr
 from covdp.addons.hospital.dicom.plugins import asked_decoders
 from covdp.arrays import ImageArray
 from covdp.datasets.cards import ASK_ANY_WINDOW, ASK_WINDOW, chosen_frames
-from covdp.datasets.classed import ClassedFiles, make_source, may_be_image, require_alike
+from covdp.datasets.classed import ClassedFiles, in_folder, make_source, may_be_image, require_alike
+from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Faults, no_usable_file
 from covdp.datasets.pictures import PADDED, Scaling, is_padding, made_to_fit, to_uint8
-from covdp.datasets.registry import DatasetKind, in_folder
 from covdp.datasets.source import (
     FilesReader,
     ImageSource,

@@ -1,0 +1,40 @@
+"""Kinds of datasets: what is different in each way in which images are stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from covdp.datasets.cards import Card
+from covdp.datasets.download import find_own
+from covdp.datasets.listing import Faults
+from covdp.datasets.source import ImageSource
+
+OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
+"""``open(card, path, faults)``, see `DatasetKind`."""
+
+
+def fetch_own(card: Card, root: Path, size: int | None, progress: bool) -> Path:
+    """Return where a dataset of the user's own is, which is not downloaded."""
+    return find_own(card.name, card.place(root, size), root)
+
+
+@dataclass(frozen=True)
+class DatasetKind:
+    """One way in which images are stored: all that differs from another is here.
+
+    Attributes
+    ----------
+    card : type of Card
+        What its cards say, and where its files are.
+    open : callable
+        ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
+        them is left out, and added to `faults`.
+    fetch : callable
+        ``fetch(card, root, size, progress)``: where a dataset is, downloaded first if it is not
+        there, with a bar where `progress` says so.
+    """
+
+    card: type[Card]
+    open: OpenSource
+    fetch: Callable[[Any, Path, int | None, bool], Path] = fetch_own

@@ -6,17 +6,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from covdp.datasets.cards import Card
-from covdp.datasets.download import find_own
 from covdp.datasets.listing import Faults
 from covdp.datasets.source import ImageSource
 
 OpenSource: TypeAlias = Callable[[Any, Path, Faults], ImageSource]
 """``open(card, path, faults)``, see `DatasetKind`."""
-
-
-def fetch_own(card: Card, root: Path, size: int | None, progress: bool) -> Path:
-    """Return where a dataset of the user's own is, which is not downloaded."""
-    return find_own(card.name, card.place(root, size), root)
 
 
 @dataclass(frozen=True)
@@ -30,11 +24,11 @@ class DatasetKind:
     open : callable
         ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
         them is left out, and added to `faults`.
-    fetch : callable
+    fetch : callable, optional
         ``fetch(card, root, size, progress)``: where a dataset is, downloaded first if it is not
-        there, with a bar where `progress` says so.
+        there, with a bar where `progress` says so. None of one's own, which is not downloaded.
     """
 
     card: type[Card]
     open: OpenSource
-    fetch: Callable[[Any, Path, int | None, bool], Path] = fetch_own
+    fetch: Callable[[Any, Path, int | None, bool], Path] | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from covdp.datasets.cards import Card, read_card
-from covdp.datasets.download import data_root
+from covdp.datasets.download import data_root, find_own
 from covdp.datasets.kind import DatasetKind
 from covdp.datasets.listing import Fault, Faults
 from covdp.datasets.source import ImageSource, opaque
@@ -121,7 +121,11 @@ def fetch(
     DatasetError
         When the size is not available or a digest is wrong.
     """
-    return DATASET_KINDS[card.kind].fetch(card, data_root(root), _size(card, size), progress)
+    root, size = data_root(root), _size(card, size)
+    own = DATASET_KINDS[card.kind].fetch
+    if own is None:
+        return find_own(card.name, card.place(root, size), root)
+    return own(card, root, size, progress)
 
 
 def open_dataset(

@@ -17,9 +17,9 @@ from itertools import zip_longest
 
 import numpy as np
 
+from covdp.addons.nights.changes import WindowTest, window_test
 from covdp.addons.nights.stream import WINDOWS, split_epochs
 from covdp.addons.nights.stream.history import epoch_moments
-from covdp.addons.partners.tests import WindowTest, window_test
 from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS, Term, terms_of
 from covdp.errors import LedgerError, OutputError

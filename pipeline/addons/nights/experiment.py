@@ -26,7 +26,6 @@ from covdp.addons.nights.stream import (
     empty_state,
     later_openings,
 )
-from covdp.addons.papers.regions import RADIUS_LEVEL
 from covdp.arrays import FloatArray
 from covdp.config import NightsConfig
 from covdp.experiments.driver import (
@@ -111,7 +110,7 @@ def _so_far(stream: StreamMechanism, history: Sequence[Night]) -> NightEstimate 
         return None
     certainty = mean_certainty(stream, history)
     entry = StreamEntry.model_construct(n=mean.n, coordinates=mean.offset, certainty=certainty)
-    return NightEstimate(mean.offset, None if certainty is None else region(entry, RADIUS_LEVEL))
+    return NightEstimate(mean.offset, None if certainty is None else region(entry))
 
 
 def _anew(nights: Nights) -> Means:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from covdp.addons.nights.changes import ALPHA, WindowTest, holm
 from covdp.addons.nights.timelines import Scale, comparison, timeline
-from covdp.addons.partners.tests import ALPHA, WindowTest, holm
 from covdp.descriptors import Term
 from covdp.figures import Figure, grouped, letter
 from covdp.files import make_folder

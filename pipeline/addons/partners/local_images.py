@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.changes import ALPHA, bonferroni
 from covdp.addons.partners.match import FLAGGED, Match, match, match_refusal
 from covdp.addons.partners.several import CommittedDocument, open_document
-from covdp.addons.partners.tests import ALPHA, bonferroni
 from covdp.datasets import (
     ImageSource,
     collect_faults,

@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtr, fdtrc, fdtri
 
-from covdp.addons.partners.tests import bonferroni, brightness_direction
+from covdp.addons.nights.changes import bonferroni, brightness_direction
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import Point, to_chart

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from covdp.addons.nights.changes import ALPHA, bonferroni
 from covdp.addons.nights.timelines import comparison
 from covdp.addons.partners.harmonise import Harmonisation
 from covdp.addons.partners.local_images import ClassMatch, MatchedImages, write_percentiles
 from covdp.addons.partners.match import FLAGGED, Match
 from covdp.addons.partners.several import CommittedDocument, DocumentSet
-from covdp.addons.partners.tests import ALPHA, bonferroni, comparison_refusal
+from covdp.addons.partners.tests import comparison_refusal
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import Figure, grouped, listing, matrices
 from covdp.files import make_folder, owner_only

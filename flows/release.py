@@ -41,6 +41,7 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from covdp import jobs
+from covdp.addons.nights.schema import NightDocument
 from covdp.addons.partners.local_images import match_images
 from covdp.addons.partners.several_page import build_match
 from covdp.errors import ConfigError, CovdpError
@@ -51,7 +52,7 @@ from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish import ledger_address, load_release, read_document
 from covdp.publish.redact import redact_errors, silence
 from covdp.report import verdict
-from covdp.schema import ClassEntry, Document, NightDocument
+from covdp.schema import ClassEntry, Document
 from covdp.store import find_place
 
 publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)(

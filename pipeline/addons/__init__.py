@@ -27,6 +27,8 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "dicom": "covdp.addons.hospital.dicom.files:DICOM",
         "nifti": "covdp.addons.hospital.nifti:NIFTI_KIND",
     },
+    "documents": {"night": "covdp.addons.nights.schema:NightDocument"},
+    "entries": {"certainty": "covdp.addons.nights.schema:StreamEntry"},
     "descriptors": {"vol7": "covdp.addons.hospital.volumes:VOL7"},
     "experiment_kinds": {
         "timing": "covdp.addons.papers.timing:TIMING",

@@ -572,11 +572,11 @@ def release_night(job: "ReleaseJob") -> str:
         What goes wrong; an unexpected failure without its words, as they may depend on an image.
     """
     from covdp import jobs
+    from covdp.addons.nights.schema import NightDocument
     from covdp.cli.ledger import charge_line
     from covdp.ledger import charge_of
     from covdp.publish import read_document
     from covdp.publish.redact import redact_errors
-    from covdp.schema import NightDocument
 
     unforeseen = PrivacyError(
         "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "

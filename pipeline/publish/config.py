@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
+from covdp.addons.nights.certainty import check_opening
 from covdp.addons.nights.stream import StreamPlan, later_openings
 from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
@@ -43,7 +44,6 @@ from covdp.errors import (
 from covdp.files import make_folder
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
-from covdp.inference import check_opening
 from covdp.ledger import charge_for, clean_name, clean_run_key
 from covdp.mean import Plan, SinglePlan, release_plan
 from covdp.mean.plan import RELEASE_PLANS

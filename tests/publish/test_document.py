@@ -12,18 +12,13 @@ from pydantic import ValidationError
 from sample_history import CONFIG, draw_nights, write_ward
 from sample_nights import PERSONS, Ward
 
+from covdp.addons.nights.schema import NightDocument
 from covdp.cli import main
 from covdp.errors import LedgerError, OutputError
 from covdp.jobs import publish
 from covdp.ledger import init_ledger
 from covdp.publish import load_release, release_once
-from covdp.schema import (
-    NightDocument,
-    ReleaseDocument,
-    json_schema,
-    read_ours,
-    serialised,
-)
+from covdp.schema import ReleaseDocument, json_schema, read_ours, serialised
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 

@@ -73,7 +73,6 @@ PROMISES = {
     },
     "The ledger charges before noise is drawn": {"ledger": "*", "cli": "ledger status"},
     "one page with all that was released": {
-        "publish": "history",
         "addons/nights": "*",
     },
     "attacks every mechanism and compares what leaks with what is claimed": {"addons/audit": "*"},

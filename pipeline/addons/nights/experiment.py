@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
+from covdp.addons.nights.certainty import mean_certainty
+from covdp.addons.nights.schema import StreamEntry
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -37,11 +39,10 @@ from covdp.experiments.driver import (
     stream_seed,
 )
 from covdp.geometry import FlatChart, chart_of
-from covdp.inference import ConfidenceRegion, mean_certainty, region
+from covdp.inference import ConfidenceRegion, region
 from covdp.mean import AdaptivePlan, Records, admit, draw_each, prepare
 from covdp.mechanisms.noise import FloatNoise
 from covdp.privacy import Budget, split
-from covdp.schema import StreamEntry
 
 
 class Nights(NamedTuple):

@@ -56,6 +56,7 @@ from covdp.addons.nights.arrivals import (
     match_copies,
     no_arrivals,
 )
+from covdp.addons.nights.certainty import mean_certainty
 from covdp.addons.nights.followed import (
     check_follows,
     followed_means,
@@ -70,6 +71,7 @@ from covdp.addons.nights.ledger import (
     reserve_night,
     stream_status,
 )
+from covdp.addons.nights.schema import NightClassPart, NightDocument, WindowPart, read_stream
 from covdp.addons.nights.stream import (
     WINDOWS,
     Night,
@@ -85,21 +87,20 @@ from covdp.addons.nights.stream import (
     window_mean,
 )
 from covdp.addons.nights.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
-from covdp.datasets import ImageSource
-from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
-from covdp.inference import mean_certainty, size_in_words
-from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
-from covdp.privacy import GDP, privacy_statement
-from covdp.publish.config import ReleaseConfig
-from covdp.publish.document import (
+from covdp.addons.nights.transcript import (
     ClassHistory,
     estimate_part,
     night_row,
     read_histories,
-    read_stream,
     stands_on,
     with_night,
 )
+from covdp.datasets import ImageSource
+from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
+from covdp.inference import size_in_words
+from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
+from covdp.privacy import GDP, privacy_statement
+from covdp.publish.config import ReleaseConfig
 from covdp.publish.redact import (
     PUBLIC,
     draw_error,
@@ -117,13 +118,7 @@ from covdp.publish.release import (
     public_domain,
     public_sizes,
 )
-from covdp.schema import (
-    NightClassPart,
-    NightDocument,
-    WindowPart,
-    read_settings,
-    serialised,
-)
+from covdp.schema import read_settings, serialised
 from covdp.store import Place, fill, make_plan, temporary_store
 
 EARLY = timedelta(minutes=1)

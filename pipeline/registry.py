@@ -140,8 +140,8 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         """
         if name not in self:
             raise self._fault(
-                f"{what} needs an add-on that brings {name!r} to {self.name}, and none does; use "
-                "an installation of covdp with its add-ons"
+                f"{what} needs an add-on that is not there; use an installation of covdp with its "
+                "add-ons"
             )
         return self[name]
 

@@ -386,6 +386,7 @@ class Document(BaseModel):
 
     page: ClassVar[str] = "release"
     what: ClassVar[str] = "document of a release"
+    counted: ClassVar[tuple[str, ...]] = ("n",)
 
     title: Name
     settings: SettingsPart
@@ -402,6 +403,15 @@ class Document(BaseModel):
     def plan(self) -> OpeningPlan | None:
         """How records are held back; None where none are."""
         return None
+
+    def price_in_words(self, paid: str, left: str) -> list[str]:
+        """Return what it cost and what was left then, line by line."""
+        return [f"Paid: {paid}. Left: {left}, {self.account.releases_left} more like this."]
+
+    @property
+    def progress(self) -> str:
+        """How far what it is a part of has come, in words; "" of a release."""
+        return ""
 
 
 class ReleaseDocument(Document):

@@ -72,6 +72,9 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "kendall": "covdp.addons.papers.kendall:Kendall",
     },
     "samplers": {"chain": "covdp.addons.papers.chains:ChainSettings"},
+    "tables": {"stream": "covdp.addons.nights.release:StreamConfig"},
+    "forecasts": {"stream": "covdp.addons.nights.planning:StreamForecast"},
+    "entered": {"stream": "covdp.addons.nights.ledger:entered_streams"},
     "stream": {
         "coefficients": "covdp.addons.nights.stream:coefficients",
         "column_norm": "covdp.addons.nights.stream:column_norm",

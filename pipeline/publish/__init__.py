@@ -21,5 +21,6 @@ from covdp.publish.document import read_document as read_document
 from covdp.publish.document import write_document as write_document
 from covdp.publish.document import write_parquet as write_parquet
 from covdp.publish.readings import read_terms as read_terms
+from covdp.publish.release import check_account as check_account
 from covdp.publish.release import release_once as release_once
 from covdp.publish.release import released_since as released_since

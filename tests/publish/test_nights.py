@@ -36,7 +36,7 @@ from covdp.addons.nights.arrivals import Arrivals, Unread
 from covdp.addons.nights.certainty import check_opening, least_opening
 from covdp.addons.nights.followed import night_document
 from covdp.addons.nights.ledger import stored_nights, stream_named, stream_status
-from covdp.addons.nights.night import check_account, mechanism_of, release_night
+from covdp.addons.nights.night import check_night, mechanism_of, release_night
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -793,10 +793,10 @@ def test_settings_of_an_open_stream_are_compared_before_images_are_read(
         path.write_text(path.read_text().replace(old, new))
     config = load_release(ward.folder / "night.toml", run_key="2026-03-02", opened=True)
     if not named:
-        check_account(config, ward.ledger)
+        check_night(config, ward.ledger)
         return
     with pytest.raises(LedgerError, match=re.escape(named)):
-        check_account(config, ward.ledger)
+        check_night(config, ward.ledger)
     (refusal,) = refusals(config, ward.ledger, ward.folder)
     assert named in refusal
 

@@ -338,6 +338,7 @@ class NightDocument(Document):
 
     page: ClassVar[str] = "night"
     what: ClassVar[str] = "document of a night of a stream"
+    counted: ClassVar[tuple[str, ...]] = ("tonight", "so far")
 
     night: Count
     horizon: Count
@@ -369,6 +370,20 @@ class NightDocument(Document):
     def plan(self) -> StreamPlan:
         """How the stream is spread over nights."""
         return read_stream(self.settings).plan
+
+    def price_in_words(self, paid: str, left: str) -> list[str]:
+        """Return which night it is, what all cost, and what was left then, line by line."""
+        rest = self.horizon - self.night
+        return [
+            f"Night {self.night} of {self.horizon}, {rest} left at no further cost.",
+            f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
+        ]
+
+    @property
+    def progress(self) -> str:
+        """Which night it is, and who came, in words."""
+        new = f"{self.units_tonight:,} new {self.settings.unit}(s)"
+        return f"night {self.night} of {self.horizon} with {new}"
 
 
 def read_stream(settings: SettingsPart) -> StreamMechanism:

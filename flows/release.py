@@ -49,7 +49,7 @@ from covdp.privacy.rounding import digits_down, digits_up
 from covdp.publish import ledger_address, load_release, read_document
 from covdp.publish.redact import redact_errors, silence
 from covdp.report import verdict
-from covdp.schema import ClassEntry, Document, NightDocument
+from covdp.schema import ClassEntry, ClassPart, Document
 from covdp.store import find_place
 
 publish = task(name="publish", retries=2, retry_delay_seconds=[2, 10], persist_result=False)(
@@ -177,18 +177,12 @@ def in_markdown(released: Document, page: Path) -> str:
     symbol = letter(account.definition)
     paid = f"{symbol} = {digits_up(account.charged, 6)}"
     left = f"{symbol} = {digits_down(account.left, 6)}"
-    if isinstance(released, NightDocument):
-        rest = released.horizon - released.night
-        lines = [
-            f"Night {released.night} of {released.horizon}, {rest} left at no further cost.",
-            f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
-        ]
-        heads = ["class", "tonight", "so far", "error, predicted"]
-        rows = [_row(row, *row.counts) for row in released.classes]
-    else:
-        lines = [f"Paid: {paid}. Left: {left}, {account.releases_left} more like this."]
-        heads = ["class", "n", "error, predicted"]
-        rows = [_row(row, size_in_words(row.n, row.n_sd)) for row in released.classes]
+    lines = released.price_in_words(paid, left)
+    heads = ["class", *released.counted, "error, predicted"]
+    rows = [
+        _row(row, *([size_in_words(row.n, row.n_sd)] if isinstance(row, ClassPart) else row.counts))
+        for row in released.classes
+    ]
     table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join(
         [

@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from covdp import progress
-from covdp.addons.nights.night import check_account, release_night, unfinished_night
 from covdp.addons.papers.site import build_report
 from covdp.datasets import fetch
 from covdp.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
@@ -32,6 +31,7 @@ from covdp.parallel import UnorderedMap
 from covdp.privacy import equation
 from covdp.publish import (
     ReleaseConfig,
+    check_account,
     check_folder,
     ledger_address,
     load_release,
@@ -248,9 +248,11 @@ def release(job: ReleaseJob) -> Path:
 
 def releases_due(job: ReleaseJob) -> list[ReleaseJob]:
     """Return what is to be released, in order: a night that was not finished, then this release."""
-    before = unfinished_night(job.settings, job.ledger)
-    nights = [] if before is None else [job.settings.model_copy(update={"run_key": before})]
-    return [replace(job, settings=settings) for settings in (*nights, job.settings)]
+    settings, before = job.settings, None
+    if settings.stream is not None:
+        before = settings.stream.unfinished(settings, job.ledger)
+    nights = [] if before is None else [settings.model_copy(update={"run_key": before})]
+    return [replace(job, settings=each) for each in (*nights, settings)]
 
 
 def settle_release(job: ReleaseJob) -> Path:
@@ -259,11 +261,11 @@ def settle_release(job: ReleaseJob) -> Path:
     It draws noise: it is never done again by itself. A folder of no use is refused unpaid.
     """
     check_folder(job.out)
-    asked = (job.settings, job.ledger, job.root, job.store)
-    if job.settings.stream is None:
+    asked, stream = (job.settings, job.ledger, job.root, job.store), job.settings.stream
+    if stream is None:
         content = release_once(*asked, again=job.again, beside=job.beside, expect=job.expect)
     else:
-        content = release_night(*asked, beside=job.beside, expect=job.expect)
+        content = stream.release(*asked, beside=job.beside, expect=job.expect)
     with paid():
         return write_document(content, job.out)
 

@@ -17,14 +17,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from covdp import mean
-from covdp.addons.nights.stream import StreamMechanism, StreamPlan, coefficients
-from covdp.addons.nights.stream.plan import SERIES_SHARES
 from covdp.arrays import FloatArray, ImageArray, evenly
 from covdp.datasets import Card, find_card
 from covdp.datasets.tiles import TILE_PICTURES, cut, opened, pictures_folder
@@ -59,6 +57,7 @@ from covdp.privacy import (
 )
 from covdp.privacy.rounding import digits_up
 from covdp.publish import ReleaseConfig
+from covdp.registry import Registry
 from covdp.report.templates import say_each
 
 WIDENED = (0.75, 1.4)
@@ -240,12 +239,6 @@ def volumes(tiles: ImageArray) -> ImageArray:
     return (total // 3).astype(np.uint8)
 
 
-STREAMED = (0.8, 1.2)
-"""How far the range of a stream reaches beyond that of its parts, after the opening.
-
-A clip is chosen for the noise half way through its epoch and stays, so that what it costs does not
-go when the noise does. By hand, on `tiles`, PneumoniaMNIST and BreastMNIST.
-"""
 SHOWN_NIGHTS = (1, 2, 5, 10, 30, 100, 365, 1000, 3650, 10_000)
 """Nights that are shown, with the opening and the last."""
 
@@ -262,73 +255,46 @@ class ClassArrivals:
         return self.first + (night - 1) * self.nightly
 
 
-def opening_nights(plan: StreamPlan, units: ClassArrivals) -> tuple[int, ...]:
-    """Return the nights of the openings that come before the horizon: one, or more of a small one.
-
-    Where labels are secret they are those that are expected.
-    """
-    openings, released = list[int](), 0
-    while plan.next_opening(released) is not None:
-        nights = range(openings[-1] + 1 if openings else 1, plan.horizon + 1)
-        enough = partial(lambda before, night: plan.opens(units.until(night), before), released)
-        place = bisect_left(nights, True, key=enough)
-        if place == len(nights):
-            break
-        openings.append(nights[place])
-        released = units.until(nights[place])
-    return tuple(openings)
-
-
-def _first_mean(plan: StreamPlan | None, units: ClassArrivals) -> int | None:
-    return next(iter(opening_nights(plan, units)), None) if plan else None
-
-
-def in_mean(plan: StreamPlan, units: ClassArrivals, night: int) -> int:
-    """Return of how many records the mean of a night is: not of those that are held back again."""
-    openings = [opened for opened in opening_nights(plan, units) if opened <= night]
-    if openings and plan.next_opening(units.until(openings[-1])) is not None:
-        night = openings[-1]
-    return units.until(night)
-
-
 def marks(last: int, *more: int | None) -> tuple[int, ...]:
     """Return the nights that are shown of so many."""
     chosen = {*SHOWN_NIGHTS, last, *(night for night in more if night)}
     return tuple(sorted(night for night in chosen if night <= last))
 
 
-def stream_ends(
-    plan: StreamPlan, later: Curve, units: ClassArrivals, night: int
-) -> ErrorRange | None:
-    """Return both ends of the range of a stream's error at a night, None before the opening.
+class NightsForecast(Protocol):
+    """What is foreseen of a release that is spread over nights.
 
-    `later` is the curve of releases of their own. The opening is a release by shares of its own;
-    where labels are secret, counts before it have taken theirs of the budget. What came on the k
-    nights since is a mean under ‖c‖_H·‖c‖_k/√share times the noise of its n·μ, where a release of
-    its own has 1/√share: like one at so much less n·μ. Both are parts of one mean, by their numbers
-    of records; as long as the later one is the less certain, what is stated of its records is near
-    the opening.
+    Attributes
+    ----------
+    widened : (float, float)
+        How far its range reaches beyond that of its parts, after the first mean.
     """
-    openings = [opened for opened in opening_nights(plan, units) if opened <= night]
-    if not openings:
-        return None
-    *before, opened = openings
-    n, stream = units.until(night), StreamMechanism(plan, later.domain, later.manifold)
-    opening = units.until(opened) - (units.until(before[-1]) if before else 0)
-    information = opening * plan.opening_mu(later.domain.dimension)
-    first = Curve(later.domain, stream.opening).ends(information)
-    if in_mean(plan, units, night) == units.until(opened):
-        return first
-    squares = np.cumsum(coefficients(plan.horizon) ** 2)
-    norm = math.sqrt(squares[-1] * squares[night - opened - 1])
-    signal = (n - units.until(opened)) * plan.mu / norm
-    own = default_shares(stream.prior, few=False).last
-    since = later.ends(signal * math.sqrt(SERIES_SHARES[-1] / own))
-    low, high = (
-        factor * min(a, math.hypot(a * opening / n, b * (n - opening) / n))
-        for factor, a, b in zip(STREAMED, first, since, strict=True)
-    )
-    return ErrorRange(low, high)
+
+    widened: tuple[float, float]
+
+    def first_mean(self, units: ClassArrivals) -> int | None:
+        """Return the night of the first mean of a class; None before the horizon."""
+
+    def in_mean(self, units: ClassArrivals, night: int) -> int:
+        """Return of how many records the mean of a night is."""
+
+    def ends(self, later: Curve, units: ClassArrivals, night: int) -> ErrorRange | None:
+        """Return both ends of the range of the error at a night; None without a mean.
+
+        `later` is the curve of releases of their own.
+        """
+
+    def has_opened(self, n: int) -> bool:
+        """Return whether records are held back no more after n."""
+
+
+FORECASTS = Registry[Callable[[ReleaseConfig], NightsForecast]]("forecasts", {}, word="forecast")
+"""What foresees a release with a table of that key."""
+
+
+def _nights_of(config: ReleaseConfig) -> NightsForecast | None:
+    """Return what foresees a stream; None of a release."""
+    return None if config.stream is None else FORECASTS["stream"](config)
 
 
 LADDER = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -520,7 +486,7 @@ def forecast(
     ends, plan, last = _ends(config, card), config.nights, _last_night(config, request)
     units = _arrivals(config, card, request)
     configs = [_at(config, factor * config.budget) for factor in LADDER]
-    opened = {name: _first_mean(plan, each) for name, each in units.items()}
+    opened = {name: ends.first_mean(each) for name, each in units.items()}
     nights = marks(last, *opened.values()) if last > 1 else ()
     classes = tuple(
         ClassForecast(
@@ -573,9 +539,14 @@ class _Forecasts:
 
     def at(self, budget: float, units: ClassArrivals, night: int) -> ErrorRange | None:
         config, n = _at(self.config, budget), units.until(night)
-        if config.nights is None or not n:
+        nights = _nights_of(config)
+        if nights is None or not n:
             return self.curve.ends(n / gaussian_sigma(config.cost, 1.0)) if n else None
-        return stream_ends(config.nights, self.curve, units, night)
+        return nights.ends(self.curve, units, night)
+
+    def first_mean(self, units: ClassArrivals) -> int | None:
+        nights = _nights_of(self.config)
+        return None if nights is None else nights.first_mean(units)
 
     def expected(self, budget: float, units: ClassArrivals, night: int) -> ErrorForecast:
         n, estimate = units.until(night), self.at(budget, units, night)
@@ -606,8 +577,8 @@ class _Forecasts:
         self, name: str, units: ClassArrivals, night: int, *, best: bool = False
     ) -> Verdict:
         """Return the likely use of a mean by the upper end of its range; `best`: by the lower."""
-        estimate, nights = self.at(self.config.budget, units, night), self.config.nights
-        n = units.until(night) if nights is None else in_mean(nights, units, night)
+        estimate, nights = self.at(self.config.budget, units, night), _nights_of(self.config)
+        n = units.until(night) if nights is None else nights.in_mean(units, night)
         plan, manifold, sigma = self.curve.plan, self.curve.manifold, None
         if isinstance(plan, AdaptivePlan):
             prior, cost = mean.default_prior(self.curve.domain, manifold), self.config.cost
@@ -617,9 +588,9 @@ class _Forecasts:
         if estimate is not None:
             error = estimate.low if best else estimate.high
             share = error / usual_difference(manifold, self.curve.domain.k)
-        opened = nights is not None and estimate is not None and nights.next_opening(n) is None
+        opened = nights is not None and estimate is not None and nights.has_opened(n)
         offered = sigma is not None and (opened or sigma <= NOISY)
-        found = verdict_of(name, n, share, sigma, offered=offered, plan=nights)
+        found = verdict_of(name, n, share, sigma, offered=offered, plan=self.config.nights)
         arrived = units.until(night)
         return replace(found, n=arrived, factor=found.needed / arrived)
 
@@ -638,11 +609,12 @@ class _Forecasts:
 
         `empty` says whether one of its classes has no images.
         """
+        nights = _nights_of(self.config)
         return say_each(
             "foreseen",
             config=self.config,
             widened=self.curve.widened,
-            streamed=STREAMED,
+            streamed=nights and nights.widened,
             volumes=DESCRIPTORS[self.config.descriptor].dimensions == 3,
             empty=empty,
         )

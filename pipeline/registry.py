@@ -149,6 +149,21 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         """Return the names that are not of other packages; these are not even looked for."""
         return {*self._first, *self._members, *self._addons()} - self._removed
 
+    def need(self, name: str, what: str) -> Member:
+        """Return a member that `what` asks for, of an add-on that may not be there.
+
+        Raises
+        ------
+        CovdpError
+            `fault`, where nobody has registered it.
+        """
+        if name not in self:
+            raise self._fault(
+                f"{what} needs an add-on that is not there; use an installation of covdp with its "
+                "add-ons"
+            )
+        return self[name]
+
     def address(self, name: str) -> str | None:
         """Return ``module:attribute`` of a member of ours that is not imported yet, else None."""
         place = self._places.get(name) or self._addons().get(name)

@@ -1,8 +1,8 @@
 """The schema of the committed document: its models make it, read it, and check those of others.
 
-It is a `ReleaseDocument` or, of one night of a stream, a `NightDocument`, whose `json_schema` is
-what `covdp schema` prints. What a round, an opening or an epoch released stands in it as the record
-that holds it (`NoisyMoments`, `OpeningRelease`, `Epoch`). Everybody else reads attributes.
+It is a `ReleaseDocument`, or one of an add-on as of a night (`DOCUMENTS`), whose `json_schema` is
+what `covdp schema` prints. What a round released stands in it as the record that holds it
+(`NoisyMoments`). Everybody else reads attributes.
 
 Whoever wrote a document may be wrong, or mean harm: a number that is none of a release must not
 become a wrong p-value, a failure without a word, or a page that hangs. What is checked (`check`) is
@@ -13,13 +13,22 @@ fail by the values drawn, but for numbers that JSON does not have; and it is rea
 """
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+)
 
 import numpy as np
 from pydantic import (
@@ -34,16 +43,16 @@ from pydantic import (
 )
 
 from covdp import arrays
-from covdp.addons.nights.stream import Epoch, OpeningRelease
 from covdp.arrays import UNCHECKED, FloatArray
 from covdp.descriptors import DescriptorDomain, domain
 from covdp.errors import ConfigError, ConvergenceError, DomainError
 from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of, from_chart
 from covdp.geometry.covariances import covariances_of
 from covdp.mean import NoisyMoments
-from covdp.mean.noisy_moments import WeighedParts, pooled_clipping
+from covdp.mean.noisy_moments import WeighedParts
 from covdp.mean.release import NOT_ADAPTIVE
 from covdp.privacy import Budget, budget_from, repeat
+from covdp.registry import Registry
 
 Model = TypeVar("Model", bound=BaseModel)
 NEAR = 1e-6
@@ -189,15 +198,6 @@ class CostPart(BaseModel):
     rho: Size | None
 
 
-class DocumentPart(BaseModel):
-    """What the document of a release and that of a night have in common."""
-
-    title: Name
-    settings: SettingsPart
-    statement: list[tuple[Name, Sentence]] = Field(description="titles and texts")
-    account: AccountPart
-
-
 class ReleasedEntry(BaseModel):
     """What regions, tests and classifiers read of a class of a release."""
 
@@ -249,6 +249,98 @@ class NamedPart(BaseModel):
     predicted_error: Size | None
 
 
+class StatedEntry(Protocol):
+    """What regions and tests read of a class of another document than that of a release.
+
+    Attributes
+    ----------
+    n : int
+        Number of records, as it is stated.
+    n_sd : float
+        Standard deviation of its noise.
+    coordinates : array, shape (d,), or None
+        Of the mean; None before there is one.
+    """
+
+    n: int
+    n_sd: float
+    coordinates: FloatArray | None
+
+    @property
+    def size(self) -> int:
+        """Number of records that errors are of, at least 1."""
+
+    @property
+    def manifold(self) -> Manifold:
+        """Where the mean is: a flat manifold."""
+
+    @property
+    def space(self) -> Manifold:
+        """Its chart."""
+
+    @property
+    def place(self) -> Point:
+        """The mean, a point of `space`."""
+
+    @property
+    def noisy_moments(self) -> NoisyMoments:
+        """What the part of the mean with the most records says of these."""
+
+    @property
+    def offered(self) -> bool:
+        """Whether it has a region."""
+
+    @property
+    def refusal(self) -> str:
+        """Why it has no region and no test, in words; "" where it has."""
+
+    @property
+    def clipping(self) -> float:
+        """How far clipping may have moved the mean at most."""
+
+    @property
+    def noise(self) -> FloatArray:
+        """Covariance of the error of the mean, without clipping, (d, d)."""
+
+    @property
+    def bias(self) -> FloatArray:
+        """The same of what clipping does, (d, d)."""
+
+    @property
+    def added(self) -> FloatArray:
+        """What was added to the mean for clipping, (d,)."""
+
+    @property
+    def single(self) -> FloatArray | None:
+        """Covariance of single records, (d, d); None where it is not known."""
+
+    @property
+    def weighed(self) -> WeighedParts:
+        """The share of each part in the mean, and what it released; none without a mean."""
+
+    def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
+        """Return the covariance of all of the error against the mean of either, (d, d)."""
+
+
+class StatedClass(StatedEntry, Protocol):
+    """A class of such a document."""
+
+    label: int
+    class_name: str
+    costs: list[CostPart]
+    rho: float | None
+    predicted_error: float | None
+    point: FloatArray | None
+    n_tonight: int | None
+
+    @property
+    def counts(self) -> Sequence[str]:
+        """How many records there are, in words."""
+
+    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
+        """Yield what is wrong with its mean, of dimension d."""
+
+
 class ClassPart(ReleasedEntry, NamedPart):
     """A class of a release: its private mean, and what it cost."""
 
@@ -263,8 +355,66 @@ class ClassPart(ReleasedEntry, NamedPart):
         "row; null of a mean of one draw"
     )
 
+    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
+        """Yield what is wrong with its mean, of dimension d."""
+        if self.observed is None:
+            return
+        if self.manifold_name != settings.manifold:
+            yield "manifold is another than that of the settings"
+        size = self.observed.n if settings.secret else self.n  # a count is not what divides sums
+        yield from (f"observed.{fault}" for fault in misfits_observed(self.observed, size, d))
+        if self.observed.belief is None or not _is_symmetric(self.observed.belief, d):
+            yield "observed.belief is no covariance"
 
-class ReleaseDocument(DocumentPart):
+
+ClassEntry: TypeAlias = ClassPart | StatedClass
+
+
+class OpeningPlan(Protocol):
+    """How records are held back until there are enough of a class."""
+
+    @property
+    def first_mean(self) -> int:
+        """Number of records of a class at which its first mean is released."""
+
+    def enough(self, units: float, released: float) -> float:
+        """Return how many records there are when the mean is of `units` or more of them."""
+
+
+class Document(BaseModel):
+    """What the documents of all releases have in common."""
+
+    page: ClassVar[str] = "release"
+    what: ClassVar[str] = "document of a release"
+    counted: ClassVar[tuple[str, ...]] = ("n",)
+
+    title: Name
+    settings: SettingsPart
+    statement: list[tuple[Name, Sentence]] = Field(description="titles and texts")
+    account: AccountPart
+
+    if TYPE_CHECKING:
+
+        @property
+        def classes(self) -> Sequence[ClassEntry]:
+            """What was released of each class."""
+
+    @property
+    def plan(self) -> OpeningPlan | None:
+        """How records are held back; None where none are."""
+        return None
+
+    def price_in_words(self, paid: str, left: str) -> list[str]:
+        """Return what it cost and what was left then, line by line."""
+        return [f"Paid: {paid}. Left: {left}, {self.account.releases_left} more like this."]
+
+    @property
+    def progress(self) -> str:
+        """How far what it is a part of has come, in words; "" of a release."""
+        return ""
+
+
+class ReleaseDocument(Document):
     """The document of a release."""
 
     classes: list[ClassPart]
@@ -273,217 +423,16 @@ class ReleaseDocument(DocumentPart):
     )
 
 
-class EstimatePart(BaseModel):
-    """A mean of all records of some nights; its point is the matrix, all else in the chart."""
-
-    n: Label
-    point: Matrix
-    coordinates: Coordinates
-    covariance: Basis
-    spread: Basis
-
-
-class MomentsPart(BaseModel):
-    """What the opening of a stream, or an epoch, says of its own records."""
-
-    first: Count = Field(description="its first night; the opening has all nights up to it")
-    share: Size = Field(description="its weight in the mean of all records so far")
-    observed: NoisyMoments
-
-
-class CertaintyPart(BaseModel):
-    """What regions and tests read: upper triangles of covariances, and whether one is available."""
-
-    manifold: Name
-    offered: Flag
-    clipping: Size
-    size: Count | None = Field(
-        None, description="where labels are secret, the number that `population` is divided by"
-    )
-    sample: Triangle
-    population: Triangle | None = Field(description="null where no second moment was released")
-    parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
-    corrected: Flag = Field(
-        True,
-        description="whether what was cut off was added to the mean; in windows it is not",
-    )
-
-    @property
-    def added(self) -> FloatArray:
-        """What was added to the parts of the mean, or is missing in it, (d,)."""
-        moved = [share * (part.offset - part.clipped_offset) for share, part in self.weighed]
-        return np.asarray(np.sum(moved, axis=0))
-
-    @property
-    def weighed(self) -> WeighedParts:
-        """The share of each part in the mean, and what it released."""
-        return [(part.share, part.observed) for part in self.parts]
-
-    @property
-    def bias(self) -> FloatArray:
-        """What of `sample` is for clipping, a covariance, (d, d)."""
-        return pooled_clipping(self.weighed)
-
-    @property
-    def noise(self) -> FloatArray:
-        """What of `sample` is not, (d, d)."""
-        return np.asarray(self.sample - self.bias)
-
-    def single(self, n: int) -> FloatArray | None:
-        """Return the covariance of single records, (d, d), of the mean of n; None if not known."""
-        return None if self.population is None else n * (self.population - self.sample)
-
-
-class WindowPart(BaseModel):
-    """The mean of the records of the last nights; `variances` of its noise, along the axes."""
-
-    nights: Count
-    first: Count
-    last: Count
-    n: Label
-    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
-    point: Matrix
-    coordinates: Coordinates
-    variances: Numbers
-    covariance: Triangle | None = Field(
-        None,
-        description="where labels are secret, of its noise in all coordinates: upper triangle, row "
-        "by row; that of the counts is not along the axes",
-    )
-
-    def noise(self, axes: FloatArray) -> FloatArray:
-        """Return the covariance of its noise, (d, d); `axes` are those of its night."""
-        stated = self.covariance
-        return np.asarray((axes.T * self.variances) @ axes) if stated is None else stated
-
-
-class StreamEntry(BaseModel):
-    """What regions and tests read of a class of a night."""
-
-    n: Whole = Field(
-        description="number of records in the mean so far; before the opening, of records that "
-        "wait for it. If labels are secret it is a released count, unbiased, so it may be below 0"
-    )
-    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
-    coordinates: Coordinates | None
-    certainty: CertaintyPart | None
-
-    @cached_property
-    def manifold(self) -> Manifold:
-        """Where the mean is.
-
-        Raises
-        ------
-        ConfigError
-            Before the opening of the class.
-        """
-        if self.certainty is None or self.coordinates is None:
-            raise ConfigError(
-                "this night has no mean: before the opening of its class nothing is released"
-            )
-        return manifold_named(self.certainty.manifold, len(self.coordinates))
-
-    @property
-    def size(self) -> int:
-        """Number of records that errors are of, at least 1: `n` where that is public."""
-        return self.n if self.certainty is None else self.certainty.size or self.n
-
-    @property
-    def space(self) -> Manifold:
-        """Its chart: streams live on flat manifolds."""
-        return chart_of(self.manifold)
-
-    @property
-    def place(self) -> Point:
-        """The mean of all records so far, a point of `space`."""
-        assert self.coordinates is not None
-        return point_at(self.manifold, self.coordinates)
-
-    @property
-    def noisy_moments(self) -> NoisyMoments:
-        """What the part of the mean with the most records says of these.
-
-        Raises
-        ------
-        ConfigError
-            Before the opening of the class.
-        """
-        _ = self.manifold  # its own check
-        assert self.certainty is not None
-        return max((part.observed for part in self.certainty.parts), key=lambda moments: moments.n)
-
-
-class NightClassPart(StreamEntry, NamedPart):
-    """A class of a night: what was released tonight, and what follows from all nights so far."""
-
-    n_tonight: Label | None = Field(description="null where labels are secret, as n_so_far is")
-    n_so_far: Label | None
-    sigma: Size = Field(description="of the noise of each w, the same every night")
-    w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
-    count: Annotated[float, arrays.NUMBER] | None = Field(
-        None, description="where labels are secret, the same of how many records came"
-    )
-    held: Whole | None = Field(
-        None,
-        description="where labels are secret, released count of those held back after a first look",
-    )
-    held_sd: Size = Field(0.0, description="standard deviation of its noise")
-    moment: Numbers | None
-    shells: Numbers | None
-    opened: OpeningRelease | None
-    epoch: Epoch | None
-    point: Matrix | None = Field(description="the mean so far; null before the opening")
-    no_point: Sentence | None
-    windows: list[WindowPart]
-    before: EstimatePart | None = Field(None, description="the mean of the streams before")
-    joined: EstimatePart | None = Field(None, description="the mean of all streams together")
-
-    @property
-    def counts(self) -> tuple[str, str]:
-        """How many records came tonight and so far, in words: what is secret with its noise."""
-        if self.n_tonight is not None and self.n_so_far is not None:
-            return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
-        n, deviation = self.n + (self.held or 0), math.hypot(self.n_sd, self.held_sd)
-        return "secret", f"{n:,} ± {deviation:.2g}"
-
-
-class NightDocument(DocumentPart):
-    """The document of one night of a stream."""
-
-    night: Count
-    horizon: Count
-    coefficient_norm: Size
-    axes: Basis
-    centre: Coordinates
-    n_tonight: Label | None = Field(
-        None,
-        description="number of images or persons of all classes together tonight, where labels "
-        "are secret",
-    )
-    classes: list[NightClassPart]
-
-    @property
-    def units_tonight(self) -> int:
-        """Records of all classes that entered tonight; a person counts in each of their classes."""
-        if self.n_tonight is not None:
-            return self.n_tonight
-        return sum(row.n_tonight or 0 for row in self.classes)
-
-    @property
-    def units_so_far(self) -> int:
-        """Records of all classes up to tonight."""
-        if self.settings.secret:
-            return self.settings.total or 0
-        return sum(row.n_so_far or 0 for row in self.classes)
-
-
-Document: TypeAlias = ReleaseDocument | NightDocument
-ClassEntry: TypeAlias = ClassPart | NightClassPart
+DOCUMENTS = Registry[type[Document]]("documents", {}, word="document")
+"""Documents of add-ons, by the field that none of a release has."""
+ENTRIES = Registry[Any]("entries", {}, word="entry")
+"""What is read of a class of these, by a field that none of a release's has."""
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a document as these models have it."""
-    both: TypeAdapter[Any] = TypeAdapter(Document)
+    every: Any = Union[ReleaseDocument, *DOCUMENTS.values()]
+    both = TypeAdapter[Any](every)
     dialect = "https://json-schema.org/draft/2020-12/schema"
     title = "What covdp release commits: a release, or one night of a stream"
     return {"$schema": dialect, "title": title, **both.json_schema()}
@@ -516,15 +465,19 @@ def read_settings(values: Any) -> SettingsPart:
 
 
 def _model(values: Any) -> type[Document]:
-    is_night = isinstance(values, dict) and "night" in values
-    return NightDocument if is_night else ReleaseDocument
+    """Return what a document is; raise `ConfigError` where the add-on that knows it is missing."""
+    if not isinstance(values, dict):
+        return ReleaseDocument
+    name = next((name for name in DOCUMENTS.own() if name in values), None)
+    if name is None and "night" in values:
+        return DOCUMENTS.need("night", "a document of a night of a stream")
+    return ReleaseDocument if name is None else DOCUMENTS[name]
 
 
 def check(path: Path, values: Any) -> Document:
     """Return the document that somebody sent; raise `ConfigError` unless it is one."""
     kind = _model(values)
-    what = "document of a night of a stream" if kind is NightDocument else "document of a release"
-    return checked(path, values, kind, _faults, what, "give OUT/release/*.json")
+    return checked(path, values, kind, _faults, kind.what, "give OUT/release/*.json")
 
 
 def checked(
@@ -547,7 +500,7 @@ def checked(
     raise ConfigError(f"{path} is no {what} ({reason}); {way}, unchanged")
 
 
-def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:
+def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StatedEntry:
     """Return what is read of an entry of ``classes``, of a release or of a night, unchecked.
 
     Raises
@@ -555,9 +508,10 @@ def read_entry(values: Mapping[str, Any]) -> ReleasedEntry | StreamEntry:
     ConfigError
         When it is none.
     """
-    kind = StreamEntry if "certainty" in values else ReleasedEntry
+    kind = next((ENTRIES[name] for name in ENTRIES.own() if name in values), ReleasedEntry)
     try:
-        return kind.model_validate(values, context=UNCHECKED)
+        entry: ReleasedEntry | StatedEntry = kind.model_validate(values, context=UNCHECKED)
+        return entry
     except ValidationError as error:
         raise ConfigError(
             f"this is no entry of a document's classes ({first_fault(error)}); give one of "
@@ -578,8 +532,7 @@ def _faults(document: Document) -> Iterator[str]:
     names = [row.class_name for row in document.classes]
     if len(set(names)) < len(names):
         yield "two classes have one name"
-    classes: Sequence[ClassEntry] = document.classes
-    for place, row in enumerate(classes):
+    for place, row in enumerate(document.classes):
         yield from (f"classes.{place}.{fault}" for fault in _misfits(row, document.settings))
 
 
@@ -599,57 +552,11 @@ def _misfits(row: ClassEntry, settings: SettingsPart) -> Iterator[str]:
         yield f"coordinates has length {len(row.coordinates)}, not {d}"
     elif not _is_matrix_of(row.coordinates, row.point, settings.manifold):
         yield "point is not the matrix of its coordinates"
-    elif isinstance(row, ClassPart) and row.observed is not None:
-        if row.manifold_name != settings.manifold:
-            yield "manifold is another than that of the settings"
-        size = row.observed.n if settings.secret else row.n  # a count is not what divides sums
-        yield from (f"observed.{fault}" for fault in _misfits_observed(row.observed, size, d))
-        if row.observed.belief is None or not _is_symmetric(row.observed.belief, d):
-            yield "observed.belief is no covariance"
-    elif isinstance(row, NightClassPart):
-        yield from _misfits_night(row, settings, d)
+    else:
+        yield from row.misfits(settings, d)
 
 
-def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Iterator[str]:
-    """Yield what is wrong with the mean of a class of a night, of dimension d."""
-    certainty = row.certainty
-    if certainty is None or (not row.n and not settings.secret):
-        yield "a mean must have records, and what is known of its error"
-        return
-    if certainty.manifold != settings.manifold:
-        yield "certainty.manifold is another than that of the settings"
-    for matrix, name in ((certainty.sample, "sample"), (certainty.population, "population")):
-        if matrix is not None and not _is_covariance(matrix, d):
-            yield f"certainty.{name} is no covariance of {d} coordinates"
-    if not certainty.parts:
-        yield "certainty.parts is empty"
-    elif all(epoch.observed.moment is None for epoch in certainty.parts) and certainty.offered:
-        yield "certainty.offered is true, and no part has a second moment"
-    faults = [
-        f"certainty.parts.{place}.{fault}"
-        for place, epoch in enumerate(certainty.parts)
-        for fault in _misfits_observed(epoch.observed, epoch.observed.n, d)
-    ]
-    yield from faults
-    sound = certainty.parts and not faults and len(certainty.sample) == d
-    if sound and np.linalg.eigvalsh(certainty.noise)[0] <= 0.0:
-        yield "certainty.sample is no more than what clipping may do, and holds no noise"
-    for part in row.windows:
-        yield from _misfits_window(part, d)
-
-
-def _misfits_window(part: WindowPart, d: int) -> Iterator[str]:
-    """Yield what is wrong with the mean of the last nights, of dimension d."""
-    name = f"the window of {part.nights} nights"
-    if not len(part.coordinates) == len(part.variances) == d:
-        yield f"{name} is not of {d} coordinates"
-    elif (part.variances < 0.0).any():
-        yield f"{name} has a negative variance"
-    elif part.covariance is not None and not _is_covariance(part.covariance, d):
-        yield f"{name} has no covariance of {d} coordinates"
-
-
-def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
+def misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
     """Yield what is wrong with what was observed of n records of dimension d."""
     if moments.n != n:
         yield f"n is {moments.n}, and n {n}"
@@ -669,7 +576,8 @@ def _misfits_observed(moments: NoisyMoments, n: int, d: int) -> Iterator[str]:
             yield "newton is no step towards a mean"
 
 
-def _is_covariance(matrix: FloatArray, side: int) -> bool:
+def is_covariance(matrix: FloatArray, side: int) -> bool:
+    """Tell whether a matrix is a covariance, (side, side)."""
     values = np.linalg.eigvalsh(matrix)
     return len(values) == side and bool(values[0] >= -NEAR * values[-1])
 

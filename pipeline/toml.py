@@ -29,6 +29,11 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @classmethod
+    def under(cls, key: str) -> type[BaseModel]:
+        """Return what a table under a key is, of a record that stands for several."""
+        return cls
+
 
 KIND_KEYS = {"experiment": {"mechanisms"}, "config": {"population"}, "card": {"kind", "classes"}}
 """Keys that a file of each kind has, and one of the kinds after it has not."""
@@ -163,7 +168,8 @@ def _keys(model: type[BaseModel], way: list[str]) -> list[str]:
     """Return the keys of the table that `way` leads to, down from `model`."""
     for part in way:
         if part in model.model_fields:
-            model = next(_tables(model.model_fields[part].annotation), model)
+            table = next(_tables(model.model_fields[part].annotation), model)
+            model = table.under(part) if issubclass(table, Record) else table
     return list(model.model_fields)
 
 

@@ -41,14 +41,8 @@ def check_worth(config: ReleaseConfig, sizes: Sequence[int]) -> None:
     """
     most, unit = max(sizes), config.unit
     where = "in all classes together" if config.secret else "in the largest class"
-    if (plan := config.nights) is not None:
-        if most < plan.first_mean:
-            raise ConfigError(
-                f"no class can open: {most:,} {unit}s are there {where}, and the first mean of a "
-                f"class needs {plan.first_mean:,} at budget = {config.budget:g} and opening = "
-                f"{plan.opening:g}; wait for more, or give a larger budget or a smaller opening; "
-                f"{OVERRULE}"
-            )
+    if config.stream is not None:
+        config.stream.check_worth(config, most, where)
         return
     if not is_foreseen(config.plan):
         return

@@ -12,15 +12,16 @@ from sample_nights import reserve
 
 from covdp.addons.nights.ledger import commit_night, open_stream
 from covdp.addons.nights.night import make_night
+from covdp.addons.nights.schema import read_stream
 from covdp.addons.nights.stream import Night, empty_state, release_night
+from covdp.addons.nights.transcript import ClassHistory
 from covdp.datasets import open_dataset
 from covdp.descriptors import describe, domain
 from covdp.geometry import vecd
 from covdp.ledger import Ledger, Reservation, init_ledger
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from covdp.publish import ClassHistory, load_release, release_once
-from covdp.publish.document import read_stream
+from covdp.publish import load_release, release_once
 from covdp.publish.release import PublicFacts, serialised
 
 CLASSES = ("<i>well</i>", "ill")

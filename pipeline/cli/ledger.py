@@ -7,7 +7,6 @@ from cyclopts import App
 from rich.markup import escape
 from rich.table import Column, Table
 
-from covdp.addons.nights.ledger import streams_of
 from covdp.cli.options import PLAIN, LedgerAddress, Printing
 from covdp.cli.output import new_table, numbers, print_json, print_line
 from covdp.ledger import (
@@ -152,7 +151,7 @@ def _show_accounts(
 ) -> None:
     """Print the accounts asked for, with their streams; `budget` as in `show_ledger`."""
     ledger = open_ledger(ledger_address(address))
-    rows, streams = ledger.show(population), streams_of(ledger, population)
+    rows, streams = ledger.show(population), ledger.streams(population)
     accounts, items = list[dict[str, Any]](), list[Table | str]()
     for row in rows:
         cost = row.latest
@@ -179,7 +178,7 @@ def account_json(
     """Return an account and its streams under the names that programs may rely on."""
     values = {name: getattr(row, name) for name in ACCOUNT_FIELDS}
     values |= {"cost": cost, "releases_left": None if cost is None else row.lasts(cost)}
-    return values | ({"streams": [stream_json(stream) for stream in streams]} if streams else {})
+    return values | ({"streams": [stream.as_json() for stream in streams]} if streams else {})
 
 
 def account_items(
@@ -191,7 +190,7 @@ def account_items(
     down, to six digits; verbose has all.
     """
     digits = _digits(output)
-    lines = [_pace(row, cost, digits), *map(nights_line, streams)]
+    lines = [_pace(row, cost, digits), *(escape(stream.in_words) for stream in streams)]
     return _table(row, digits), "".join(f" {line}\n" for line in lines)
 
 
@@ -251,20 +250,6 @@ def charge_json(charge: Charge) -> dict[str, Any]:
         "already_released": not charge.committed,
         "left": charge.account.left,
     }
-
-
-def stream_json(stream: StreamAccount) -> dict[str, Any]:
-    """Return a stream under the names that programs may rely on."""
-    account = {name: getattr(stream, name) for name in ("population", "name", "unit", "cost")}
-    nights = {"nights": stream.nights, "horizon": stream.horizon, "latest": stream.latest}
-    return {**account, **nights, "nights_left": stream.horizon - stream.nights}
-
-
-def nights_line(stream: StreamAccount) -> str:
-    """Return how long a stream lasts, in words."""
-    left = stream.horizon - stream.nights
-    rest = f"{left:,} more at no further cost" if left else "none is left"
-    return f"stream {escape(stream.name)}: {stream.nights:,} of {stream.horizon:,} nights; {rest}"
 
 
 def _what(entry: HistoryLine, digits: int) -> str:

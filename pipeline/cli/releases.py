@@ -367,21 +367,19 @@ def release(
 
 def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: Printing) -> None:
     """Print where a release is, what it cost, and how long account or stream last."""
-    from covdp.addons.nights.ledger import stream_named
     from covdp.cli import ledger
     from covdp.publish import read_document
     from covdp.report import verdict
 
     settings = job.settings
     (row,) = job.ledger.show(settings.population)
-    stream = None
-    if settings.stream is not None:
-        stream = stream_named(job.ledger, settings.population, settings.name)
+    streams = job.ledger.streams(settings.population) if settings.stream else ()
+    stream = next((one for one in streams if one.name == settings.name), None)
     paths = {"release": document.with_suffix(".parquet"), "report": document.with_suffix(".html")}
     usable = verdict(read_document(document)).text
     if output.json:
         account = ledger.account_json(row, row.latest)
-        left = {"stream": ledger.stream_json(stream)} if stream else {"account": account}
+        left = {"stream": stream.as_json()} if stream else {"account": account}
         print_json({**paths, **ledger.charge_json(charge), **left, "verdict": usable})
         return
     output.paths(paths)
@@ -391,26 +389,22 @@ def _show_release(job: "ReleaseJob", document: Path, charge: "Charge", output: P
         for item in ledger.account_items(row, row.latest, output):
             output.show(item)
         return
-    output.show(f" {ledger.nights_line(stream)}")
+    output.show(f" {escape(stream.in_words)}")
     if not charge.committed and not output.quiet:
         _show_waiting(job, output)
 
 
 def _show_waiting(job: "ReleaseJob", output: Printing) -> None:
     """Say how many privacy units wait for the next night, where one is asked for again."""
-    from covdp.addons.nights.night import count_waiting
-
     settings = job.settings
+    if settings.stream is None:
+        return
     try:
-        waiting = count_waiting(settings, job.ledger, job.root)
+        waiting = settings.stream.waiting(settings, job.ledger, job.root)
     except CovdpError:  # the night is the answer, whatever is there
         return
-    what = f"{'file' if settings.unit == 'image' else 'person'}{'s' * (waiting != 1)}"
     if waiting:
-        output.show(
-            f" up to {waiting:,} new {what} in the folder, not in this night: the next night, of "
-            "another day, takes up what has not entered"
-        )
+        output.show(f" {waiting}")
 
 
 def serve(
@@ -576,7 +570,6 @@ def release_night(job: "ReleaseJob") -> str:
     from covdp.ledger import charge_of
     from covdp.publish import read_document
     from covdp.publish.redact import redact_errors
-    from covdp.schema import NightDocument
 
     unforeseen = PrivacyError(
         "failed in a way that was not foreseen; it is withheld, as it may depend on an image; "
@@ -585,9 +578,8 @@ def release_night(job: "ReleaseJob") -> str:
     document = redact_errors(lambda: jobs.release(job), unforeseen, public=(CovdpError,))
     released = read_document(document)
     what = f"{job.settings.name} {job.settings.run_key}"
-    if isinstance(released, NightDocument):
-        what += f", night {released.night} of {released.horizon}"
-        what += f" with {released.units_tonight:,} new {job.settings.unit}(s)"
+    if released.progress:
+        what += f", {released.progress}"
     charge = charge_line(charge_of(job.ledger, document.read_bytes()), PLAIN)
     return f"released {what}: {document.with_suffix('.parquet')}; {charge}"
 

@@ -57,12 +57,11 @@ def status(
     max_age
         Age from which on a population is late: a whole number of m, h, d or w, such as 36h.
     """
-    from covdp.addons.nights.ledger import streams_of
     from covdp.ledger import open_ledger
     from covdp.publish import ledger_address
 
     book, now = open_ledger(ledger_address(ledger)), datetime.now(UTC)
-    accounts, lines, streams = book.show(population), book.history(), streams_of(book)
+    accounts, lines, streams = book.show(population), book.history(), book.streams()
     rows = [_row(account, lines, streams, now, max_age) for account in accounts]
     middle, cells = numbers("hours ago", "left", "nights left"), map(_cells, rows)
     output.answer(rows, new_table("population", "last success (UTC)", *middle, "", rows=cells))
@@ -83,8 +82,6 @@ def _row(
     A success after now, as a clock was wrong, counts where there is no other: its age is below 0.
     Nights are those of the stream that was opened last.
     """
-    from covdp.cli.ledger import stream_json
-
     done = [
         ((line.committed <= now, line.committed, line.at), line)
         for line in reversed(lines)
@@ -104,7 +101,7 @@ def _row(
         "left": account.left,
         "releases_left": None if cost is None else account.lasts(cost),
         "nights_left": here[-1].horizon - here[-1].nights if here else None,
-        "streams": [stream_json(stream) for stream in here],
+        "streams": [stream.as_json() for stream in here],
         "unfinished": account.unfinished + sum(stream.pending is not None for stream in here),
     }
 

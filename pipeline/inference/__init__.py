@@ -16,8 +16,6 @@ the add-on `covdp.addons.partners`, whose functions this package shows.
 """
 
 from covdp.inference.confidence import ConfidenceRegion as ConfidenceRegion
-from covdp.inference.confidence import check_opening as check_opening
-from covdp.inference.confidence import mean_certainty as mean_certainty
 from covdp.inference.confidence import region as region
 from covdp.inference.released import NOISY as NOISY
 from covdp.inference.released import certainty_refusal as certainty_refusal

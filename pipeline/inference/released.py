@@ -17,9 +17,9 @@ from covdp.geometry import Manifold, Point, chart_of
 from covdp.mean import NoisyMoments, Release
 from covdp.mean.noisy_moments import WeighedParts, clipping_bound, congruent, covariance
 from covdp.mean.release import NOT_ADAPTIVE
-from covdp.schema import ReleasedEntry, StreamEntry, read_entry
+from covdp.schema import ReleasedEntry, StatedEntry, read_entry
 
-Entry: TypeAlias = Release | ReleasedEntry | StreamEntry
+Entry: TypeAlias = Release | ReleasedEntry | StatedEntry
 """What `private_mean` returned first, or an entry of ``classes`` of the document of a release or of
 a night: then the mean of all records of the stream so far."""
 Released: TypeAlias = Entry | Mapping[str, Any]
@@ -159,9 +159,9 @@ def common_coordinates(
     base = max(entries, key=size_of).place
     space = chart_of(manifold)
     classes = [
-        _night_coordinates(entry, base)
-        if isinstance(entry, StreamEntry)
-        else _class_coordinates(entry, space, base)
+        _class_coordinates(entry, space, base)
+        if isinstance(entry, Release | ReleasedEntry)
+        else _stated_coordinates(entry, base)
         for entry in entries
     ]
     return manifold, base, classes
@@ -169,7 +169,9 @@ def common_coordinates(
 
 def size_of(released: Entry) -> int:
     """Return the number of records of a released class."""
-    return released.size if isinstance(released, StreamEntry) else released.noisy_moments.n
+    if isinstance(released, Release | ReleasedEntry):
+        return int(released.noisy_moments.n)
+    return released.size
 
 
 def _class_coordinates(
@@ -194,29 +196,22 @@ def _class_coordinates(
     )
 
 
-def _night_coordinates(night: StreamEntry, base: Point) -> ClassCoordinates:
-    """Return the mean of all records of a stream so far; its manifold is flat.
-
-    What scatter adds, Σ̂/n, is what the error against the population has more than that against
-    these records (``confidence.py``).
-    """
-    certainty, place = night.certainty, night.place - base
-    assert certainty is not None
-    noise, parts = certainty.noise, certainty.weighed
+def _stated_coordinates(entry: StatedEntry, base: Point) -> ClassCoordinates:
+    """Return a mean that states its error itself; its manifold is flat."""
+    place, noise, parts = entry.place - base, entry.noise, entry.weighed
     first = parts[0][1]
     along, off = np.sum([share * np.array(part.predicted_bias) for share, part in parts], axis=0)
-    added = certainty.added if certainty.corrected else np.zeros_like(place)
     return ClassCoordinates(
-        n=night.size,
-        n_sd=night.n_sd,
+        n=entry.size,
+        n_sd=entry.n_sd,
         mean=place,
         unshrunk=place,
-        clipped=place - added,
+        clipped=place - entry.added,
         noise=noise,
-        bias=certainty.bias,
+        bias=entry.bias,
         predicted=noise + first.as_covariance(along / first.length, off / first.unit_length),
-        single=certainty.single(night.size),
-        offered=certainty.offered,
+        single=entry.single,
+        offered=entry.offered,
         parts=parts,
         jacobian=np.eye(len(place)),
     )
@@ -277,19 +272,8 @@ def certainty_refusal(released: Entry) -> str:
     """Return why a released class has no region and no test, in words; "" where it has.
 
     That is asked first: a mean without one may be noise of any size, which has no logarithm in
-    double precision. That of a stream is a first look until an opening has as little noise as a
-    region needs, which is public.
+    double precision.
     """
-    if not isinstance(released, StreamEntry):
+    if isinstance(released, Release | ReleasedEntry):
         return region_refusal(released.noisy_moments)
-    if (certainty := released.certainty) is None:
-        return "it has not opened: nothing was released of it but how many records wait"
-    if certainty.offered:
-        return ""
-    parts = sorted((part.observed for part in certainty.parts), key=lambda part: part.sigma)
-    if (times := parts[0].sigma / NOISY) > 1.0:
-        return (
-            f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} times "
-            "too wide to test anything, until the stream opens again with more"
-        )
-    return next(filter(None, map(region_refusal, parts)), "its document offers no region")
+    return released.refusal

@@ -38,10 +38,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covdp.addons.nights.stream import StreamPlan
 from covdp.geometry import Manifold
 from covdp.inference.released import COUNT_SDS, NOISY, is_offered
-from covdp.schema import ClassEntry, NightClassPart
+from covdp.schema import ClassEntry, ClassPart, OpeningPlan
 
 USUAL_GAIN = 1.25
 """Gain of gray levels that moves a descriptor as much as usual classes differ."""
@@ -109,7 +108,7 @@ def verdict_of(
     *,
     offered: bool,
     n_sd: float = 0.0,
-    plan: StreamPlan | None = None,
+    plan: OpeningPlan | None = None,
 ) -> Verdict:
     """Return what a mean is usable for.
 
@@ -123,8 +122,8 @@ def verdict_of(
         Noise of the vectors of the last round; None of a mean of one draw.
     offered : bool
         Whether a region is.
-    plan : StreamPlan, optional
-        Of a stream.
+    plan : OpeningPlan, optional
+        How records are held back.
     """
     nothing = Verdict(name, n, n_sd, NOTHING, share, 1.0)
     if share is None or nothing.uncounted:  # no budget makes a mean of no images
@@ -141,7 +140,7 @@ def verdict_of(
     return Verdict(name, n, n_sd, use, share, max(factor, 1.0))
 
 
-def verdicts(rows: Sequence[ClassEntry], plan: StreamPlan | None = None) -> list[Verdict]:
+def verdicts(rows: Sequence[ClassEntry], plan: OpeningPlan | None = None) -> list[Verdict]:
     """Return what the mean of each class of a release, or of a night by a plan, is usable for."""
     return [_verdict(row, plan) for row in rows]
 
@@ -151,15 +150,14 @@ def is_usable(row: ClassEntry) -> bool:
     return _verdict(row).use != NOTHING
 
 
-def _verdict(row: ClassEntry, plan: StreamPlan | None = None) -> Verdict:
+def _verdict(row: ClassEntry, plan: OpeningPlan | None = None) -> Verdict:
     share = sigma = None
     offered = False
     if row.point is not None and row.predicted_error is not None:
         share = row.predicted_error / usual_difference(row.manifold, len(row.point))
-    if isinstance(row, NightClassPart):
-        if row.certainty is not None:
-            offered = row.certainty.offered
-            sigma = min(part.observed.sigma for part in row.certainty.parts)
+    if not isinstance(row, ClassPart):
+        offered = row.offered
+        sigma = min((part.sigma for _, part in row.weighed), default=None)
     elif row.observed is not None:
         offered, sigma = is_offered(row.observed), row.observed.sigma
     return verdict_of(

@@ -411,6 +411,15 @@ class Ledger:
             lines = tx.state.entries.values()
             return tuple(line for line in lines if name in (None, line.population))
 
+    def streams(self, population: str | None = None) -> tuple[StreamAccount, ...]:
+        """Return the streams of a population, or of all, that go on, as they were opened."""
+        with self.transaction(write=False) as tx:
+            return tuple(
+                opened
+                for opened in tx.state.streams.values()
+                if not opened.ended and population in (None, opened.population)
+            )
+
     @contextmanager
     def transaction(self, *, write: bool = True, confirm: bool = False) -> Iterator[Transaction]:
         """Open a transaction, verify the whole journal in it, and give what it adds up to.

@@ -385,6 +385,19 @@ class StreamAccount:
         """The last night, where it has no result yet: it has to be finished first."""
         return self.rows[-1] if self.rows and self.rows[-1].committed is None else None
 
+    @property
+    def in_words(self) -> str:
+        """How long it lasts, in words."""
+        left = self.horizon - self.nights
+        rest = f"{left:,} more at no further cost" if left else "none is left"
+        return f"stream {self.name}: {self.nights:,} of {self.horizon:,} nights; {rest}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under the names that programs may rely on."""
+        account = {name: getattr(self, name) for name in ("population", "name", "unit", "cost")}
+        nights = {"nights": self.nights, "horizon": self.horizon, "latest": self.latest}
+        return {**account, **nights, "nights_left": self.horizon - self.nights}
+
     def night_on(self, run_key: str) -> NightState | None:
         """Return the night of a planned date, None where it was not reserved."""
         return next((night for night in self.rows if night.run_key == run_key), None)

@@ -7,17 +7,24 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    SerializeAsAny,
+    ValidationInfo,
+    model_validator,
+)
 
-from covdp.addons.nights.stream import StreamPlan, later_openings
-from covdp.addons.nights.stream.plan import OPENING
 from covdp.config import Count, Positive
 from covdp.datasets import (
     Card,
@@ -43,14 +50,16 @@ from covdp.errors import (
 from covdp.files import make_folder
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
-from covdp.inference import check_opening
-from covdp.ledger import charge_for, clean_name, clean_run_key
+from covdp.ledger import Ledger, charge_for, clean_name, clean_run_key
 from covdp.mean import Plan, SinglePlan, release_plan
 from covdp.mean.plan import RELEASE_PLANS
 from covdp.mechanisms import MECHANISMS, refusal
 from covdp.mechanisms.noise import NOISES, Noise
 from covdp.privacy import Budget, budget_from, gaussian_sigma, repeat
 from covdp.publish.redact import images_error, redact_images
+from covdp.registry import Registry
+from covdp.schema import OpeningPlan
+from covdp.store import Place
 from covdp.toml import Record, parse, read_toml
 
 
@@ -66,26 +75,103 @@ def _plain(clean: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(cleaned)
 
 
-LONGEST_HORIZON = 100_000
-"""Most nights of a horizon: 274 years."""
+class NightsPlan(OpeningPlan, Protocol):
+    """How a release is spread over nights."""
+
+    @property
+    def horizon(self) -> int:
+        """The most nights there will be."""
+
+    @property
+    def opening(self) -> float:
+        """N·μ of a class at which its first mean is released."""
 
 
-class StreamConfig(Record):
-    """A stream of nights: each image or person enters on one, and all are one charge.
+class ReleaseTable(Record):
+    """A table that an add-on brings into a release's file: it makes another release of it.
 
-    Attributes
-    ----------
-    horizon : int
-        Nights that the one charge lasts.
-    opening : float
-        N·μ of a class at which its first mean is released.
-    follows : str, optional
-        Name of the stream before it, whose images or persons do not enter this one.
+    What is asked of such a release its table answers, by the config that it stands in.
     """
 
-    horizon: Count = Field(le=LONGEST_HORIZON)
-    opening: Positive = OPENING
-    follows: str | None = None
+    @classmethod
+    def under(cls, key: str) -> "type[ReleaseTable]":
+        """Return the table of a key."""
+        return RELEASE_TABLES.get(key, cls)
+
+    @abstractmethod
+    def plan_of(self, config: "ReleaseConfig") -> NightsPlan:
+        """Return how it is spread over nights."""
+
+    @abstractmethod
+    def check(self, config: "ReleaseConfig") -> None:
+        """Raise `ConfigError` for settings that such a release has not."""
+
+    @abstractmethod
+    def check_card(self, card: Card) -> None:
+        """Raise `ConfigError` for a card of which there is no such release."""
+
+    @abstractmethod
+    def check_new(self, config: "ReleaseConfig") -> None:
+        """Raise `ConfigError` for what is not to begin, though one that did goes on."""
+
+    @abstractmethod
+    def check_worth(self, config: "ReleaseConfig", most: int, where: str) -> None:
+        """Raise `ConfigError` where so many images or persons, at most, make nothing usable."""
+
+    @abstractmethod
+    def check_account(
+        self, config: "ReleaseConfig", ledger: Ledger, *, planned: bool, beside: bool
+    ) -> None:
+        """Raise where the account is not to pay, or nothing is due unless it is `planned`."""
+
+    @abstractmethod
+    def unfinished(self, config: "ReleaseConfig", ledger: Ledger) -> str | None:
+        """Return the run key of what has to be finished first."""
+
+    @abstractmethod
+    def release(
+        self,
+        config: "ReleaseConfig",
+        ledger: Ledger,
+        root: Path | None,
+        store: Place | None,
+        *,
+        beside: bool,
+        expect: "Expect | None",
+    ) -> bytes:
+        """Release, or return what was released; see `covdp.publish.release.release_once`."""
+
+    @abstractmethod
+    def is_stored(self, config: "ReleaseConfig", ledger: Ledger) -> bool:
+        """Return whether the ledger holds the release of the config's run key."""
+
+    @abstractmethod
+    def query(self, classes: Sequence[tuple[int, str, int | None]], card: Card) -> dict[str, Any]:
+        """Return what its query says otherwise than that of other releases."""
+
+    @abstractmethod
+    def intention(self, config: "ReleaseConfig", ledger: Ledger) -> tuple[str, bool]:
+        """Return what a release would do, and whether it would be paid now."""
+
+    @abstractmethod
+    def waiting(self, config: "ReleaseConfig", ledger: Ledger, root: Path | None) -> str:
+        """Return what is there and not in a release that is stored, in words; "" for nothing."""
+
+
+RELEASE_TABLES = Registry[type[ReleaseTable]]("tables", {}, word="table")
+"""Tables by the key under which they stand."""
+
+
+def _read_table(value: Any, info: ValidationInfo) -> Any:
+    """Return what is under the key of a table as the record that its add-on makes of it."""
+    if value is None or isinstance(value, ReleaseTable):
+        return value
+    name = str(info.field_name)
+    return RELEASE_TABLES.need(name, f"a table [{name}]").model_validate(value)
+
+
+Expect = Callable[[Sequence[int]], None]
+"""A check of public sizes, which raises where nothing released of so few would be usable."""
 
 
 class ReleaseConfig(Record):
@@ -116,8 +202,8 @@ class ReleaseConfig(Record):
         ``float`` accepts, in writing, noise that is not safe to publish.
     run_key : str, optional
         Which run this is; the date (UTC) when left out.
-    stream : StreamConfig, optional
-        A release every night that each image or person pays for once.
+    stream : ReleaseTable, optional
+        A release every night that each image or person pays for once, of the add-on for nights.
     images_per_person : int, optional
         Most images of one person, where the card cannot tell persons apart.
     smallest_class : int
@@ -145,7 +231,7 @@ class ReleaseConfig(Record):
     shares: tuple[float, ...] | None = None
     noise: Literal["hardened", "float"] = "hardened"
     run_key: Annotated[str, _plain(clean_run_key)] | None = None
-    stream: StreamConfig | None = None
+    stream: Annotated[SerializeAsAny[ReleaseTable] | None, BeforeValidator(_read_table)] = None
     images_per_person: Count | None = None
     smallest_class: Count = 2
     classes_per_person: Count | None = None
@@ -196,12 +282,8 @@ class ReleaseConfig(Record):
             When both say what a person is, or a stream cannot know persons again.
         """
         classes = classes_per_person(card)
-        if classes is not None and self.stream is not None and card.person_from is None:
-            raise ConfigError(
-                f"{card.name} takes each file for another person, who would enter a stream again "
-                "where the file is moved or renamed; name {person} in pattern, or the table's "
-                "column of the person"
-            )
+        if classes is not None and self.stream is not None:
+            self.stream.check_card(card)
         if classes is not None and self.images_per_person is not None:
             raise ConfigError(
                 f"images_per_person = {self.images_per_person} is for images whose persons are "
@@ -234,13 +316,9 @@ class ReleaseConfig(Record):
         return self.source.rng is None
 
     @property
-    def nights(self) -> StreamPlan | None:
+    def nights(self) -> NightsPlan | None:
         """How it is spread over nights, of a stream."""
-        stream = self.stream
-        if stream is None:
-            return None
-        again = later_openings(stream.opening)
-        return StreamPlan(self.cost, stream.horizon, stream.opening, self.secret, again)
+        return None if self.stream is None else self.stream.plan_of(self)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -263,35 +341,8 @@ class ReleaseConfig(Record):
                 'say that labels and class sizes are public with labels = "public"'
             )
         if self.stream is not None:
-            self._check_stream(self.stream)
+            self.stream.check(self)
         return self
-
-    def _check_stream(self, stream: StreamConfig) -> None:
-        """Refuse keys that no stream has."""
-        if self.mechanism not in RELEASE_PLANS or self.shares is not None:
-            raise ConfigError(
-                "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
-                "shares out, or leave [stream] out"
-            )
-        if not MANIFOLDS[self.manifold](k=2).flat:
-            flat = [
-                name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat
-            ]
-            raise ConfigError(
-                "a stream adds up what its nights release, which has a meaning in the coordinates "
-                f"of a flat manifold only, found {self.manifold}; choose {' or '.join(flat)}, or "
-                "leave [stream] out: a release of its own for each night"
-            )
-        if stream.follows is not None:
-            try:
-                before = clean_name("stream", stream.follows)
-            except LedgerError as error:
-                raise ConfigError(f"follows: {error}") from None
-            if before == self.name:
-                raise ConfigError(
-                    f"a stream follows another, found follows = {before!r}, its own name; give "
-                    "this one a new name"
-                )
 
     def _check_mechanism(self, name: str) -> None:
         """Refuse a mechanism with no guarantee, no covariances or not the noise asked for."""
@@ -333,15 +384,8 @@ class ReleaseConfig(Record):
 
     def check_new_stream(self) -> None:
         """Refuse what a stream is not to begin with, though one that did goes on."""
-        if (plan := self.nights) is not None:
-            records = max((plan.opening, *plan.again)) / plan.mu
-            if records > MOST_OPENING:
-                raise ConfigError(
-                    f"budget = {self.budget:g} is too small for a stream: a class would open with "
-                    f"{records:,.0f} {self.unit}s, and may with {MOST_OPENING:,}; give a larger "
-                    "budget, or a smaller opening"
-                )
-            check_opening(plan, MANIFOLDS[self.manifold](DESCRIPTORS[self.descriptor].k).dim)
+        if self.stream is not None:
+            self.stream.check_new(self)
 
     def check_unit(self, source: ImageSource) -> None:
         """Raise unless the privacy unit of the images is what is paid for."""
@@ -423,8 +467,6 @@ WIDEST_NOISE = 2e6
 """Largest σ of noise on a move of 1. With secret labels a mean is divided by a noisy count. The
 largest variance of its error is then up to σ²·z² times the smallest, z a normal number. Doubles
 solve for ratios below 1e16, so a draw may fail where z is 50 or more: never."""
-MOST_OPENING = 1 << 20
-"""Records of an opening: as many are drawn of, to see that it can be, before a stream is paid."""
 
 NO_KEYS = {
     "classes_per_person": "classes_per_person belongs to the card, beside `unit`; leave it out",

@@ -1,15 +1,6 @@
-"""What committed documents say: of a stream's nights, and of releases of other hospitals.
+"""Committed documents, of our own and of other hospitals: read, and written to files.
 
-Their schema is `covdp.schema`.
-
-**The transcript** of a stream is what its documents say, read back as `stream` needs it:
-
-    night ─► row of the document          what the night released of a class
-    documents 1, 2, …, t ─► histories     the same values, to the last bit
-
-So all that later nights build on, and every estimate, follows from the committed documents alone.
-
-**The file** holds the very bytes that the ledger stored.
+Their schema is `covdp.schema`. A file holds the very bytes that the ledger stored.
 """
 
 import errno
@@ -20,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,27 +18,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from covdp.addons.nights.stream import (
-    CumulativeMean,
-    Night,
-    StreamMechanism,
-    StreamPlan,
-    column_norm,
-    later_openings,
-)
 from covdp.errors import ConfigError, CovdpError, LedgerError, OutputError
 from covdp.files import IrregularFileError, make_folder, open_regular, read_regular, write_whole
-from covdp.geometry import MANIFOLDS, FlatChart
 from covdp.mean import Step
-from covdp.privacy import budget_from
 from covdp.results import write_release
 from covdp.schema import (
     CostPart,
     Document,
-    EstimatePart,
-    NightClassPart,
-    NightDocument,
-    SettingsPart,
     as_json,
     check,
     read_ours,
@@ -123,143 +99,6 @@ def check_sides(path: Path, document: Document, k: int) -> None:
         )
 
 
-AXES_ROUNDING = 1e-9
-"""How far axes may be apart that are the same: linear algebra rounds otherwise elsewhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class ClassHistory:
-    """All nights of one class that were read, from the first on.
-
-    Attributes
-    ----------
-    label : int
-    name : str
-        Of the class.
-    stream : StreamMechanism
-    nights : tuple of Night
-    before : CumulativeMean or None
-        The mean of the streams that this one follows.
-    """
-
-    label: int
-    name: str
-    stream: StreamMechanism
-    nights: tuple[Night, ...]
-    before: CumulativeMean | None = None
-
-
-def read_histories(documents: Iterable[Document]) -> tuple[ClassHistory, ...]:
-    """Return what the documents of a stream's nights say, one history a class.
-
-    Parameters
-    ----------
-    documents : iterable of NightDocument
-        Of nights 1, 2, …, in order, as `read_document` returns them.
-
-    Raises
-    ------
-    OutputError
-        When they are not the first nights of one stream, or their noise is not what this version
-        would draw: then other values than those released would follow.
-    """
-    histories: tuple[ClassHistory, ...] = ()
-    for number, document in enumerate(documents, 1):
-        if not isinstance(document, NightDocument) or document.night != number:
-            raise OutputError(
-                f"the documents of a stream are read from its first night on, in order: expected "
-                f"night {number}, found {getattr(document, 'night', None)!r}; give all that were "
-                "committed"
-            )
-        if number == 1:
-            stream = read_stream(document.settings)
-            histories = tuple(
-                ClassHistory(
-                    row.label, row.class_name, stream, (), read_estimate(row.before, stream)
-                )
-                for row in document.classes
-            )
-        histories = with_night(histories, document)
-    return histories
-
-
-def with_night(
-    histories: Sequence[ClassHistory], document: NightDocument
-) -> tuple[ClassHistory, ...]:
-    """Return the histories of all classes with the night after them, as its document says.
-
-    Raises
-    ------
-    OutputError
-        It has other noise, axes or another centre than this version.
-    """
-    nights = [read_night(document, row) for row in document.classes]
-    _check_drawn(document, histories[0].stream, nights)
-    return tuple(
-        replace(history, nights=(*history.nights, night))
-        for history, night in zip(histories, nights, strict=True)
-    )
-
-
-def read_stream(settings: SettingsPart) -> StreamMechanism:
-    """Return the stream of a class that the settings of a document say."""
-    assert settings.stream is not None
-    budget, domain = budget_from(settings.definition, settings.budget), settings.domain
-    stream = settings.stream
-    again = later_openings(stream.opening)
-    plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
-    return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
-
-
-def _check_drawn(document: NightDocument, stream: StreamMechanism, nights: Iterable[Night]) -> None:
-    """Raise `OutputError` unless a night has the noise, the axes and the centre of this version.
-
-    What a privacy unit pays is shared out over all nights: with other shares on some of them it
-    would not add up to the charge. Along other axes, or around another centre, its sums would not
-    add up.
-    """
-    horizon = stream.plan.horizon
-    same = (document.horizon, document.coefficient_norm) == (horizon, column_norm(horizon))
-    for row, night in zip(document.classes, nights, strict=True):
-        steps = steps_of(stream, night)
-        drawn = [(step.name, step.sensitivity, step.sigma) for step in steps]
-        stated = [(cost.step, cost.sensitivity, cost.sigma) for cost in row.costs]
-        same = same and stated == drawn
-    other = "" if same else "noise"
-    for name, ours in stands_on(stream).items():
-        value = getattr(document, name)
-        if value.shape != ours.shape or not np.allclose(value, ours, rtol=0.0, atol=AXES_ROUNDING):
-            other = other or name
-    if other:
-        raise OutputError(
-            f"night {document.night} of the stream {document.settings.name!r} was drawn "
-            f"with other {other} than this version has; go on with version "
-            f"{document.settings.version}, or open a stream of another name, which is charged"
-        )
-
-
-def stands_on(stream: StreamMechanism) -> dict[str, Any]:
-    """Return the axes of a stream, rows (d, d), and its centre, (d,), as fields of a document."""
-    return {"axes": stream.frame.from_axes, "centre": stream.centre}
-
-
-def steps_of(stream: StreamMechanism, night: Night) -> Sequence[Step]:
-    """Return what each draw of a night is for, its Δ and σ; none before the opening.
-
-    Where labels are secret there is the count before it.
-    Those of the opening are spent once; those of later nights, and of the count until the opening,
-    are of all nights together, what a privacy unit pays in them for life.
-    """
-    if night.w is not None:
-        return stream.steps
-    if night.opened is None:
-        return stream.count_steps
-    shares, dim = stream.opening.shares, stream.manifold.dim
-    assert shares is not None
-    units = night.n_so_far if stream.plan.secret else night.opened.observed.n
-    return [*stream.count_steps, *stream.plan.opening_steps(units, dim, shares)]
-
-
 def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
     """Return what each draw of noise cost; ρ is None where nothing certifies it."""
     return [
@@ -271,53 +110,6 @@ def cost_rows(steps: Iterable[Step], rhos: Iterable[float]) -> list[CostPart]:
         )
         for step, rho in zip(steps, rhos, strict=True)
     ]
-
-
-NIGHT_FIELDS = ("opened", "epoch", "shells", "w", "moment")
-"""What a night releases of a class, under one name in the history and in its document."""
-
-
-def night_row(stream: StreamMechanism, night: Night) -> dict[str, Any]:
-    """Return what a night released of a class, as fields of `NightClassPart`; see `read_night`."""
-    secret = stream.plan.secret
-    return {name: getattr(night, name) for name in NIGHT_FIELDS} | {
-        "sigma": stream.steps[-1].sigma,
-        "n_tonight": None if secret else night.units,
-        "n_so_far": None if secret else night.n_so_far,
-        "costs": cost_rows(steps_of(stream, night), night.rhos),
-        **({"count": night.count} if secret else {}),
-    }
-
-
-def read_night(document: NightDocument, row: NightClassPart) -> Night:
-    """Return what `night_row` wrote of a night."""
-    return Night(
-        night=document.night,
-        units=document.units_tonight if row.n_tonight is None else row.n_tonight,
-        n_so_far=document.units_so_far if row.n_so_far is None else row.n_so_far,
-        rhos=tuple(math.nan if cost.rho is None else cost.rho for cost in row.costs),
-        count=row.count,
-        **{name: getattr(row, name) for name in NIGHT_FIELDS},
-    )
-
-
-def estimate_part(mean: CumulativeMean) -> EstimatePart:
-    """Return a mean as it stands in a document; `read_estimate` reads it back."""
-    return EstimatePart.model_construct(
-        n=mean.n,
-        point=mean.point,
-        coordinates=mean.offset,
-        covariance=mean.covariance,
-        spread=mean.spread,
-    )
-
-
-def read_estimate(part: EstimatePart | None, stream: StreamMechanism) -> CumulativeMean | None:
-    """Return what `estimate_part` wrote, None where it wrote nothing."""
-    if part is None:
-        return None
-    chart = FlatChart(stream.manifold)
-    return CumulativeMean(chart, part.coordinates, part.covariance, part.n, part.spread)
 
 
 NAME_BYTES = 200
@@ -366,6 +158,8 @@ def read_document(path: Path) -> Document:
     try:
         with open_regular(path) as stream:
             return read_ours(json.load(stream))
+    except ConfigError:  # an add-on that is not there
+        raise
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, ValidationError):  # bytes that the ledger had, and no disk is full
             raise LedgerError(

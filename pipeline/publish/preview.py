@@ -5,7 +5,7 @@ it names files, and counts classes whose sizes a release keeps secret. It charge
 nothing that releases by itself may act on it, as that would be a refusal that tells.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from covdp.addons.nights.ledger import entered_streams, stream_named, stream_status
-from covdp.addons.nights.night import check_account
 from covdp.arrays import ImageArray, evenly
 from covdp.datasets import Card
 from covdp.datasets.summary import OddFile
 from covdp.errors import CovdpError, DatasetError, one_line
-from covdp.ledger import Ledger
+from covdp.ledger import Ledger, StreamAccount
 from covdp.privacy import equation
 from covdp.publish.config import ReleaseConfig
+from covdp.publish.release import check_account
+from covdp.registry import Registry
 from covdp.store import (
     Chunk,
     FileFault,
@@ -39,6 +39,12 @@ PICTURES = 12
 """Images of a class that are shown."""
 QUANTILES = (0.01, 0.5, 0.99)
 """Quantiles of gray levels that are stated."""
+
+
+ENTRANTS = Registry[Callable[[Ledger, Sequence[bytes]], Iterable[tuple[StreamAccount, int]]]](
+    "entered", {}
+)
+"""What some images or persons entered, and how many did, by the kind of a line of an account."""
 
 
 class PreviewedClass(NamedTuple):
@@ -223,15 +229,7 @@ def intention(config: ReleaseConfig, ledger: Ledger) -> tuple[str, bool]:
     name, population, key = config.name, config.population, str(config.run_key)
     cost = equation(config.charge)
     if config.stream is not None:
-        stream = stream_named(ledger, population, name)
-        if stream is None:
-            nights = f"once for {config.stream.horizon:,} nights"
-            return f"open the stream {name!r}: {population!r} pays {cost}, {nights}", True
-        status = stream_status(ledger, population, name, key)
-        if status is not None and status.tonight is not None:
-            return f"give night {key} of the stream {name!r} again, at no cost", False
-        night = f"night {stream.nights + 1:,} of {stream.horizon:,}"
-        return f"go on with the stream {name!r} of {population!r}: {night}, at no cost", False
+        return config.stream.intention(config, ledger)
     lines = (line for line in ledger.history(population) if line.kind == "charge")
     if any((line.name, line.run_key) == (name, key) for line in lines):
         return (
@@ -276,10 +274,12 @@ def charged_elsewhere(config: ReleaseConfig, ledger: Ledger, found: Inspection) 
         if line.population != config.population:
             run = f"run {line.run_key} of {line.name!r}"
             yield f"images equal to these were charged under {line.population!r}: {run}"
-    for stream, count in entered_streams(ledger, list(units)):
-        if stream.population != config.population:
-            what = f"{count:,} of these {config.unit}s entered the stream {stream.name!r}"
-            yield f"{what} of {stream.population!r}"
+    kinds = {line.kind for line in ledger.history()}
+    for entered in (ENTRANTS[kind] for kind in ENTRANTS.own() if kind in kinds):
+        for stream, count in entered(ledger, list(units)):
+            if stream.population != config.population:
+                what = f"{count:,} of these {config.unit}s entered the stream {stream.name!r}"
+                yield f"{what} of {stream.population!r}"
 
 
 def account_in_words(config: ReleaseConfig, ledger: Ledger) -> str:

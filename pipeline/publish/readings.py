@@ -3,12 +3,6 @@
 A band is where a term of the mean is that noise was put on, in about 19 of 20 releases. The
 error of the mean is Gaussian of covariance V in the manifold's coordinates; on a term's own scale
 it is gᵀVg to first order, g the gradient there.
-
-Terms of several releases of one class, side by side: what a forest plot of them shows.
-
-Here a band holds the value of the population that a release's people were drawn from: the noise of
-its mean, what clipping may do to it in any direction (``readings.py``), and what a sample of n
-differs by. Nothing is shrunk, as means of several releases are not shrunk equally.
 """
 
 import math
@@ -20,15 +14,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from covdp.arrays import FloatArray
-from covdp.descriptors import Term
+from covdp.descriptors import DESCRIPTORS, Term, terms_of
 from covdp.errors import DomainError
-from covdp.geometry import Manifold, chart_of, from_chart
-from covdp.inference import covariance
+from covdp.geometry import MANIFOLDS, Manifold, chart_of, from_chart
+from covdp.inference import is_usable
 from covdp.mean import default_prior
 from covdp.mean.axes import Frame
 from covdp.mean.noisy_moments import NoisyMoments, WeighedParts
 from covdp.mean.public_model import prior_frame
-from covdp.schema import ClassEntry, NightClassPart, SettingsPart, point_at
+from covdp.schema import ClassEntry, ClassPart, SettingsPart, point_at
 
 BAND_LEVEL = 0.95
 """Confidence of the bands, each for itself."""
@@ -77,6 +71,10 @@ class Mean:
     near: FloatArray | None = None
 
 
+NOTHING_READ = Mean(None, None)
+"""What terms are read of where a mean is not usable."""
+
+
 class Reading(NamedTuple):
     """One term of a mean: nothing where noise is all there is, no band where it is not known."""
 
@@ -84,6 +82,65 @@ class Reading(NamedTuple):
     value: float | None
     low: float | None
     high: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class ClassReadings:
+    """What a document says of a class, in terms.
+
+    Attributes
+    ----------
+    name : str
+        Of the class.
+    n : int
+        Images or persons behind the mean; of a stream all up to this night.
+    n_sd : float
+        Standard deviation of the noise of `n`; 0 where it is public.
+    usable : bool
+        Whether the mean is: see `covdp.inference.verdict`. Of others terms say nothing.
+    mean : Mean or None
+        None where this version does not know the descriptor or the manifold.
+    readings : tuple of Reading
+        What the terms say of it.
+    """
+
+    name: str
+    n: int
+    n_sd: float = 0.0
+    usable: bool = False
+    mean: Mean | None = None
+    readings: tuple[Reading, ...] = ()
+
+
+class TermReader(NamedTuple):
+    """What reads the means of some settings: their terms, the axes of their noise, and a manifold.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        What can be stated of the means.
+    axes : Frame
+    manifold : Manifold
+    """
+
+    terms: tuple[Term, ...]
+    axes: Frame
+    manifold: Manifold
+
+    def read(self, row: ClassEntry) -> ClassReadings:
+        """Return what a document says of a class."""
+        usable, mean = is_usable(row), mean_of(row, self.axes, self.manifold)
+        terms = read_terms(self.terms, mean if usable else NOTHING_READ, self.manifold)
+        return ClassReadings(row.class_name, row.n, row.n_sd, usable, mean, terms)
+
+
+def reader_of(settings: SettingsPart) -> TermReader | None:
+    """Return the reader of means; None where descriptor or manifold is not known here."""
+    kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
+    if kind is None or space is None:
+        return None
+    manifold = space(k=kind.k)
+    return TermReader(terms_of(kind), axes_of(settings, manifold), manifold)
 
 
 def read_terms(
@@ -144,7 +201,7 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
 
     Parameters
     ----------
-    row : ClassPart or NightClassPart
+    row : ClassEntry
         Of the document's ``classes``.
     axes : Frame
         `axes_of` its settings.
@@ -153,9 +210,10 @@ def mean_of(row: ClassEntry, axes: Frame, manifold: Manifold) -> Mean:
     if row.coordinates is None:
         return Mean(None, _predicted(row, axes))
     point = point_at(manifold, row.coordinates)
-    if isinstance(row, NightClassPart) and row.certainty is not None:
-        return Mean(point, _stated(row.certainty.noise, row.certainty.weighed))
-    if isinstance(row, NightClassPart) or row.observed is None:
+    if not isinstance(row, ClassPart):
+        known = _stated(row.noise, row.weighed) if row.weighed else _predicted(row, axes)
+        return Mean(point, known)
+    if row.observed is None:
         return Mean(point, _predicted(row, axes))
     stated = _stated(row.observed.noise, [(1.0, row.observed)])
     return Mean(point, stated, row.noisy_moments.base)
@@ -218,19 +276,3 @@ def _predicted(row: ClassEntry, axes: Frame) -> FloatArray | None:
 def axes_of(settings: SettingsPart, manifold: Manifold) -> Frame:
     """Return the axes that the noise of an adaptive mean has, from public settings."""
     return prior_frame(default_prior(settings.domain, manifold))
-
-
-def population_mean(released: ClassEntry) -> Mean:
-    """Return a mean before it was shrunk, with its error as that of a population.
-
-    Of a night it is the mean of all privacy units so far, with the error that regions read.
-    """
-    if isinstance(released, NightClassPart):
-        certainty = released.certainty
-        return Mean(released.place, None if certainty is None else certainty.population)
-    moments = released.noisy_moments
-    point = released.space.exp(moments.base, moments.offset)
-    if moments.moment is None:
-        return Mean(point, None, moments.base)
-    error = moments.noise + stated_bias(moments) + covariance(moments) / moments.n
-    return Mean(point, error, moments.base)

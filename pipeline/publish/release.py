@@ -13,7 +13,7 @@ and go with the release. Killed before, they stay, and the next start goes on wi
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from covdp import __version__
-from covdp.addons.nights.ledger import stream_status
 from covdp.arrays import LARGEST, FloatArray
 from covdp.datasets import (
     ImageSource,
@@ -42,7 +41,7 @@ from covdp.geometry import MANIFOLDS, Manifold
 from covdp.ledger import Account, Ledger, Reservation, StoredRelease
 from covdp.mean import Batches, NoisyMoments, Release, in_memory_if_few, mean, person_records
 from covdp.privacy import GDP, Budget, main_parameter, privacy_statement
-from covdp.publish.config import ReleaseConfig
+from covdp.publish.config import Expect, ReleaseConfig
 from covdp.publish.document import cost_rows
 from covdp.publish.redact import (
     draw_error,
@@ -95,11 +94,8 @@ class PublicFacts:
         from, are not. Of a stream it is what all its nights have in common.
         """
         named = as_json(self.settings())
-        if self.config.stream is not None:  # the same every night, whatever comes on it
-            named |= {"run_key": None, "version": None}
-            named["classes"] = [[label, name] for label, name, _ in self.classes]
-            if rendering := self.config.card.rendering_settings:
-                named["shown"] = rendering
+        if self.config.stream is not None:
+            named |= self.config.stream.query(self.classes, self.config.card)
         return json.dumps({**named, "title": None, "dataset": None}, sort_keys=True)
 
     @property
@@ -145,10 +141,6 @@ class PublicFacts:
                 "version": __version__,
             }
         )
-
-
-Expect = Callable[[Sequence[int]], None]
-"""A check of `public_sizes`, which raises where nothing released of so few would be usable."""
 
 
 def make_document(
@@ -343,6 +335,20 @@ def release_once(
             ) from error
 
 
+def check_account(
+    config: ReleaseConfig, ledger: Ledger, *, planned: bool = False, beside: bool = True
+) -> None:
+    """Raise as `Ledger.check_charge` where the account is not to pay a release.
+
+    Of a stream also where it was opened with other settings, or a night is not due, unless it is
+    `planned` for a time to come.
+    """
+    if config.stream is not None:
+        config.stream.check_account(config, ledger, planned=planned, beside=beside)
+        return
+    ledger.check_charge(config.population, config.charge, str(config.run_key), beside=beside)
+
+
 def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> bool:
     """Return whether a run was released by the config of this name, and paid at `planned` or later.
 
@@ -351,8 +357,7 @@ def released_since(config: ReleaseConfig, ledger: Ledger, planned: datetime) -> 
     night of a stream is one for ever, whenever it was committed.
     """
     if config.stream is not None:
-        status = stream_status(ledger, config.population, config.name, str(config.run_key))
-        return status is not None and status.state == "stored"
+        return config.stream.is_stored(config, ledger)
     return ledger.stored_since(config.population, config.name, str(config.run_key), planned)
 
 

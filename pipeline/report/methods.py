@@ -25,7 +25,7 @@ from covdp.privacy import for_group_as_written, main_parameter
 from covdp.privacy.rounding import digits_up
 from covdp.privacy.statement import equivalent
 from covdp.report.templates import templates, word
-from covdp.schema import ClassEntry, NightClassPart, SettingsPart
+from covdp.schema import ClassEntry, ClassPart, SettingsPart
 
 NAMED = 3
 """Most releases that are named with what is true of them alone; of more, how many there are."""
@@ -215,7 +215,7 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
     ----------
     settings : SettingsPart
         Of the document.
-    rows : sequence of ClassPart or NightClassPart
+    rows : sequence of ClassEntry
         Its ``classes``: of a night, how many came, and of which classes there is no mean yet.
     """
     sizes = {row.class_name: (row.n, row.n_sd) for row in rows}
@@ -232,7 +232,7 @@ def of_release(settings: SettingsPart, rows: Sequence[ClassEntry] = ()) -> Sente
         tonight={
             row.class_name: row.n_tonight
             for row in rows
-            if isinstance(row, NightClassPart) and row.n_tonight is not None
+            if not isinstance(row, ClassPart) and row.n_tonight is not None
         },
         waiting=waiting,
         drawn=not waiting or len(waiting) < len(rows),

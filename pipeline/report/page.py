@@ -15,7 +15,7 @@ a list of rows.
 
 import pkgutil
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -162,17 +162,50 @@ def _label(label: str, value: Any, known: Mapping[str, Any]) -> str:
     return label.format_map({**known, **ends})
 
 
+class DeclaredPages(Mapping[str, Declaration]):
+    """Declared pages by name; the functions that one names are imported when it is asked for.
+
+    Parameters
+    ----------
+    declared : mapping of str to Declaration
+        Pages with the names of their functions.
+    path : Path
+        Where they were read, for messages.
+    """
+
+    def __init__(self, declared: Mapping[str, Declaration], path: Path) -> None:
+        self._declared, self._path = declared, path
+        self._ready: dict[str, Declaration] = {}
+
+    def __getitem__(self, name: str) -> Declaration:
+        """Return a page with its functions.
+
+        Raises
+        ------
+        ConfigError
+            When one is named that does not exist.
+        """
+        if name not in self._ready:
+            page, path = self._declared[name], self._path
+            blocks = [_with_functions(block, path) for block in page["block"]]
+            self._ready[name] = {**_with_functions(page, path), "block": blocks}
+        return self._ready[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        """Return the number of pages."""
+        return len(self._declared)
+
+
 @cache
-def load_pages(path: Path | None = None) -> Mapping[str, Declaration]:
-    """Return the declared pages by name, with the functions that they name.
+def load_pages(path: Path | None = None) -> DeclaredPages:
+    """Return the declared pages.
 
     A page that is ``like`` an earlier one has its texts, a block that is ``like`` a page the texts
     of that page's block of the same name, but for their own.
-
-    Raises
-    ------
-    ConfigError
-        When a function is named that does not exist.
     """
     path = path or resource("reports", "report.toml")
     with path.open("rb") as stream:
@@ -181,23 +214,20 @@ def load_pages(path: Path | None = None) -> Mapping[str, Declaration]:
     pages: dict[str, Declaration] = {}
     for name, page in declared.items():
         page = {**pages.get(page.get("like"), shared), **page}
-        blocks = [_declared_block(block, pages, path) for block in page["block"]]
-        pages[name] = {**_with_functions(page, path), "block": blocks}
-    return pages
+        pages[name] = {**page, "block": [_declared_block(block, pages) for block in page["block"]]}
+    return DeclaredPages(pages, path)
 
 
-def _declared_block(
-    block: Mapping[str, Any], pages: Mapping[str, Declaration], path: Path
-) -> dict[str, Any]:
+def _declared_block(block: Mapping[str, Any], pages: Mapping[str, Declaration]) -> dict[str, Any]:
     like = pages[block["like"]]["block"] if "like" in block else ()
     others = next((dict(item) for item in like if item["name"] == block["name"]), {})
-    return _with_functions({**others, **block}, path)
+    return {**others, **block}
 
 
 def _with_functions(declared: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return a page, or a block, with its functions; those that it is like have theirs."""
+    """Return a page, or a block, with its functions."""
     return {
-        key: _function(value, path) if key in FUNCTIONS and isinstance(value, str) else value
+        key: _function(value, path) if key in FUNCTIONS else value
         for key, value in declared.items()
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from covdp.descriptors import Term
 from covdp.figures import digits, number
 from covdp.geometry import Manifold, Point, chart_of
 from covdp.inference import (
@@ -16,11 +17,10 @@ from covdp.inference import (
     region,
     size_in_words,
 )
-from covdp.publish.history import ClassRun, Series
-from covdp.publish.readings import Reading
+from covdp.publish.readings import ClassReadings, Reading
 from covdp.report.page import table
 from covdp.report.templates import percent, rough
-from covdp.schema import ClassEntry, NightClassPart, WindowPart
+from covdp.schema import ClassEntry, ClassPart, Document
 
 MOST_LOG_GAIN = 128.0
 """ln of the largest gain that is computed: squares of what a larger one makes would overflow."""
@@ -28,34 +28,31 @@ REGION_LEVEL = 0.95
 """Confidence of the regions."""
 
 
-def reaching(windows: Sequence[WindowPart]) -> list[WindowPart]:
-    """Return the windows that reach further back than those before them."""
-    before = [None, *windows]
-    return [x for x, y in zip(windows, before, strict=False) if y is None or x.first < y.first]
+def readings(
+    document: Document,
+    terms: Sequence[Term],
+    classes: Sequence[ClassReadings],
+    *,
+    formulas: bool = False,
+) -> dict[str, Any] | None:
+    """Return a row per term of a document's means, a column a class; how each follows, if wanted.
 
-
-def last(nights: int) -> str:
-    """Return what a window is called."""
-    return f"last {nights} nights" if nights > 1 else "last night"
-
-
-def readings(series: Series, *, formulas: bool = False) -> dict[str, Any] | None:
-    """Return a row per term of the latest means, a column a class; how each follows, if wanted."""
-    if not series.terms:
+    None without terms.
+    """
+    if not terms:
         return None
-    run = series.runs[-1]
     return {
-        "unit": run.key,
-        "heads": [(row.name, size_in_words(row.n, row.n_sd)) for row in run.classes],
+        "unit": document.settings.run_key,
+        "heads": [(row.name, size_in_words(row.n, row.n_sd)) for row in classes],
         "lines": [
             {
                 "title": term.title,
                 "unit": term.formula if formulas else term.unit,
-                "cells": [_cell(row, place) for row in run.classes],
+                "cells": [_cell(row, place) for row in classes],
             }
-            for place, term in enumerate(series.terms)
+            for place, term in enumerate(terms)
         ],
-        "notes": clipping_notes(run.document.classes, series.settings.unit),
+        "notes": clipping_notes(document.classes, document.settings.unit),
     }
 
 
@@ -86,7 +83,7 @@ def cell(value: str, band: str, word: str = "") -> dict[str, str]:
     return {"value": value, "band": band, "word": word}
 
 
-def _cell(row: ClassRun, place: int) -> dict[str, str]:
+def _cell(row: ClassReadings, place: int) -> dict[str, str]:
     """Return value and band of a reading, and which way it points where the band tells."""
     term, value, low, high = row.readings[place]
     if row.mean is None or row.mean.point is None:
@@ -164,7 +161,7 @@ def _of_nearest(row: ClassEntry, error: float, others: Sequence[ClassEntry]) -> 
 
 def says_region(row: ClassEntry) -> bool:
     """Tell whether a class says what its region is made of."""
-    return (row.certainty if isinstance(row, NightClassPart) else row.observed) is not None
+    return bool(row.observed if isinstance(row, ClassPart) else row.weighed)
 
 
 def has_region(row: ClassEntry) -> bool:

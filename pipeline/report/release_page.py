@@ -1,10 +1,9 @@
 """The page of a release, or of a night of a stream: from the committed document and nothing else.
 
-A night has blocks of its own (the second half); what both promise, tell and cost is stated
-identically.
+A night has more blocks (`covdp.addons.nights.night_page`); what both promise, tell and cost is
+stated identically.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,16 @@ from covdp.inference import (
     NOTHING,
     is_usable,
     size_in_words,
-    usual_difference,
-    verdict_of,
     verdicts,
 )
 from covdp.privacy import ZCDP, best_test, budget_from, main_parameter, protects, repeat
 from covdp.privacy.rounding import digits_down, digits_up
-from covdp.publish.document import read_stream
-from covdp.publish.history import read_alone
+from covdp.publish.readings import reader_of
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, table, write_page
 from covdp.report.readings import (
     errors_in_words,
     has_region,
-    last,
-    reaching,
     readings,
     regions_of,
 )
@@ -38,11 +32,8 @@ from covdp.schema import (
     ClassEntry,
     ClassPart,
     Document,
-    NightClassPart,
-    NightDocument,
     SettingsPart,
     as_json,
-    manifold_named,
 )
 
 
@@ -54,8 +45,7 @@ def build_release_report(document: Document, target: Path) -> Path:
     OutputError
         When the page cannot be written.
     """
-    name = "night" if isinstance(document, NightDocument) else "release"
-    return write_page(target, name, document)
+    return write_page(target, document.page, document)
 
 
 def promises(document: Document) -> list[tuple[str, Iterable[tuple[str, str]]]]:
@@ -74,14 +64,14 @@ def release_methods(document: Document) -> Methods:
 def verdict(document: Document) -> Finding:
     """Return what the means of a release, or of a night, are usable for."""
     settings = document.settings
-    plan = read_stream(settings).plan if settings.stream else None
+    plan = document.plan
     judgements = verdicts(document.classes, plan)
     safe, protecting = settings.is_safe, protects(settings.promise, settings.is_safe)
     lines = say_each(
         "usable",
         found=judgements,
         unit=settings.unit,
-        definition=None if settings.stream else settings.definition,  # it has one budget for ever
+        definition=None if plan else settings.definition,  # a stream has one budget for ever
         budget=settings.budget,
         first_mean=plan and plan.first_mean,
         protects=protecting,
@@ -120,7 +110,7 @@ def promised(document: Document) -> dict[str, Any]:
         "here": here,
         "together": together,
         "promise": f"{letter(settings.definition)} = {promise}",
-        "is_night": isinstance(document, NightDocument),
+        "is_night": document.page == "night",
         "on_paper": on_paper,
         "noise": noise,
     }
@@ -154,7 +144,7 @@ def facts(document: Document, *, words: Mapping[str, str]) -> dict[str, Any]:
 def means(document: Document) -> Figure | None:
     """Return the mean of each class that has a usable one, a square a class."""
     points = {row.class_name: row.point for row in _released(document) if is_usable(row)}
-    return _squares(points, document.settings)
+    return squares(points, document.settings)
 
 
 def _released(document: Document) -> list[ClassEntry]:
@@ -162,7 +152,8 @@ def _released(document: Document) -> list[ClassEntry]:
     return [row for row in document.classes if row.point is not None]
 
 
-def _squares(points: Mapping[str, Any], settings: SettingsPart) -> Figure | None:
+def squares(points: Mapping[str, Any], settings: SettingsPart) -> Figure | None:
+    """Return some means, a square each; None without any, or where the descriptor is not known."""
     spec = DESCRIPTORS.get(settings.descriptor)
     return matrices(points, spec.features) if points and spec else None
 
@@ -171,7 +162,10 @@ def terms(document: Document) -> dict[str, Any] | None:
     """Return what the means say in words, and how each term follows from them."""
     if not any(map(is_usable, document.classes)):
         return None
-    return readings(read_alone(document), formulas=True)
+    if (reader := reader_of(document.settings)) is None:
+        return None
+    classes = [reader.read(row) for row in document.classes]
+    return readings(document, reader.terms, classes, formulas=True)
 
 
 def errors(document: Document) -> list[dict[str, Any]]:
@@ -179,7 +173,7 @@ def errors(document: Document) -> list[dict[str, Any]]:
 
     Of a night it is how many came, and how many so far.
     """
-    rows: Sequence[ClassEntry] = document.classes
+    rows = document.classes
     counted = "with noise" if document.settings.secret else "exact"
     return [
         {
@@ -194,7 +188,7 @@ def errors(document: Document) -> list[dict[str, Any]]:
 
 def sizes_of(row: ClassEntry) -> Sequence[str]:
     """Return how many records a class has: exactly, or as the noise says, with its deviation."""
-    if isinstance(row, NightClassPart):
+    if not isinstance(row, ClassPart):
         return row.counts
     deviation = row.n_sd
     few = f"; too few to count, at most about {max(row.n + 2.0 * deviation, 0.0):,.0f}"
@@ -224,38 +218,3 @@ def costs(document: Document) -> dict[str, Any] | None:
 def certified(rho: float | None) -> str:
     """Return ρ in six digits, rounded up; "none" where nothing is certified."""
     return "none" if rho is None else digits_up(rho, 6)
-
-
-def waiting(document: Document) -> list[str]:
-    """Return of each class of a night without a mean why there is none."""
-    rows = [row for row in document.classes if isinstance(row, NightClassPart)]
-    return [f"{row.class_name}: {row.no_point}." for row in rows if row.no_point]
-
-
-def joined(document: NightDocument) -> Figure | None:
-    """Return the mean of this stream and of those that it follows, where it is usable."""
-    points = {}
-    for name, mean in ((row.class_name, row.joined) for row in document.classes if row.joined):
-        manifold = manifold_named(document.settings.manifold, len(mean.coordinates))
-        usual = usual_difference(manifold, len(mean.point))
-        share = math.sqrt(mean.covariance.trace()) / usual
-        if verdict_of(name, mean.n, share, None, offered=False).use != NOTHING:
-            points[name] = mean.point
-    return _squares(points, document.settings)
-
-
-def windows(document: NightDocument) -> list[dict[str, Any]]:
-    """Return a row per class and window: its nights, its records, and the size of its noise.
-
-    Only windows that reach further back than those before them.
-    """
-    return [
-        {
-            "name": row.class_name,
-            "title": last(window.nights),
-            "window": window,
-            "noise": math.sqrt(window.noise(document.axes).trace()),
-        }
-        for row in document.classes
-        for window in reaching(row.windows)
-    ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.nights.planning import opening_nights, stream_ends
 from covdp.addons.nights.stream import (
     StreamMechanism,
     StreamPlan,
@@ -44,9 +45,7 @@ from covdp.planning import (
     _point,
     least_budget,
     marks,
-    opening_nights,
     picture_records,
-    stream_ends,
 )
 from covdp.privacy import GDP, ApproxDP, advantage, certified, convert, repeat
 from covdp.report.templates import percent

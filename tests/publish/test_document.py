@@ -12,18 +12,15 @@ from pydantic import ValidationError
 from sample_history import CONFIG, draw_nights, write_ward
 from sample_nights import PERSONS, Ward
 
+from covdp.addons.nights.schema import NightDocument
 from covdp.cli import main
-from covdp.errors import LedgerError, OutputError
+from covdp.errors import ConfigError, LedgerError, OutputError
 from covdp.jobs import publish
 from covdp.ledger import init_ledger
-from covdp.publish import load_release, release_once
-from covdp.schema import (
-    NightDocument,
-    ReleaseDocument,
-    json_schema,
-    read_ours,
-    serialised,
-)
+from covdp.publish import load_release, read_document, release_once
+from covdp.publish.config import RELEASE_TABLES
+from covdp.publish.document import read_committed, read_foreign
+from covdp.schema import DOCUMENTS, ReleaseDocument, json_schema, read_ours, serialised
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")
 
@@ -226,3 +223,22 @@ def test_ours_is_read_whatever_noise_made_of_it(released: dict[str, dict[str, An
         HOSTILE[name](broken)
         with pytest.raises(ValidationError):
             read_ours(broken)
+
+
+def test_a_night_is_refused_in_one_line_without_its_add_on(
+    released: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether somebody sent its document, or it is our own; and so is a table that asks for one."""
+    path, config = tmp_path / "night.json", write_ward(tmp_path)
+    path.write_text(json.dumps(released["night 5"]))
+    config.write_text(CONFIG + "[stream]\nhorizon = 30\n")
+    load_release(config, opened=True)
+    monkeypatch.delitem(DOCUMENTS, "night")
+    monkeypatch.delitem(RELEASE_TABLES, "stream")
+    line = "needs an add-on that is not there; use an installation of covdp with its add-ons"
+    for read in (read_document, read_foreign):
+        with pytest.raises(ConfigError, match=f"^a document of a night of a stream {line}$"):
+            read(path)
+    assert read_committed(path.read_bytes()) is None
+    with pytest.raises(ConfigError, match=r"key 'stream': a table \[stream\] " + line):
+        load_release(config, opened=True)

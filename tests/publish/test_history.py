@@ -18,6 +18,7 @@ from sample_documents import document_of
 from sample_history import CLASSES, commit, draw_release, retold
 from sample_nights import reserve
 
+from covdp.addons.nights.history import read_history
 from covdp.addons.nights.history_page import build_history
 from covdp.addons.nights.ledger import commit_night, open_stream
 from covdp.addons.nights.timelines import Scale, timeline
@@ -27,7 +28,6 @@ from covdp.figures import Figure
 from covdp.figures.style import BAND_COLUMNS
 from covdp.ledger import Ledger, Reservation, committed_results, init_ledger
 from covdp.privacy import GDP
-from covdp.publish.history import read_history
 from covdp.report import build_release_report
 
 pytestmark = pytest.mark.usefixtures("noise_in_doubles")

@@ -33,9 +33,10 @@ from sample_nights import CARD, CONFIG, PERSONS, STREAM, Ward, image, tonight
 from covdp.addons.hospital.table import TableCard
 from covdp.addons.nights import sums as sums_module
 from covdp.addons.nights.arrivals import Arrivals, Unread
+from covdp.addons.nights.certainty import check_opening, least_opening
 from covdp.addons.nights.followed import night_document
 from covdp.addons.nights.ledger import stored_nights, stream_named, stream_status
-from covdp.addons.nights.night import check_account, mechanism_of, release_night
+from covdp.addons.nights.night import check_night, mechanism_of, release_night
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -49,6 +50,7 @@ from covdp.addons.nights.stream import (
 from covdp.addons.nights.stream import release_night as next_night
 from covdp.addons.nights.stream.history import part_moments
 from covdp.addons.nights.sums import read_sums, sums_folder
+from covdp.addons.nights.transcript import night_row, read_histories, stands_on
 from covdp.cli import main
 from covdp.datasets import open_dataset
 from covdp.datasets.listing import packed
@@ -63,16 +65,14 @@ from covdp.errors import (
     OutputError,
 )
 from covdp.geometry import MANIFOLDS
-from covdp.inference import NOISY, check_opening
-from covdp.inference.confidence import least_opening
+from covdp.inference import NOISY
 from covdp.jobs import ReleaseJob
 from covdp.ledger import Ledger, init_ledger
 from covdp.ledger.api import Transaction
 from covdp.mean import NoisyMoments
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP, budget_from
-from covdp.publish import ReleaseConfig, load_release, read_histories
-from covdp.publish.document import night_row, stands_on
+from covdp.publish import ReleaseConfig, load_release
 from covdp.publish.preview import refusals
 from covdp.schema import as_json
 from covdp.store import find_place
@@ -192,7 +192,7 @@ def test_a_stream_of_another_version_ends_in_one_line(
     other = {
         name: 1.01 * value for name, value in stands_on(mechanism_of(ward.stream.query)).items()
     }
-    monkeypatch.setattr("covdp.publish.document.stands_on", lambda _: other)
+    monkeypatch.setattr("covdp.addons.nights.transcript.stands_on", lambda _: other)
     ward.put(well=5, ill=5)
     names = ("nightly", STREAM), ("later", STREAM + 'follows = "nightly"\n')
     for name, stream in names:
@@ -793,10 +793,10 @@ def test_settings_of_an_open_stream_are_compared_before_images_are_read(
         path.write_text(path.read_text().replace(old, new))
     config = load_release(ward.folder / "night.toml", run_key="2026-03-02", opened=True)
     if not named:
-        check_account(config, ward.ledger)
+        check_night(config, ward.ledger)
         return
     with pytest.raises(LedgerError, match=re.escape(named)):
-        check_account(config, ward.ledger)
+        check_night(config, ward.ledger)
     (refusal,) = refusals(config, ward.ledger, ward.folder)
     assert named in refusal
 

@@ -12,11 +12,12 @@ from sample_nights import CONFIG, Ward, reserve, tonight
 from covdp.addons.nights.ledger import commit_night, open_stream, stored_nights, unit_digest
 from covdp.addons.nights.stream import window_mean
 from covdp.addons.nights.sums import sums_folder
+from covdp.addons.nights.transcript import read_histories
 from covdp.cli import main
 from covdp.errors import LedgerError
 from covdp.ledger import init_ledger
 from covdp.privacy import GDP
-from covdp.publish import read_document, read_histories
+from covdp.publish import read_document
 from tests.publish.test_nights import next_sums
 from tests.tools.postgres import direct, new_address
 

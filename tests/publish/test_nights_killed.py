@@ -18,8 +18,8 @@ from sample_nights import Ward
 from covdp.addons.nights.ledger import stored_nights
 from covdp.addons.nights.stream import cumulative_mean
 from covdp.addons.nights.sums import sums_folder
+from covdp.addons.nights.transcript import read_histories
 from covdp.privacy import GDP
-from covdp.publish import read_histories
 from tests.ledger.test_ledger_faults import in_child
 from tests.publish.test_nights import next_sums
 

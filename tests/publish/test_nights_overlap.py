@@ -28,13 +28,14 @@ from covdp.addons.nights.arrivals import arrivals
 from covdp.addons.nights.ledger import entered_on, stored_nights, stream_named
 from covdp.addons.nights.night import public_of, release_night, unfinished_night
 from covdp.addons.nights.stream import Night, StreamMechanism, add_units, draw_night, empty_state
+from covdp.addons.nights.transcript import read_histories
 from covdp.datasets import find_card, open_fetched
 from covdp.errors import CovdpError, LedgerError
 from covdp.ledger import Ledger, StreamAccount
 from covdp.ledger.database import TABLES
 from covdp.ledger.journal import MARKERS_VARIABLE
 from covdp.mechanisms import NOISES, NoisyVector
-from covdp.publish import load_release, read_histories
+from covdp.publish import load_release
 from covdp.store import fill, find_place, make_plan
 from tests.tools.patience import PATIENCE
 from tests.tools.postgres import direct, new_address

@@ -9,7 +9,18 @@ import pytest
 from sample_documents import document_of, documents_of, night_class_of
 from sample_history import CLASSES, draw_nights
 
+from covdp.addons.nights.certainty import mean_certainty
+from covdp.addons.nights.history import (
+    NARROWER,
+    Series,
+    read_alone,
+    read_history,
+    window_bias,
+    window_means,
+)
 from covdp.addons.nights.history_page import build_history
+from covdp.addons.nights.night_page import joined
+from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -23,29 +34,20 @@ from covdp.addons.nights.stream import (
     window_mean,
 )
 from covdp.addons.nights.stream.history import mean_parts, part_moments
+from covdp.addons.nights.transcript import ClassHistory, estimate_part, read_histories
 from covdp.arrays import FloatArray
 from covdp.datasets import open_dataset
 from covdp.descriptors import DESCRIPTORS, describe, domain, terms_of
 from covdp.geometry import MANIFOLDS
-from covdp.inference import covariance, mean_certainty
+from covdp.inference import covariance
 from covdp.mean import NoisyMoments
 from covdp.mean.noisy_moments import pool
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from covdp.publish import ClassHistory, read_histories, read_terms
-from covdp.publish.document import estimate_part
-from covdp.publish.history import (
-    NARROWER,
-    Series,
-    read_alone,
-    read_history,
-    window_bias,
-    window_means,
-)
+from covdp.publish import read_terms
 from covdp.publish.readings import CLIPPED, Mean, mean_of, stated_bias
 from covdp.report import build_release_report
-from covdp.report.release_page import joined, verdict
-from covdp.schema import NightDocument
+from covdp.report.release_page import verdict
 from tests.publish.test_history import marks, tables, words
 
 DAYS = [f"2026-03-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10)]
@@ -165,7 +167,7 @@ def test_of_many_nights_some_are_read(
     results: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more nights than are shown every second is read, the last among them; all are listed."""
-    monkeypatch.setattr("covdp.publish.history.MOST_SHOWN", 4)
+    monkeypatch.setattr("covdp.addons.nights.history.MOST_SHOWN", 4)
     ((thinned,), _) = read_history("ward", results)
     read = [run.document.night for run in thinned.runs if run.classes[0].readings]
     assert read == [2, 4, 6, 8]

@@ -514,7 +514,7 @@ def test_plan_of_the_page_is_checked(tmp_path: Path) -> None:
     path.write_text(text.replace("run_page:samples", "run_page:absent"), encoding="utf-8")
     absent = "report.toml: there is no function 'covdp.report.run_page:absent'; name one as"
     with pytest.raises(ConfigError, match=absent):
-        load_pages(path)
+        load_pages(path)["run"]
 
 
 def test_target_and_nothing_else_is_written(tmp_path: Path, pictures_once: dict[Any, Any]) -> None:

@@ -18,6 +18,7 @@ import pytest
 from sample_documents import ACCOUNT, COST, SETTINGS, class_of
 from scipy.stats import binom
 
+from covdp.addons.partners.several_page import population_mean
 from covdp.arrays import FloatArray
 from covdp.cli import main
 from covdp.descriptors import DESCRIPTORS, domain, terms_of
@@ -27,7 +28,7 @@ from covdp.inference import covariance, two_sample
 from covdp.mean import AdaptivePlan, Release, mean
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
-from covdp.publish.readings import BAND_LEVEL, population_mean, read_terms
+from covdp.publish.readings import BAND_LEVEL, read_terms
 from covdp.publish.release import observed_moments
 from covdp.report.templates import finite, probability
 from covdp.schema import ReleasedEntry, as_json

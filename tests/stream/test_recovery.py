@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from covdp.addons.nights.certainty import mean_certainty
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -16,7 +17,6 @@ from covdp.addons.nights.stream import (
     later_openings,
     split_epochs,
 )
-from covdp.inference import mean_certainty
 from covdp.mechanisms import FloatNoise
 from covdp.privacy import GDP
 from tests.stream import test_secret_streams, test_stream

@@ -11,6 +11,7 @@ from sample_documents import night_class_of
 from scipy.stats import binom, chi2
 
 from covdp import open_dataset
+from covdp.addons.nights.certainty import mean_certainty
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -28,15 +29,7 @@ from covdp.errors import ConfigError
 from covdp.experiments.images import CHANGES
 from covdp.figures import number
 from covdp.geometry import MANIFOLDS, vecd
-from covdp.inference import (
-    combine,
-    covariance,
-    match,
-    match_refusal,
-    mean_certainty,
-    region,
-    two_sample,
-)
+from covdp.inference import combine, covariance, match, match_refusal, region, two_sample
 from covdp.inference.released import common_coordinates
 from covdp.mean import AdaptivePlan, mean
 from covdp.mean.noisy_moments import clipping_bound, pool, pooled_bounds, pooled_clipping

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
+from covdp.addons.nights.certainty import mean_certainty
+from covdp.addons.nights.schema import StreamEntry
 from covdp.addons.nights.stream import (
     Night,
     StreamMechanism,
@@ -26,7 +28,6 @@ from covdp.addons.nights.stream import (
     empty_state,
     later_openings,
 )
-from covdp.addons.papers.regions import RADIUS_LEVEL
 from covdp.arrays import FloatArray
 from covdp.config import NightsConfig
 from covdp.experiments.driver import (
@@ -38,11 +39,10 @@ from covdp.experiments.driver import (
     stream_seed,
 )
 from covdp.geometry import FlatChart, chart_of
-from covdp.inference import ConfidenceRegion, mean_certainty, region
+from covdp.inference import ConfidenceRegion, region
 from covdp.mean import AdaptivePlan, Records, admit, draw_each, prepare
 from covdp.mechanisms.noise import FloatNoise
 from covdp.privacy import Budget, split
-from covdp.schema import StreamEntry
 
 
 class Nights(NamedTuple):
@@ -111,7 +111,7 @@ def _so_far(stream: StreamMechanism, history: Sequence[Night]) -> NightEstimate 
         return None
     certainty = mean_certainty(stream, history)
     entry = StreamEntry.model_construct(n=mean.n, coordinates=mean.offset, certainty=certainty)
-    return NightEstimate(mean.offset, None if certainty is None else region(entry, RADIUS_LEVEL))
+    return NightEstimate(mean.offset, None if certainty is None else region(entry))
 
 
 def _anew(nights: Nights) -> Means:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 
 from covdp.addons.nights.ledger import stored_nights, stream_named
+from covdp.addons.nights.schema import NightDocument
 from covdp.addons.nights.stream import CumulativeMean, cumulative_mean, join_streams
+from covdp.addons.nights.transcript import read_histories
 from covdp.errors import LedgerError, MismatchError
 from covdp.ledger import Ledger, StreamAccount
-from covdp.publish.document import read_committed, read_histories
-from covdp.schema import SAME_MEANS, NightDocument, SettingsPart, read_settings
+from covdp.publish.document import read_committed
+from covdp.schema import SAME_MEANS, SettingsPart, read_settings
 
 SHARED = {*SAME_MEANS, "classes", "shown"}
 """What a stream has in common with the one that it follows, whose mean goes on in it."""

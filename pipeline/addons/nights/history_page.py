@@ -4,21 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from covdp.addons.nights.changes import ALPHA, WindowTest, holm
+from covdp.addons.nights.history import ClassRun, PublishedRun, Series, read_history
+from covdp.addons.nights.night_page import last, reaching
+from covdp.addons.nights.schema import WindowPart
 from covdp.addons.nights.timelines import Scale, comparison, timeline
-from covdp.addons.partners.tests import ALPHA, WindowTest, holm
 from covdp.descriptors import Term
 from covdp.figures import Figure, grouped, letter
 from covdp.files import make_folder
 from covdp.privacy.rounding import digits_up
 from covdp.publish.document import write_document
-from covdp.publish.history import ClassRun, PublishedRun, Series, read_history
 from covdp.publish.readings import Reading
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Block, Finding, write_page
-from covdp.report.readings import last, numbers_of, radius_line, reaching, readings
+from covdp.report.readings import numbers_of, radius_line, readings
 from covdp.report.release_page import promised, verdict
 from covdp.report.templates import word
-from covdp.schema import Document, WindowPart
+from covdp.schema import Document
 
 ALL_NIGHTS = "all nights so far"
 MONTH = 30
@@ -149,9 +151,10 @@ def term_blocks(
 
 def latest(series: Series) -> dict[str, Any] | None:
     """Return a row per term of the latest means, a column a class; and the regions of 95 %."""
-    lines = readings(series)
+    run = series.runs[-1]
+    lines = readings(run.document, series.terms, run.classes)
     if lines:
-        lines["lines"] += radius_line(series.runs[-1].document.classes)
+        lines["lines"] += radius_line(run.document.classes)
     return lines
 
 

@@ -649,16 +649,6 @@ def stored_nights(ledger: Ledger, stream: StreamAccount) -> tuple[StoredNight, .
         return tuple(stored_night(tx, night) for night in opened_stream(tx, stream).committed)
 
 
-def streams_of(ledger: Ledger, population: str | None = None) -> tuple[StreamAccount, ...]:
-    """Return the streams of a population, or of all, that go on, in the order of their opening."""
-    with ledger.transaction(write=False) as tx:
-        return tuple(
-            opened
-            for opened in tx.state.streams.values()
-            if not opened.ended and population in (None, opened.population)
-        )
-
-
 def stream_status(
     ledger: Ledger,
     population: str,

@@ -56,6 +56,8 @@ from covdp.addons.nights.arrivals import (
     match_copies,
     no_arrivals,
 )
+from covdp.addons.nights.certainty import mean_certainty
+from covdp.addons.nights.config import stream_of
 from covdp.addons.nights.followed import (
     check_follows,
     followed_means,
@@ -70,6 +72,7 @@ from covdp.addons.nights.ledger import (
     reserve_night,
     stream_status,
 )
+from covdp.addons.nights.schema import NightClassPart, NightDocument, WindowPart, read_stream
 from covdp.addons.nights.stream import (
     WINDOWS,
     Night,
@@ -85,21 +88,20 @@ from covdp.addons.nights.stream import (
     window_mean,
 )
 from covdp.addons.nights.sums import Sums, forget_sums, read_sums, sums_folder, write_sums
-from covdp.datasets import ImageSource
-from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
-from covdp.inference import mean_certainty, size_in_words
-from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
-from covdp.privacy import GDP, privacy_statement
-from covdp.publish.config import ReleaseConfig
-from covdp.publish.document import (
+from covdp.addons.nights.transcript import (
     ClassHistory,
     estimate_part,
     night_row,
     read_histories,
-    read_stream,
     stands_on,
     with_night,
 )
+from covdp.datasets import ImageSource
+from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
+from covdp.inference import size_in_words
+from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
+from covdp.privacy import GDP, privacy_statement
+from covdp.publish.config import Expect, ReleaseConfig
 from covdp.publish.redact import (
     PUBLIC,
     draw_error,
@@ -110,20 +112,13 @@ from covdp.publish.redact import (
 )
 from covdp.publish.release import (
     REFUSAL,
-    Expect,
     PublicFacts,
     account_part,
     black_point,
     public_domain,
     public_sizes,
 )
-from covdp.schema import (
-    NightClassPart,
-    NightDocument,
-    WindowPart,
-    read_settings,
-    serialised,
-)
+from covdp.schema import read_settings, serialised
 from covdp.store import Place, fill, make_plan, temporary_store
 
 EARLY = timedelta(minutes=1)
@@ -231,7 +226,6 @@ def _context(
 
     What can fail in public fails before that, and so does what an image may make fail.
     """
-    assert config.stream is not None
     public = public_of(config, source, status)
     query = public.query()
     mechanism, tonight = mechanism_of(query), None
@@ -256,18 +250,18 @@ def _open(
     beside: bool = True,
 ) -> None:
     """Open and pay a stream, or raise where the one of a `status` has other settings."""
-    assert config.stream is not None
+    stream = stream_of(config)
     open_stream(
         ledger,
         config.population,
         config.name,
         query,
-        horizon=config.stream.horizon,
+        horizon=stream.horizon,
         cost=config.cost,
         group=config.group,
         classes=config.classes_per_person or 1,
         declared=declared,
-        follows=config.stream.follows,
+        follows=stream.follows,
         beside=beside,
         row=None if status is None else status.stream,
     )
@@ -436,8 +430,7 @@ def check_stream(
     ConfigError
         The stream is new, and its opening too small.
     """
-    assert config.stream is not None
-    cost = None if config.stream.follows else config.charge
+    cost = None if stream_of(config).follows else config.charge
     asked = ledger, config.population, config.name, str(config.run_key)
     status = stream_status(*asked, cost=cost, beside=beside)
     if status is None:
@@ -518,25 +511,18 @@ def unfinished_night(config: ReleaseConfig, ledger: Ledger) -> str | None:
 
     Its document is made by the same config under that run key, and has to be made first.
     """
-    if config.stream is None:
-        return None
     status = check_stream(config, ledger)
     pending = status.stream.pending if status else None
     return pending.run_key if pending and pending.run_key < str(config.run_key) else None
 
 
-def check_account(
+def check_night(
     config: ReleaseConfig, ledger: Ledger, *, planned: bool = False, beside: bool = True
 ) -> None:
-    """Raise as `check_stream` or `Ledger.check_charge` where the account is not to pay a release.
+    """Raise as `check_stream`, for other settings than the stream was opened with, or too early.
 
-    And where the stream was opened with other settings, or a night is not due, unless it is
-    `planned` for a time to come.
+    A night that is `planned` for a time to come need not be due.
     """
-    if config.stream is None:
-        run_key = str(config.run_key)
-        ledger.check_charge(config.population, config.charge, run_key, beside=beside)
-        return
     status = check_stream(config, ledger, beside=beside)
     if status is not None and not status.tonight:
         _open(config, public_of(config, None, status).query(), ledger, status)
@@ -717,7 +703,7 @@ def _statement(
     config, unit = public.config, public.config.unit
     last = {history.name: history.nights[-1] for history in classes}
     horizon, left = account.horizon, account.horizon - reservation.night
-    follows = None if config.stream is None else config.stream.follows
+    follows = stream_of(config).follows
     paid = f"by {follows!r}, which this stream follows" if follows else "when the stream was opened"
     statement = privacy_statement(
         config.promise,

@@ -255,9 +255,9 @@ def _together(
     values_of : callable
         Of that, and of its p-value and why there is none: what programs may rely on.
     """
+    from covdp.addons.nights.changes import bonferroni
     from covdp.addons.partners.several import read_several
     from covdp.addons.partners.several_page import ReleaseComparison, p_in_words, write_together
-    from covdp.addons.partners.tests import bonferroni
     from covdp.publish.document import computed
     from covdp.report import table_of
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.changes import ALPHA, bonferroni
+from covdp.addons.nights.schema import NightClassPart
 from covdp.addons.partners.match import FLAGGED, Match, match, match_refusal
 from covdp.addons.partners.several import CommittedDocument, open_document
-from covdp.addons.partners.tests import ALPHA, bonferroni
 from covdp.datasets import (
     ImageSource,
     collect_faults,
@@ -32,7 +33,7 @@ from covdp.geometry import MANIFOLDS, Point, chart_of, to_chart
 from covdp.mean import person_records
 from covdp.publish.document import check_sides, computed
 from covdp.publish.release import domain_for
-from covdp.schema import ClassEntry, NightClassPart, SettingsPart
+from covdp.schema import ClassEntry, SettingsPart
 from covdp.store import FileFault, check, image_names, listing_faults, relative_name
 
 AS_PRIVATE = "This output is as private as the images: it is about single ones of them."

@@ -50,7 +50,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtr, fdtrc, fdtri
 
-from covdp.addons.partners.tests import bonferroni, brightness_direction
+from covdp.addons.nights.changes import bonferroni, brightness_direction
+from covdp.addons.nights.schema import StreamEntry
 from covdp.arrays import FloatArray
 from covdp.errors import ConfigError
 from covdp.geometry import Point, to_chart
@@ -74,7 +75,6 @@ from covdp.mean.sums import (
     sizes,
 )
 from covdp.mean.tuning import SHARES_OF_MANY
-from covdp.schema import StreamEntry
 
 LEAST_N_MU = 500.0
 """n·μ below which the second moment says too little of where an image may be."""

@@ -12,22 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covdp.addons.nights.schema import NightClassPart, NightDocument
 from covdp.arrays import FloatArray
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, PrivacyError
 from covdp.mean.noisy_moments import clipping_bound
 from covdp.privacy import Budget, compose
 from covdp.publish.document import check_sides, read_foreign
-from covdp.schema import (
-    PIXEL_RULES,
-    SAME_MEANS,
-    ClassEntry,
-    Document,
-    NightClassPart,
-    NightDocument,
-    SettingsPart,
-    as_json,
-)
+from covdp.schema import PIXEL_RULES, SAME_MEANS, ClassEntry, Document, SettingsPart, as_json
 
 
 class CommittedDocument(NamedTuple):
@@ -275,7 +267,8 @@ def _of_window(row: NightClassPart, axes: FloatArray, nights: int) -> NightClass
 
 
 def _rows(part: CommittedDocument) -> list[dict[str, Any]]:
-    return [as_json(row) for row in part.document.classes if row.coordinates is not None]
+    rows = as_json(part.document)["classes"]
+    return [row for row in rows if row["coordinates"] is not None]
 
 
 def _names(documents: Sequence[CommittedDocument]) -> tuple[str, ...]:

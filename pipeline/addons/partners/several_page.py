@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from covdp.addons.nights.changes import ALPHA, bonferroni
+from covdp.addons.nights.schema import NightClassPart
 from covdp.addons.nights.timelines import comparison
 from covdp.addons.partners.harmonise import Harmonisation
 from covdp.addons.partners.local_images import ClassMatch, MatchedImages, write_percentiles
 from covdp.addons.partners.match import FLAGGED, Match
 from covdp.addons.partners.several import CommittedDocument, DocumentSet
-from covdp.addons.partners.tests import ALPHA, bonferroni, comparison_refusal
+from covdp.addons.partners.tests import comparison_refusal
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import Figure, grouped, listing, matrices
 from covdp.files import make_folder, owner_only
 from covdp.geometry import frechet_mean, from_chart
-from covdp.inference import certainty_refusal, size_in_words
+from covdp.inference import certainty_refusal, covariance, size_in_words
 from covdp.publish.document import write_document
-from covdp.publish.readings import Mean, population_mean, read_terms
+from covdp.publish.readings import Mean, read_terms, stated_bias
 from covdp.report.methods import Methods, methods, of_release
 from covdp.report.page import Finding, write_page
 from covdp.report.readings import as_gain, numbers_of
@@ -438,3 +440,23 @@ def farthest(together: ReleaseComparison) -> list[dict[str, Any]]:
 def faults(together: ReleaseComparison) -> list[dict[str, Any]]:
     """Return a row per local file that cannot be used."""
     return [fault._asdict() for fault in together.results.faults]
+
+
+def population_mean(released: ClassEntry) -> Mean:
+    """Return a mean before it was shrunk, with its error as that of a population.
+
+    A band of it holds the value of the population that a release's people were drawn from: the
+    noise of its mean, what clipping may do to it in any direction (``publish/readings.py``), and
+    what a sample of n differs by. Nothing is shrunk, as means of several releases are not shrunk
+    equally. Of a night it is the mean of all privacy units so far, with the error that regions
+    read.
+    """
+    if isinstance(released, NightClassPart):
+        certainty = released.certainty
+        return Mean(released.place, None if certainty is None else certainty.population)
+    moments = released.noisy_moments
+    point = released.space.exp(moments.base, moments.offset)
+    if moments.moment is None:
+        return Mean(point, None, moments.base)
+    error = moments.noise + stated_bias(moments) + covariance(moments) / moments.n
+    return Mean(point, error, moments.base)

@@ -29,36 +29,20 @@ compare` and `covdp combine` have one verdict.
 With records so few, or noise so wide, that there is no second moment, or that no region would be
 available (`NOISY`, which is public), nothing is found different: there what clipping did is not
 known. Else up to a third of the pairs of one class of OCT2017 would be, one n·μ being 25.
-
-**Two windows of a stream.** Did the records of the last nights differ from those before?
-
-Two windows that share no night share noise, whose covariance is known, C of one and the
-other; their means, nothing shrunk, differ under "one population" by a vector of covariance
-
-    V = S_A + S_B − C − Cᵀ + Σ̂/n_A + Σ̂/n_B,
-
-Σ̂ the covariance of single clipped records, from the second moment. What clipping does to a mean is
-the same in both, whatever it is, as long as both are clipped as one: so it is nowhere in V, and the
-nights before are those of the same epoch, all of them. Two tests are made, as of two releases,
-and the smaller p-value counts twice. Several windows and classes together: see `holm`. It
-holds for records that come each by itself.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.special import chdtrc, ndtri
+from scipy.special import ndtri
 
-from covdp.addons.nights.stream import Night, StreamMechanism, covariance_of, window_between
-from covdp.addons.nights.stream.history import EpochHistory, epoch_moments
+from covdp.addons.nights.changes import ALPHA, direction_tests, tested_axes
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold, Point, chart_of
-from covdp.geometry.covariances import covariances_of
 from covdp.inference.confidence import ErrorLaw
 from covdp.inference.released import (
     ClassCoordinates,
@@ -68,13 +52,12 @@ from covdp.inference.released import (
     read_released,
 )
 from covdp.mean import NoisyMoments
-from covdp.mean.noisy_moments import covariance
 from covdp.mean.tuning import OVERSHOOT_SD
 
 DIFFERENCE_LEVEL = 0.95
 """Confidence of the region of a difference."""
-ALPHA, POWER = 0.05, 0.8
-"""Level, and how often a difference is found, of the least difference that is called detectable."""
+POWER = 0.8
+"""How often a difference is found at `ALPHA`, of the least that is called detectable."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +116,7 @@ def two_sample(a: Released, b: Released) -> Comparison:
     if along is not None:
         deviation = math.sqrt(along @ total @ along)
         line = float(along @ delta) / deviation
-        sides = 2.0 * (1 + len(_directions(along, manifold, base)))  # both of each test
+        sides = 2.0 * (1 + len(tested_axes(along, manifold, base)))  # both of each test
         quantiles = -ndtri(ALPHA / sides) - ndtri(1.0 - POWER)
         least = float(quantiles * deviation / np.linalg.norm(along))
     offered = all(row.offered for row in both)
@@ -166,19 +149,12 @@ def comparison_refusal(released: Mapping[str, Released]) -> str:
     return "" if len(released) - len(refused) >= 2 else "; ".join(refused)
 
 
-def brightness_direction(manifold: Manifold, place: Point) -> FloatArray | None:
-    """Return the coordinate of brightness; None for descriptors without means."""
-    covariances = covariances_of(manifold)
-    space = chart_of(manifold)
-    return None if covariances is None else covariances.brightness(space.log(space.origin, place))
-
-
 def one_population(
     manifold: Manifold, base: Point, releases: Sequence[ClassCoordinates]
 ) -> tuple[list[float], float, FloatArray]:
     """Return Cochran's Q of releases with second moments, the p-value of all tests, and V.
 
-    Q is that of all directions, then that along each of `_directions`. `base` is the point that
+    Q is that of all directions, then that along each of `tested_axes`. `base` is the point that
     their coordinates are at.
     """
     first = _largest(releases)
@@ -187,8 +163,10 @@ def one_population(
     delta = np.concatenate([row.clipped - first.clipped for row in others])
     own = block_diag(*(_error(row) + count * _clipping(manifold, first, row) for row in others))
     total = own + np.tile(_error(first), (count, count))
-    directions = _directions(first.line, manifold, base)
-    statistics, p = _tests(delta, total, [block_diag(*[along] * count) for along in directions])
+    directions = tested_axes(first.line, manifold, base)
+    statistics, p = direction_tests(
+        delta, total, [block_diag(*[along] * count) for along in directions]
+    )
     return statistics, p, total
 
 
@@ -200,29 +178,6 @@ def _error(row: ClassCoordinates) -> FloatArray:
     """Return the covariance of noise and of the chance of a sample."""
     assert row.single is not None
     return row.noise + row.single / row.n
-
-
-def _directions(line: FloatArray | None, manifold: Manifold, place: Point) -> list[FloatArray]:
-    """Return along which directions a difference is tested by itself: contrast, brightness."""
-    both = line, brightness_direction(manifold, place)
-    return [direction for direction in both if direction is not None]
-
-
-def _tests(
-    delta: FloatArray, covariance: FloatArray, directions: Sequence[FloatArray]
-) -> tuple[list[float], float]:
-    """Return δᵀV⁻¹δ, of δ and of it along some directions, and the p-value of all together."""
-    statistics, p_values = [], []
-    along = [(rows @ delta, rows @ covariance @ rows.T) for rows in map(np.atleast_2d, directions)]
-    for part, spread in ((delta, covariance), *along):
-        statistics.append(float(part @ np.linalg.solve(spread, part)))
-        p_values.append(float(chdtrc(len(part), statistics[-1])))
-    return statistics, bonferroni(p_values)
-
-
-def bonferroni(p_values: Sequence[float]) -> float:
-    """Return the p-value of several tests together (Bonferroni); NaN without any."""
-    return min(1.0, len(p_values) * min(p_values)) if p_values else math.nan
 
 
 def _clipping(manifold: Manifold, row: ClassCoordinates, other: ClassCoordinates) -> FloatArray:
@@ -267,82 +222,3 @@ def _outside(part: NoisyMoments) -> float:
     shells = part.shells
     beyond = 0.0 if shells is None or not len(shells) else float(shells[-1])
     return float(max(part.clipped, beyond) + OVERSHOOT_SD * part.clipped_noise)
-
-
-class WindowTest(NamedTuple):
-    """The records of the last nights, against those of the nights before them.
-
-    Attributes
-    ----------
-    nights : int
-        How many nights are the last.
-    since : int
-        The first of the nights before them.
-    n, before : int
-        Records of both.
-    n_sd, before_sd : float
-        Standard deviations of the noise of these; 0 where they are public.
-    p_value : float or None
-        How likely two samples of one population differ so much; None where `reason` says why not.
-    reason : str
-    """
-
-    nights: int
-    since: int
-    n: int
-    before: int
-    n_sd: float
-    before_sd: float
-    p_value: float | None
-    reason: str = ""
-
-
-def window_test(
-    stream: StreamMechanism, nights: Sequence[Night], past: EpochHistory, last: int
-) -> WindowTest:
-    """Test whether the `last` nights differ from those before; `past` is of `nights`.
-
-    From released values alone: a p-value is post-processing, and costs no privacy.
-    """
-    if not past.segments:
-        reason = (
-            "its records wait for the next opening" if past.holds else "no night since it opened"
-        )
-        return WindowTest(last, 0, 0, 0, 0.0, 0.0, None, reason)
-    segment, end = past.segments[-1], len(nights)
-    since, split = segment.epoch.first, end - last
-    late = window_between(stream, nights, max(split + 1, since), end)
-    early = window_between(stream, nights, since, split) if split >= since else None
-    counts = (late.n if late else 0, early.n if early else 0)
-    sizes = (*counts, late.n_sd if late else 0.0, early.n_sd if early else 0.0)
-    if late is None or early is None:
-        reason = "nobody came in these nights, or before"
-        if stream.plan.secret:
-            reason = "how many came in these nights, or before, is hardly more than noise"
-        if split < since:
-            reason = (
-                f"records are clipped otherwise since night {since}, and no night before it has "
-                "that clip"
-            )
-        return WindowTest(last, since, *sizes, None, reason)
-    moments = epoch_moments(stream, past, segment)
-    both = covariance_of(stream, nights, late, early)
-    total = late.covariance + early.covariance - both - both.T
-    total = total + covariance(moments) * (1.0 / late.n + 1.0 / early.n)
-    delta = late.offset - early.offset
-    along = stream.frame.from_axes[0] if stream.frame.lines else None
-    directions = _directions(along, stream.manifold, stream.centre)
-    _, p = _tests(delta, total, directions)
-    return WindowTest(last, since, *sizes, p)
-
-
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return adjusted p-values of several tests: by chance one is small as seldom as stated.
-
-    Holm's, which holds however the tests depend on one another.
-    """
-    order = np.argsort(p_values)
-    grown = np.array(p_values)[order] * (len(order) - np.arange(len(order)))
-    result = np.empty(len(order))
-    result[order] = np.minimum(np.maximum.accumulate(grown), 1.0)
-    return tuple(result.tolist())

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from covdp.addons.nights.planning import stream_ends
 from covdp.addons.nights.stream import (
     StreamMechanism,
     StreamPlan,
@@ -34,7 +35,7 @@ from covdp.errors import ConfigError
 from covdp.geometry import FlatChart
 from covdp.mean import AdaptivePlan, draw, prepare
 from covdp.mechanisms import FloatNoise
-from covdp.planning import ClassArrivals, Curve, stream_ends
+from covdp.planning import ClassArrivals, Curve
 from covdp.privacy import GDP
 from tests.tools.tuning.images import (
     HELD_OUT,

@@ -9,75 +9,53 @@ before them, and what clipping may do to them, is computed from all documents.
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 
 import numpy as np
 
+from covdp.addons.nights.changes import WindowTest, window_test
+from covdp.addons.nights.schema import NightClassPart, NightDocument, WindowPart
 from covdp.addons.nights.stream import WINDOWS, split_epochs
 from covdp.addons.nights.stream.history import epoch_moments
-from covdp.addons.partners.tests import WindowTest, window_test
+from covdp.addons.nights.transcript import ClassHistory, read_histories
 from covdp.arrays import FloatArray
-from covdp.descriptors import DESCRIPTORS, Term, terms_of
+from covdp.descriptors import Term
 from covdp.errors import LedgerError, OutputError
-from covdp.geometry import MANIFOLDS
-from covdp.inference import is_usable
-from covdp.publish.document import ClassHistory, read_committed, read_histories
-from covdp.publish.readings import Mean, Reading, axes_of, mean_of, of_bias, read_terms
-from covdp.schema import (
-    SAME_MEANS,
-    ClassEntry,
-    Document,
-    NightClassPart,
-    NightDocument,
-    SettingsPart,
-    WindowPart,
+from covdp.publish.document import read_committed
+from covdp.publish.readings import (
+    ClassReadings,
+    Mean,
+    Reading,
+    TermReader,
+    of_bias,
+    read_terms,
+    reader_of,
 )
+from covdp.schema import SAME_MEANS, ClassEntry, Document, SettingsPart
 
 ALIKE = ("name", "unit", "stream", *SAME_MEANS)
 """Settings that runs of one series share, besides classes."""
 NARROWER = math.log(2.0)
 """`readings.WIDEST_BAND` of windows: those of few nights are mostly noise and would mask others."""
-NONE = Mean(None, None)
-"""What terms are read of where a mean is not usable."""
 MOST_SHOWN = 400
 """Nights of a stream that are read: of more, every second, every third …, and the last."""
 
 
 @dataclass(frozen=True, eq=False)
-class ClassRun:
-    """What one document says of a class.
+class ClassRun(ClassReadings):
+    """What one document says of a class; of nights between those that are shown only its size.
 
     Attributes
     ----------
-    name : str
-        Of the class.
-    n : int
-        Images or persons behind the mean; of a stream all up to this night.
-    n_sd : float
-        Standard deviation of the noise of `n`; 0 where it is public.
-    usable : bool
-        Whether the mean is: see `covdp.inference.verdict`. Of others terms say nothing.
-    mean : Mean or None
-        None where this version does not know the descriptor or the manifold, and on nights between
-        those that are shown.
-    readings : tuple of Reading
-        What the terms say of it.
     windows : tuple of (WindowPart, tuple of Reading)
         The last nights of a stream, and what the terms say of the privacy units that came in them.
     changes : tuple of WindowTest
         Whether their privacy units differ from those before; of the last run alone.
     """
 
-    name: str
-    n: int
-    n_sd: float = 0.0
-    usable: bool = False
-    mean: Mean | None = None
-    readings: tuple[Reading, ...] = ()
     windows: tuple[tuple[WindowPart, tuple[Reading, ...]], ...] = ()
     changes: tuple[WindowTest, ...] = ()
 
@@ -205,24 +183,20 @@ def _series(runs: Sequence[PublishedRun]) -> Series:
     """Return the series of some documents, in order."""
     settings, documents = runs[-1].document.settings, [run.document for run in runs]
     every = [replace(run, classes=_class_sizes(run.document)) for run in runs]
-    kind, space = DESCRIPTORS.get(settings.descriptor), MANIFOLDS.get(settings.manifold)
-    if kind is None or space is None:
+    if (reader := reader_of(settings)) is None:
         return Series(tuple(every), ())
-    manifold, terms = space(k=kind.k), terms_of(kind)
-    axes, histories = axes_of(settings, manifold), tuple[ClassHistory, ...]()
+    histories = tuple[ClassHistory, ...]()
     with suppress(OutputError):  # releases, or nights that another version drew
         histories = read_histories(documents)
-    read = partial(read_terms, terms, manifold=manifold)
     step = math.ceil(len(runs) / MOST_SHOWN) if isinstance(documents[-1], NightDocument) else 1
     for place in range(len(runs) - 1, -1, -step):
         document = documents[place]
-        rows: Sequence[ClassEntry] = document.classes
         classes = (
-            _class_run(document, row, mean_of(row, axes, manifold), history, read)
-            for row, history in zip_longest(rows, histories)
+            _class_run(document, row, history, reader)
+            for row, history in zip_longest(document.classes, histories)
         )
         every[place] = replace(runs[place], classes=tuple(classes))
-    return Series(tuple(every), terms)
+    return Series(tuple(every), reader.terms)
 
 
 def _class_sizes(document: Document) -> tuple[ClassRun, ...]:
@@ -231,18 +205,14 @@ def _class_sizes(document: Document) -> tuple[ClassRun, ...]:
 
 
 def _class_run(
-    document: Document,
-    row: ClassEntry,
-    mean: Mean,
-    history: ClassHistory | None,
-    read: Callable[..., tuple[Reading, ...]],
+    document: Document, row: ClassEntry, history: ClassHistory | None, reader: TermReader
 ) -> ClassRun:
     """Return what a document says of a class, and of its last nights.
 
     What clipping may do to these, and whether they differ from those before, its history tells,
     where the documents of all nights are there.
     """
-    usable, windows = is_usable(row), tuple[tuple[WindowPart, Mean], ...]()
+    own, windows = reader.read(row), tuple[tuple[WindowPart, Mean], ...]()
     changes = tuple[WindowTest, ...]()
     if isinstance(row, NightClassPart) and isinstance(document, NightDocument):
         bias = np.zeros_like(document.axes)
@@ -250,11 +220,13 @@ def _class_run(
             bias = window_bias(history, document.night)
             if document.night == len(history.nights):
                 changes = _changes(history)
-        if usable:
-            windows = window_means(document, row, bias, mean.point)
-    readings = tuple((part, read(estimate, widest=NARROWER)) for part, estimate in windows)
-    terms = read(mean if usable else NONE)
-    return ClassRun(row.class_name, row.n, row.n_sd, usable, mean, terms, readings, changes)
+        if own.usable and own.mean is not None:
+            windows = window_means(document, row, bias, own.mean.point)
+    readings = tuple(
+        (part, read_terms(reader.terms, estimate, reader.manifold, widest=NARROWER))
+        for part, estimate in windows
+    )
+    return ClassRun(**vars(own), windows=readings, changes=changes)
 
 
 def window_means(

@@ -1,0 +1,121 @@
+"""The table ``[stream]`` of a release's file: its settings, and what is refused of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from covdp.addons.nights.certainty import check_opening
+from covdp.addons.nights.stream import StreamPlan, later_openings
+from covdp.addons.nights.stream.plan import OPENING
+from covdp.config import Count, Positive
+from covdp.datasets import Card
+from covdp.descriptors import DESCRIPTORS
+from covdp.errors import ConfigError, LedgerError
+from covdp.geometry import MANIFOLDS
+from covdp.geometry.covariances import covariances_of
+from covdp.ledger import clean_name
+from covdp.mean.plan import RELEASE_PLANS
+from covdp.publish.config import ReleaseConfig, ReleaseTable
+
+LONGEST_HORIZON = 100_000
+"""Most nights of a horizon: 274 years."""
+MOST_OPENING = 1 << 20
+"""Records of an opening: as many are drawn of, to see that it can be, before a stream is paid."""
+
+
+class StreamSettings(ReleaseTable):
+    """A stream of nights: each image or person enters on one, and all are one charge.
+
+    Attributes
+    ----------
+    horizon : int
+        Nights that the one charge lasts.
+    opening : float
+        N·μ of a class at which its first mean is released.
+    follows : str, optional
+        Name of the stream before it, whose images or persons do not enter this one.
+    """
+
+    horizon: Count = Field(le=LONGEST_HORIZON)
+    opening: Positive = OPENING
+    follows: str | None = None
+
+    def plan_of(self, config: ReleaseConfig) -> StreamPlan:
+        """Return how it is spread over nights."""
+        again = later_openings(self.opening)
+        return StreamPlan(config.cost, self.horizon, self.opening, config.secret, again)
+
+    def check(self, config: ReleaseConfig) -> None:
+        """Refuse keys that no stream has."""
+        if config.mechanism not in RELEASE_PLANS or config.shares is not None:
+            raise ConfigError(
+                "a stream has a plan of its own, whose shares are fixed; leave mechanism and "
+                "shares out, or leave [stream] out"
+            )
+        if not MANIFOLDS[config.manifold](k=2).flat:
+            flat = [
+                name for name, kind in MANIFOLDS.items() if covariances_of(kind) and kind(k=2).flat
+            ]
+            raise ConfigError(
+                "a stream adds up what its nights release, which has a meaning in the coordinates "
+                f"of a flat manifold only, found {config.manifold}; choose {' or '.join(flat)}, or "
+                "leave [stream] out: a release of its own for each night"
+            )
+        if self.follows is not None:
+            try:
+                before = clean_name("stream", self.follows)
+            except LedgerError as error:
+                raise ConfigError(f"follows: {error}") from None
+            if before == config.name:
+                raise ConfigError(
+                    f"a stream follows another, found follows = {before!r}, its own name; give "
+                    "this one a new name"
+                )
+
+    def check_card(self, card: Card) -> None:
+        """Refuse a card that protects persons and cannot tell them again."""
+        if card.person_from is None:
+            raise ConfigError(
+                f"{card.name} takes each file for another person, who would enter a stream again "
+                "where the file is moved or renamed; name {person} in pattern, or the table's "
+                "column of the person"
+            )
+
+    def check_new(self, config: ReleaseConfig) -> None:
+        """Refuse what a stream is not to begin with, though one that did goes on."""
+        plan = self.plan_of(config)
+        records = max((plan.opening, *plan.again)) / plan.mu
+        if records > MOST_OPENING:
+            raise ConfigError(
+                f"budget = {config.budget:g} is too small for a stream: a class would open with "
+                f"{records:,.0f} {config.unit}s, and may with {MOST_OPENING:,}; give a larger "
+                "budget, or a smaller opening"
+            )
+        check_opening(plan, MANIFOLDS[config.manifold](DESCRIPTORS[config.descriptor].k).dim)
+
+    def check_worth(self, config: ReleaseConfig, most: int, where: str) -> None:
+        """Refuse a first night of fewer images or persons than the first mean of a class needs."""
+        from covdp.worth import OVERRULE
+
+        plan, unit = self.plan_of(config), config.unit
+        if most < plan.first_mean:
+            raise ConfigError(
+                f"no class can open: {most:,} {unit}s are there {where}, and the first mean of a "
+                f"class needs {plan.first_mean:,} at budget = {config.budget:g} and opening = "
+                f"{plan.opening:g}; wait for more, or give a larger budget or a smaller opening; "
+                f"{OVERRULE}"
+            )
+
+    def query(self, classes: Sequence[tuple[int, str, int | None]], card: Card) -> dict[str, Any]:
+        """Return what all nights have in common, whatever comes on one."""
+        common = {"run_key": None, "version": None}
+        named = {"classes": [[label, name] for label, name, _ in classes]}
+        rendering = card.rendering_settings
+        return {**common, **named, **({"shown": rendering} if rendering else {})}
+
+
+def stream_of(config: ReleaseConfig) -> StreamSettings:
+    """Return the table of a config that has it."""
+    assert isinstance(config.stream, StreamSettings)
+    return config.stream

@@ -1,0 +1,435 @@
+"""The document of a night: its models, which make it, read it, and check those of others.
+
+It is a document as that of a release (`covdp.schema`), which finds these models by the fields that
+a night alone has. What a night released of a class stands in it as the records that hold it
+(`OpeningRelease`, `Epoch`).
+
+**The document of a night**, of a config with a table ``[stream]``, is that of a release and holds
+besides all that the night made known, so that the documents of nights 1 to t, in order, say all
+that is ever stated of them (``transcript.py``):
+
+``settings``         as of a release; ``settings.stream`` has ``horizon``, ``opening``, ``follows``
+``night``            1, 2, …; ``settings.run_key`` is its date
+``horizon``          the most nights there will be
+``coefficient_norm`` ‖c‖ of the horizon: how far all nights together move with one privacy unit
+``axes``             rows A, (d, d), in which the variances of windows are stated
+``centre``           around which the stream counts, (d,); with other axes or another centre than
+                     its first night's a stream does not go on
+``statement``        pairs of title and text; ``account`` as of a release
+``classes``          for each class what follows
+
+``n_tonight``, ``n_so_far``     privacy units that entered this night, and up to it; ``n`` is the
+latter.
+                                Null where labels are secret: then ``n`` is counted with noise of
+                                ``n_sd``, ``count`` is what was released for it, ``n_tonight`` of
+                                the document and ``settings.total`` are of all classes together
+``sigma``                       σ of the noise of each ``w``, the same every night
+``w``, ``moment``, ``shells``   weighted sums of all nights of the epoch, noised; null until the
+                                night after the opening
+``opened``                      on the night of the opening: its mean (``offset``, in the chart),
+                                what it ``observed``, and the noise of its shells
+``epoch``                       on its first night: ``first``, ``centre``, ``radius``
+``costs``                       of each draw of noise what it is for, Δ, σ and the certified ρ
+``point``, ``predicted_error``  the mean of all privacy units so far; null before the opening, and
+                                ``no_point`` says why
+``certainty``                   what regions and tests read of a class: ``offered``, ``clipping``,
+                                and the covariance of the error of ``point`` against the mean of all
+                                privacy units (``sample``) and of the ``population``; its ``parts``,
+                                the opening and the epochs, with what each says of its own privacy
+                                units
+``windows``                     of 1, 7, 30 and 90 nights: ``first``, ``last``, ``n``, ``point``,
+                                ``offset``, ``variances`` v; the covariance of the noise of
+                                ``offset`` is Aᵀ·diag(v)·A, exactly; where labels are secret it is
+                                ``covariance``, of which v is the diagonal along the axes
+``before``, ``joined``          of a stream that follows another: the mean of those before it (on
+                                night 1), and of all together
+"""
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from covdp import arrays
+from covdp.addons.nights.stream import (
+    Epoch,
+    OpeningRelease,
+    StreamMechanism,
+    StreamPlan,
+    later_openings,
+)
+from covdp.arrays import FloatArray
+from covdp.errors import ConfigError
+from covdp.geometry import MANIFOLDS, Manifold, Point, chart_of
+from covdp.inference.released import NOISY, region_refusal, two_digits
+from covdp.mean import NoisyMoments
+from covdp.mean.noisy_moments import WeighedParts, pooled_clipping
+from covdp.privacy import budget_from
+from covdp.schema import (
+    Basis,
+    Coordinates,
+    Count,
+    Document,
+    Flag,
+    Label,
+    Matrix,
+    Name,
+    NamedPart,
+    Numbers,
+    Sentence,
+    SettingsPart,
+    Size,
+    Triangle,
+    Whole,
+    is_covariance,
+    manifold_named,
+    misfits_observed,
+    point_at,
+)
+
+
+class EstimatePart(BaseModel):
+    """A mean of all records of some nights; its point is the matrix, all else in the chart."""
+
+    n: Label
+    point: Matrix
+    coordinates: Coordinates
+    covariance: Basis
+    spread: Basis
+
+
+class MomentsPart(BaseModel):
+    """What the opening of a stream, or an epoch, says of its own records."""
+
+    first: Count = Field(description="its first night; the opening has all nights up to it")
+    share: Size = Field(description="its weight in the mean of all records so far")
+    observed: NoisyMoments
+
+
+class CertaintyPart(BaseModel):
+    """What regions and tests read: upper triangles of covariances, and whether one is available."""
+
+    manifold: Name
+    offered: Flag
+    clipping: Size
+    size: Count | None = Field(
+        None, description="where labels are secret, the number that `population` is divided by"
+    )
+    sample: Triangle
+    population: Triangle | None = Field(description="null where no second moment was released")
+    parts: list[MomentsPart] = Field(description="what the mean is made of, the opening first")
+    corrected: Flag = Field(
+        True,
+        description="whether what was cut off was added to the mean; in windows it is not",
+    )
+
+    @property
+    def added(self) -> FloatArray:
+        """What was added to the parts of the mean, or is missing in it, (d,)."""
+        moved = [share * (part.offset - part.clipped_offset) for share, part in self.weighed]
+        return np.asarray(np.sum(moved, axis=0))
+
+    @property
+    def weighed(self) -> WeighedParts:
+        """The share of each part in the mean, and what it released."""
+        return [(part.share, part.observed) for part in self.parts]
+
+    @property
+    def bias(self) -> FloatArray:
+        """What of `sample` is for clipping, a covariance, (d, d)."""
+        return pooled_clipping(self.weighed)
+
+    @property
+    def noise(self) -> FloatArray:
+        """What of `sample` is not, (d, d)."""
+        return np.asarray(self.sample - self.bias)
+
+    def single(self, n: int) -> FloatArray | None:
+        """Return the covariance of single records, (d, d), of the mean of n; None if not known."""
+        return None if self.population is None else n * (self.population - self.sample)
+
+
+class WindowPart(BaseModel):
+    """The mean of the records of the last nights; `variances` of its noise, along the axes."""
+
+    nights: Count
+    first: Count
+    last: Count
+    n: Label
+    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
+    point: Matrix
+    coordinates: Coordinates
+    variances: Numbers
+    covariance: Triangle | None = Field(
+        None,
+        description="where labels are secret, of its noise in all coordinates: upper triangle, row "
+        "by row; that of the counts is not along the axes",
+    )
+
+    def noise(self, axes: FloatArray) -> FloatArray:
+        """Return the covariance of its noise, (d, d); `axes` are those of its night."""
+        stated = self.covariance
+        return np.asarray((axes.T * self.variances) @ axes) if stated is None else stated
+
+
+class StreamEntry(BaseModel):
+    """What regions and tests read of a class of a night."""
+
+    n: Whole = Field(
+        description="number of records in the mean so far; before the opening, of records that "
+        "wait for it. If labels are secret it is a released count, unbiased, so it may be below 0"
+    )
+    n_sd: Size = Field(0.0, description="standard deviation of its noise; 0 where n is public")
+    coordinates: Coordinates | None
+    certainty: CertaintyPart | None
+
+    @cached_property
+    def manifold(self) -> Manifold:
+        """Where the mean is.
+
+        Raises
+        ------
+        ConfigError
+            Before the opening of the class.
+        """
+        if self.certainty is None or self.coordinates is None:
+            raise ConfigError(
+                "this night has no mean: before the opening of its class nothing is released"
+            )
+        return manifold_named(self.certainty.manifold, len(self.coordinates))
+
+    @property
+    def size(self) -> int:
+        """Number of records that errors are of, at least 1: `n` where that is public."""
+        return self.n if self.certainty is None else self.certainty.size or self.n
+
+    @property
+    def space(self) -> Manifold:
+        """Its chart: streams live on flat manifolds."""
+        return chart_of(self.manifold)
+
+    @property
+    def place(self) -> Point:
+        """The mean of all records so far, a point of `space`."""
+        assert self.coordinates is not None
+        return point_at(self.manifold, self.coordinates)
+
+    @property
+    def noisy_moments(self) -> NoisyMoments:
+        """What the part of the mean with the most records says of these.
+
+        Raises
+        ------
+        ConfigError
+            Before the opening of the class.
+        """
+        _ = self.manifold  # its own check
+        assert self.certainty is not None
+        return max((part.observed for part in self.certainty.parts), key=lambda moments: moments.n)
+
+    @property
+    def offered(self) -> bool:
+        """Whether it has a region."""
+        return self.certainty is not None and self.certainty.offered
+
+    @property
+    def refusal(self) -> str:
+        """Why it has no region and no test, in words; "" where it has.
+
+        It is a first look until an opening has as little noise as a region needs, which is public.
+        """
+        if (certainty := self.certainty) is None:
+            return "it has not opened: nothing was released of it but how many records wait"
+        if certainty.offered:
+            return ""
+        parts = sorted((part.observed for part in certainty.parts), key=lambda part: part.sigma)
+        if (times := parts[0].sigma / NOISY) > 1.0:
+            return (
+                f"it is a first look at {parts[0].n} records: its noise is {two_digits(times)} "
+                "times too wide to test anything, until the stream opens again with more"
+            )
+        return next(filter(None, map(region_refusal, parts)), "its document offers no region")
+
+    @property
+    def weighed(self) -> WeighedParts:
+        """The share of each part in the mean, and what it released; none before the opening."""
+        return [] if self.certainty is None else self.certainty.weighed
+
+    @property
+    def clipping(self) -> float:
+        """How far clipping may have moved the mean at most."""
+        return self._known.clipping
+
+    @property
+    def noise(self) -> FloatArray:
+        """Covariance of the error of the mean, without clipping, (d, d)."""
+        return self._known.noise
+
+    @property
+    def bias(self) -> FloatArray:
+        """The same of what clipping does, (d, d)."""
+        return self._known.bias
+
+    @property
+    def added(self) -> FloatArray:
+        """What was added to the mean for clipping, (d,)."""
+        return self._known.added if self._known.corrected else np.zeros_like(self.place)
+
+    @property
+    def single(self) -> FloatArray | None:
+        """Covariance of single records, (d, d); None where it is not known."""
+        return self._known.single(self.size)
+
+    def shape_of(self, of: Literal["sample", "population"]) -> FloatArray:
+        """Return the covariance of all of the error against one of both means, (d, d)."""
+        population = None if of == "sample" else self._known.population
+        return self._known.sample if population is None else population
+
+    @property
+    def _known(self) -> CertaintyPart:
+        """What is known of the error, after the opening."""
+        assert self.certainty is not None
+        return self.certainty
+
+
+class NightClassPart(StreamEntry, NamedPart):
+    """A class of a night: what was released tonight, and what follows from all nights so far."""
+
+    n_tonight: Label | None = Field(description="null where labels are secret, as n_so_far is")
+    n_so_far: Label | None
+    sigma: Size = Field(description="of the noise of each w, the same every night")
+    w: Numbers | None = Field(description="weighted sums of clipped vectors, noised")
+    count: Annotated[float, arrays.NUMBER] | None = Field(
+        None, description="where labels are secret, the same of how many records came"
+    )
+    held: Whole | None = Field(
+        None,
+        description="where labels are secret, released count of those held back after a first look",
+    )
+    held_sd: Size = Field(0.0, description="standard deviation of its noise")
+    moment: Numbers | None
+    shells: Numbers | None
+    opened: OpeningRelease | None
+    epoch: Epoch | None
+    point: Matrix | None = Field(description="the mean so far; null before the opening")
+    no_point: Sentence | None
+    windows: list[WindowPart]
+    before: EstimatePart | None = Field(None, description="the mean of the streams before")
+    joined: EstimatePart | None = Field(None, description="the mean of all streams together")
+
+    @property
+    def counts(self) -> tuple[str, str]:
+        """How many records came tonight and so far, in words: what is secret with its noise."""
+        if self.n_tonight is not None and self.n_so_far is not None:
+            return f"{self.n_tonight:,}", f"{self.n_so_far:,}"
+        n, deviation = self.n + (self.held or 0), math.hypot(self.n_sd, self.held_sd)
+        return "secret", f"{n:,} ± {deviation:.2g}"
+
+    def misfits(self, settings: SettingsPart, d: int) -> Iterator[str]:
+        """Yield what is wrong with its mean, of dimension d."""
+        return _misfits_night(self, settings, d)
+
+
+class NightDocument(Document):
+    """The document of one night of a stream."""
+
+    page: ClassVar[str] = "night"
+    what: ClassVar[str] = "document of a night of a stream"
+    counted: ClassVar[tuple[str, ...]] = ("tonight", "so far")
+
+    night: Count
+    horizon: Count
+    coefficient_norm: Size
+    axes: Basis
+    centre: Coordinates
+    n_tonight: Label | None = Field(
+        None,
+        description="number of images or persons of all classes together tonight, where labels "
+        "are secret",
+    )
+    classes: list[NightClassPart]
+
+    @property
+    def units_tonight(self) -> int:
+        """Records of all classes that entered tonight; a person counts in each of their classes."""
+        if self.n_tonight is not None:
+            return self.n_tonight
+        return sum(row.n_tonight or 0 for row in self.classes)
+
+    @property
+    def units_so_far(self) -> int:
+        """Records of all classes up to tonight."""
+        if self.settings.secret:
+            return self.settings.total or 0
+        return sum(row.n_so_far or 0 for row in self.classes)
+
+    @property
+    def plan(self) -> StreamPlan:
+        """How the stream is spread over nights."""
+        return read_stream(self.settings).plan
+
+    def price_in_words(self, paid: str, left: str) -> list[str]:
+        """Return which night it is, what all cost, and what was left then, line by line."""
+        rest = self.horizon - self.night
+        return [
+            f"Night {self.night} of {self.horizon}, {rest} left at no further cost.",
+            f"Paid: {paid}, once, when the stream was opened; left then: {left}.",
+        ]
+
+    @property
+    def progress(self) -> str:
+        """Which night it is, and who came, in words."""
+        new = f"{self.units_tonight:,} new {self.settings.unit}(s)"
+        return f"night {self.night} of {self.horizon} with {new}"
+
+
+def read_stream(settings: SettingsPart) -> StreamMechanism:
+    """Return the stream of a class that the settings of a document say."""
+    assert settings.stream is not None
+    budget, domain = budget_from(settings.definition, settings.budget), settings.domain
+    stream = settings.stream
+    again = later_openings(stream.opening)
+    plan = StreamPlan(budget, stream.horizon, stream.opening, settings.secret, again)
+    return StreamMechanism(plan, domain, MANIFOLDS[settings.manifold](k=domain.k))
+
+
+def _misfits_night(row: NightClassPart, settings: SettingsPart, d: int) -> Iterator[str]:
+    """Yield what is wrong with the mean of a class of a night, of dimension d."""
+    certainty = row.certainty
+    if certainty is None or (not row.n and not settings.secret):
+        yield "a mean must have records, and what is known of its error"
+        return
+    if certainty.manifold != settings.manifold:
+        yield "certainty.manifold is another than that of the settings"
+    for matrix, name in ((certainty.sample, "sample"), (certainty.population, "population")):
+        if matrix is not None and not is_covariance(matrix, d):
+            yield f"certainty.{name} is no covariance of {d} coordinates"
+    if not certainty.parts:
+        yield "certainty.parts is empty"
+    elif all(epoch.observed.moment is None for epoch in certainty.parts) and certainty.offered:
+        yield "certainty.offered is true, and no part has a second moment"
+    faults = [
+        f"certainty.parts.{place}.{fault}"
+        for place, epoch in enumerate(certainty.parts)
+        for fault in misfits_observed(epoch.observed, epoch.observed.n, d)
+    ]
+    yield from faults
+    sound = certainty.parts and not faults and len(certainty.sample) == d
+    if sound and np.linalg.eigvalsh(certainty.noise)[0] <= 0.0:
+        yield "certainty.sample is no more than what clipping may do, and holds no noise"
+    for part in row.windows:
+        yield from _misfits_window(part, d)
+
+
+def _misfits_window(part: WindowPart, d: int) -> Iterator[str]:
+    """Yield what is wrong with the mean of the last nights, of dimension d."""
+    name = f"the window of {part.nights} nights"
+    if not len(part.coordinates) == len(part.variances) == d:
+        yield f"{name} is not of {d} coordinates"
+    elif (part.variances < 0.0).any():
+        yield f"{name} has a negative variance"
+    elif part.covariance is not None and not is_covariance(part.covariance, d):
+        yield f"{name} has no covariance of {d} coordinates"

@@ -6,7 +6,7 @@ check         images, odd files, account and likely use, before anything is paid
 releases      plan, release, serve: on private images
 ledger        the account that pays
 status        what a monitor asks
-experiments   run, reproduce, report: on public images
+experiments   run, report: on public images
 version       which covdp this is
 completion    what a shell needs to complete all of these
 
@@ -113,7 +113,7 @@ COMMANDS = Registry[Callable[..., None]](
         for function in (
             *(catalogue.card, start.start, check.check, releases.plan, releases.release),
             *(releases.serve, status.status, catalogue.describe, catalogue.schema),
-            *(experiments.run, experiments.reproduce, experiments.report),
+            *(experiments.run, experiments.report),
             *(catalogue.datasets, catalogue.descriptors, catalogue.mechanisms, completion),
         )
     },

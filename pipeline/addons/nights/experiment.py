@@ -6,7 +6,7 @@ series see the same nights, and spend the same budget on each record over the wh
 
 The standard normal numbers of a repetition's night are the same in all series too. Each series has
 its own law all the same, and what differs between two of them is the series: their errors are
-compared repetition by repetition, as their rows say by one seed (``report/findings.py``).
+compared repetition by repetition, as their rows say by one seed (``papers/verdicts.py``).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,10 +26,10 @@ from covdp.addons.nights.stream import (
     empty_state,
     later_openings,
 )
-from covdp.addons.papers.regions import RADIUS_LEVEL
 from covdp.arrays import FloatArray
 from covdp.config import NightsConfig
 from covdp.experiments.driver import (
+    RADIUS_LEVEL,
     Cell,
     ExperimentKind,
     Setting,

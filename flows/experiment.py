@@ -25,7 +25,6 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from covdp.addons.papers.site import build_report, headline_of
 from covdp.config import ExperimentConfig
 from covdp.datasets import ImageSource, find_card
 from covdp.errors import (
@@ -59,6 +58,7 @@ from covdp.experiments.steps import (
 from covdp.files import owner_only
 from covdp.jobs import default_out
 from covdp.parallel import cores
+from covdp.report import build_report, headline_of
 from covdp.results import read_record
 from covdp.store import StoredImages
 

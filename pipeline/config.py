@@ -37,7 +37,7 @@ CLAIMED = (
     *("error", "squared", "seconds", "ratio", "coverage", "held", "alarms", "radius"),
     *("price", "offered", "false", "power", "flags", "auc", "behind", "balanced", "tight"),
 )
-"""Quantities that a claim may be of, see ``report/findings.py``."""
+"""Quantities that a claim may be of, see ``addons/papers/verdicts.py``."""
 
 
 class ReadingConfig(Record):

@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from covdp import progress
-from covdp.addons.papers.site import build_report
 from covdp.datasets import fetch
 from covdp.errors import BudgetError, CovdpError, LedgerError, OutputError, one_line
 from covdp.figures.style import load_charts
@@ -48,7 +47,7 @@ from covdp.publish.preview import (
     preview_images,
     refusals,
 )
-from covdp.report import build_release_report
+from covdp.report import build_release_report, build_report
 from covdp.store import Place, find_place
 
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from sample_nights import PERSONS, Ward
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
 from covdp.addons.nights.history_page import build_history
-from covdp.addons.papers.site import build_report
 from covdp.cli import main
 from covdp.config import ClaimConfig
-from covdp.report import build_release_report
+from covdp.report import build_release_report, build_report
 from covdp.report.templates import templates
 from covdp.results import read_record, write_record
 from tests.publish.test_local_images import document, put

@@ -15,6 +15,7 @@ from pathlib import Path
 
 MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "commands": {
+        "reproduce": "covdp.addons.papers.commands:reproduce",
         "history": "covdp.addons.nights.commands:history",
         "compare": "covdp.addons.partners.commands:compare",
         "combine": "covdp.addons.partners.commands:combine",
@@ -49,6 +50,10 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
         "dicom": "covdp.addons.hospital.summaries:DICOM_FILES",
         "nifti": "covdp.addons.hospital.summaries:NIFTI_FILES",
     },
+    "findings": {
+        "claims": "covdp.addons.papers.verdicts:verdict",
+        "composition": "covdp.addons.papers.verdicts:verdict",
+    },
     "inference": {
         "Discriminants": "covdp.addons.partners.classify:Discriminants",
         "discriminants_of_means": "covdp.addons.partners.classify:discriminants_of_means",
@@ -81,6 +86,14 @@ MEMBERS: Mapping[str, Mapping[str, str | Path]] = {
     "tables": {"stream": "covdp.addons.nights.release:StreamConfig"},
     "forecasts": {"stream": "covdp.addons.nights.planning:StreamForecast"},
     "entered": {"stream": "covdp.addons.nights.ledger:entered_streams"},
+    "sites": {"index": "covdp.addons.papers.site:write_site"},
+    "sources": {
+        "ball": "covdp.addons.papers.simulated:BALL_SOURCE",
+        "spectrum": "covdp.addons.papers.simulated:SPECTRUM_SOURCE",
+        "wishart": "covdp.addons.papers.simulated:WISHART_SOURCE",
+        "outlines": "covdp.addons.papers.simulated:OUTLINE_SOURCE",
+        "persons": "covdp.addons.papers.simulated:PERSON_SOURCE",
+    },
     "stream": {
         "coefficients": "covdp.addons.nights.stream:coefficients",
         "column_norm": "covdp.addons.nights.stream:column_norm",

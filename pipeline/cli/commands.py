@@ -6,7 +6,7 @@ check         images, odd files, account and likely use, before anything is paid
 releases      plan, release, serve: on private images
 ledger        the account that pays
 status        what a monitor asks
-experiments   run, reproduce, report: on public images
+experiments   run, report: on public images
 version       which covdp this is
 completion    what a shell needs to complete all of these
 
@@ -103,7 +103,7 @@ COMMANDS = Registry[Callable[..., None]](
             "check": "check",
             "releases": "plan release serve",
             "status": "status",
-            "experiments": "run reproduce report",
+            "experiments": "run report",
             "commands": "completion",
         }.items()
         for name in names.split()

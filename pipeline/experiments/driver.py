@@ -103,6 +103,9 @@ UNITS = {
 }
 """What `records` of a series may be; where the privacy unit is the image, records are images."""
 
+RADIUS_LEVEL = 0.95
+"""Confidence of the regions whose radius is written down."""
+
 
 class Setting(NamedTuple):
     """What all cells of a class share: the config, the public domain and the geometry."""
@@ -176,6 +179,8 @@ class ExperimentKind:
         Draws the private footpoints of pending cells before, and `cells` then takes them.
     useful : bool
         Whether it is asked what its private means are good for.
+    check : callable
+        Refuses, in one line, settings that mean nothing.
     table : (str, callable), optional
         In place of all that: the name of the only step, and config → what computes the rows of each
         cell, by the cell's name.
@@ -190,6 +195,7 @@ class ExperimentKind:
     on_images: bool = False
     together: bool = False
     useful: bool = False
+    check: Callable[[ExperimentConfig], None] = lambda config: None
     table: tuple[str, Callable[[ExperimentConfig], Mapping[str, Rows]]] | None = None
 
 

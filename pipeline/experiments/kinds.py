@@ -1,6 +1,17 @@
-"""The kinds of experiments: what is done in each. Add-ons bring more."""
+"""Kinds of experiments, and sources of records without images. Add-ons bring more."""
 
-from covdp.experiments.driver import ExperimentKind, draw_footpoints, run_cells
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from covdp.config import ExperimentConfig
+from covdp.experiments.driver import (
+    ClassData,
+    ExperimentKind,
+    Setting,
+    draw_footpoints,
+    run_cells,
+)
 from covdp.experiments.images import Run
 from covdp.registry import Registry
 
@@ -21,6 +32,40 @@ EXPERIMENT_KINDS = Registry[ExperimentKind](
     word="kind of experiment",
 )
 """Kind of an experiment → what is done."""
+
+
+class RecordSource(Protocol):
+    """One way to make the records of a class without images."""
+
+    @property
+    def unit(self) -> str:
+        """Noun for a record; "" where it is called as a point of its manifold."""
+
+    @property
+    def by_person(self) -> bool:
+        """True if a person may have several points."""
+
+    @property
+    def pictures(self) -> Callable[[ClassData, Setting, Path], Path] | None:
+        """Function that draws private means of a class into a folder, if they make a picture."""
+
+    def check(self, config: ExperimentConfig) -> None:
+        """Refuse, in one line, settings of which no records can be made."""
+
+    def title(self, config: ExperimentConfig, label: int) -> str:
+        """Return the name of a class."""
+
+    def read(self, config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
+        """Return the records of a class, and what is public of it."""
+
+
+SOURCES = Registry[RecordSource]("sources", {}, word="source")
+"""Kind of a source of records → how they are made."""
+
+
+def source_of(config: ExperimentConfig) -> RecordSource | None:
+    """Return the source of the records of an experiment, None for one on images or of a table."""
+    return None if config.source is None else SOURCES[config.source.kind]
 
 
 def drawn_labels(run: Run) -> tuple[int, ...]:

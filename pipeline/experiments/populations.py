@@ -1,15 +1,22 @@
 """Records that samples are drawn from, placed once: what experiments release again and again."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from covdp import mean
-from covdp.experiments.driver import Setting
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.datasets import find_card
+from covdp.descriptors import describe
+from covdp.errors import ConfigError, require_known
+from covdp.experiments.driver import Setting, stream_seed
+from covdp.experiments.images import CHANGES, RARE, Run, image_setting, placed_images, rare_images
 from covdp.geometry import Point, chart_of
-from covdp.mean import AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
+from covdp.mean import PUBLIC_LABELS, AdaptivePlan, Labels, MeanSetup, Plan, Records, Release
 from covdp.mechanisms.noise import FloatNoise
 from covdp.privacy import Budget
 
@@ -65,7 +72,7 @@ class Population:
 
 
 def population(
-    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = mean.PUBLIC_LABELS
+    placed: Point, setting: Setting, rare: Point | None = None, labels: Labels = PUBLIC_LABELS
 ) -> Population:
     """Return records that are placed already as a population, rare ones after those of a class."""
     points = placed if rare is None else np.concatenate([placed, rare])
@@ -82,3 +89,75 @@ def batches(times: int, n: int) -> Iterator[range]:
     """Yield the repetitions whose samples of n records are held, and released, together."""
     size = max(1, SAMPLED_RECORDS // max(1, n))
     return (range(start, min(start + size, times)) for start in range(0, times, size))
+
+
+SAME, OTHER = "none", "class"
+"""What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """A class, what it is compared with by what was changed and how much, and rare records."""
+
+    name: str
+    points: Point
+    others: Mapping[tuple[str, float], Point]
+    rare: Mapping[str, Point]
+    made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
+
+    def of(
+        self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
+    ) -> Population:
+        """Return the class as it is or changed, with the rare records of a series; made once."""
+        key = change, series.rare, series.total
+        if key not in self.made:
+            labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
+            points = self.others.get(change, self.points)
+            self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
+        return self.made[key]
+
+
+def check_populations(config: ExperimentConfig) -> None:
+    """Refuse what no second sample, or no rare image, can be.
+
+    Raises
+    ------
+    ConfigError
+        One line: what was asked, why it means nothing, what to choose.
+    """
+    for series in config.mechanisms:
+        require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
+        rare = [SAME, *RARE]
+        require_known("kind of rare images", series.rare, rare, "ours-regions.toml has all")
+        if series.rare_share and series.of != "sample":
+            raise ConfigError(
+                f"series {series.series!r}: where rare images are among those of a class only the "
+                f'mean of the sample is known, found of = "{series.of}"; write of = "sample"'
+            )
+    labels = config.classes or range(len(find_card(config.dataset).classes))
+    if len(labels) < 2 and any(series.change == OTHER for series in config.mechanisms):
+        raise ConfigError(
+            f"{config.name} compares a class with the next, and has {len(labels)}; give two or more"
+        )
+
+
+def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
+    """Return a class and all that it is compared with, as records in the chart."""
+    setting, config = image_setting(run), run.config
+    others = dict[tuple[str, float], Point]()
+    for kind, amount in dict.fromkeys((item.change, item.amount) for item in config.mechanisms):
+        if kind == OTHER:
+            after = run.labels.index(label) + 1
+            other = run.labels[after % len(run.labels)]
+            others[kind, amount] = placed_images(run, other, config.splits)
+        elif kind != SAME:
+            rng = np.random.default_rng(stream_seed(config, f"{label}/{kind} {amount}"))
+            change = partial(CHANGES[kind], amount=amount, rng=rng)
+            others[kind, amount] = placed_images(run, label, config.splits, change)
+    rare, shape = dict[str, Point](), run.images.shape
+    for kind in dict.fromkeys(series.rare for series in config.mechanisms if series.rare != SAME):
+        rng = np.random.default_rng(stream_seed(config, f"{label}/{kind}"))
+        points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
+        rare[kind] = place(points, setting)
+    points = placed_images(run, label, config.splits)
+    return Populations(run.images.classes[label], points, others, rare), setting

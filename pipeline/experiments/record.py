@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from covdp.addons.papers.simulated import SOURCES, build_manifold, class_title
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.datasets import Card, classes_per_person, find_card, origin
 from covdp.datasets.source import Selection
@@ -25,10 +24,11 @@ from covdp.descriptors import DESCRIPTORS
 from covdp.errors import DatasetError, MissingError
 from covdp.experiments.driver import UNITS, Setting, all_cells, cell_columns
 from covdp.experiments.images import Run, image_setting
-from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
+from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels, source_of
 from covdp.geometry import MANIFOLDS
 from covdp.mean import SinglePlan, pays_footpoint, shares_of
 from covdp.mechanisms import MECHANISMS
+from covdp.mechanisms.base import small
 from covdp.privacy import Budget, advantage, laplace_epsilon, privacy_statement, repeat
 from covdp.privacy.definitions import KLDP, MCDP, ApproxDP, PureDP, RaoDP
 from covdp.privacy.statement import classes_rule, equivalent
@@ -86,7 +86,8 @@ def uncertified(config: ExperimentConfig, series: SeriesConfig) -> str:
         )
     if not series.analytic and isinstance(budget, ApproxDP) and budget.epsilon >= CLASSICAL:
         return f"not certified: the classical formula is proven for ε < 1, found {budget}"
-    on_sphere = any(build_manifold(*kind[:2]).curvature[1] > 0 for kind in config.simulated)
+    simulated = {name for name, _, _ in config.simulated}
+    on_sphere = any(small(MANIFOLDS[name]).curvature[1] > 0 for name in simulated)
     embedded = MECHANISMS[series.mechanism].embedded
     if embedded and series.sensitivity == "radius" and on_sphere:
         return f"not certified: 2r/n does not bound the move of a mean on a sphere, for {budget}"
@@ -126,8 +127,8 @@ def unit(config: ExperimentConfig) -> str:
 
 def persons_of(config: ExperimentConfig) -> int | None:
     """Return in how many classes a person may be; None where the record is not the person."""
-    if config.source is not None:
-        return None if SOURCES[config.source.kind].persons is None else 1
+    if (source := source_of(config)) is not None:
+        return 1 if source.by_person else None
     return classes_per_person(find_card(config.dataset)) if config.on_images else None
 
 
@@ -174,8 +175,10 @@ def write_log(run: Run, notes: Sequence[str]) -> Path:
     config = run.config
     if not config.on_images:
         note = DatasetNote(config.dataset, "made by the experiment itself", origin="simulated")
-        sizes = [(class_title(config, label), config.simulated[label][2]) for label in run.labels]
-        counts = tuple(ClassCount(label, *size) for label, size in enumerate(sizes))
+        counts = tuple[ClassCount, ...]()
+        if (made := source_of(config)) is not None:
+            sizes = enumerate(n for _, _, n in config.simulated)
+            counts = tuple(ClassCount(label, made.title(config, label), n) for label, n in sizes)
         return _write(run, notes, dataset=note, classes=counts)
     source = run.images
     n = source.units(config.splits)
@@ -296,8 +299,8 @@ def _unit(config: ExperimentConfig) -> str:
         return "query"
     if config.source is None:
         return unit(config)
-    if own := SOURCES[config.source.kind].unit:
-        return own
+    if (source := source_of(config)) is not None and source.unit:
+        return source.unit
     units = {getattr(MANIFOLDS[name], "unit", "point") for name in config.manifolds}
     return units.pop() if len(units) == 1 else "record"
 

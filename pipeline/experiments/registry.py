@@ -7,24 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from covdp.addons.papers.peers import PEERS
-from covdp.addons.papers.simulated import SOURCES, build_manifold
-from covdp.addons.partners.classifiers import CLASSIFIERS
-from covdp.addons.partners.comparisons import OTHER, SAME
-from covdp.addons.partners.harmonising import SCALINGS
 from covdp.config import ExperimentConfig, SeriesConfig, TargetsConfig
 from covdp.datasets import beside, find_card
 from covdp.descriptors import DESCRIPTORS, descriptors_for, require_descriptor_for
 from covdp.errors import ConfigError, require_known
 from covdp.experiments.driver import UNITS
-from covdp.experiments.images import CHANGES, RARE, require_public
-from covdp.experiments.kinds import EXPERIMENT_KINDS
+from covdp.experiments.images import require_public
+from covdp.experiments.kinds import EXPERIMENT_KINDS, SOURCES, source_of
 from covdp.geometry import MANIFOLDS
 from covdp.geometry.covariances import covariances_of
 from covdp.mean import SinglePlan, pays_footpoint
 from covdp.mechanisms import MECHANISMS, no_footpoint, refusal
 from covdp.mechanisms.base import SAMPLERS, small
-from covdp.privacy import DEFINITIONS
 from covdp.registry import Registry
 from covdp.toml import parse, read_toml
 
@@ -261,20 +255,23 @@ def check(config: ExperimentConfig) -> None:
     """
     kinds = [*EXPERIMENT_KINDS]
     require_known("kind of experiment", config.kind, kinds, f"known are {', '.join(kinds)}")
-    if EXPERIMENT_KINDS[config.kind].on_images and not config.on_images:
+    kind = EXPERIMENT_KINDS[config.kind]
+    if kind.on_images and not config.on_images:
         raise ConfigError(f"kind {config.kind} runs on images; name a dataset in place of [source]")
     for series in config.mechanisms:
         _check_series(series, config.kind)
-    if config.composition is not None:
-        for definition in config.composition.definitions:
-            require_known("definition", definition, DEFINITIONS)
-        return
+    if kind.table is None:
+        _check_records(config)
+    kind.check(config)
+
+
+def _check_records(config: ExperimentConfig) -> None:
     if config.source is not None:
         require_known("source", config.source.kind, SOURCES)
     for manifold in config.manifolds:
         require_known("manifold", manifold, MANIFOLDS)
-    for manifold, dimension, _ in config.simulated:
-        build_manifold(manifold, dimension)
+    if (source := source_of(config)) is not None:
+        source.check(config)
     if config.on_images:
         _check_images(config)
     for manifold in config.manifolds:
@@ -288,16 +285,6 @@ def _check_series(series: SeriesConfig, kind: str) -> None:
                 f"series {series.series!r}: {key} is for kind {', '.join(users)}, and kind "
                 f"{kind} does not use it; leave it out"
             )
-    require_known("change", series.change, [SAME, OTHER, *CHANGES], "ours-tests.toml has some")
-    require_known("kind of rare images", series.rare, [SAME, *RARE], "ours-regions.toml has all")
-    if series.rare_share and series.of != "sample":
-        raise ConfigError(
-            f"series {series.series!r}: where rare images are among those of a class only the mean "
-            f'of the sample is known, found of = "{series.of}"; write of = "sample"'
-        )
-    require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
-    require_known("peer", series.peer, ["", *PEERS], "ours-peers.toml has all")
-    require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
     require_known("kind of records", series.records, UNITS, "ours-persons.toml has one of each")
     for name in (series.mechanism, series.footpoint_mechanism):
         require_known("mechanism", name, MECHANISMS, "`covdp mechanisms` lists them")
@@ -324,10 +311,6 @@ def _check_images(config: ExperimentConfig) -> None:
         raise ConfigError(
             f"{config.name}: classes of {config.dataset} must be labels from 0 to {known[-1]}, at "
             f"least one and each once, found {list(labels)}"
-        )
-    if len(labels) < 2 and any(series.change == OTHER for series in config.mechanisms):
-        raise ConfigError(
-            f"{config.name} compares a class with the next, and has {len(labels)}; give two or more"
         )
     if covariances_of(MANIFOLDS[config.manifold]) is None:
         spd = ", ".join(name for name, kind in MANIFOLDS.items() if covariances_of(kind))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from covdp import __version__
-from covdp.addons.papers.simulated import SOURCES, class_title, simulate
 from covdp.config import SeriesConfig
 from covdp.errors import MissingError
 from covdp.experiments.driver import Cell, ClassData, Footpoints, Setting, all_cells
@@ -30,7 +29,7 @@ from covdp.experiments.images import (
     keep_settings,
     verify_bound,
 )
-from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels
+from covdp.experiments.kinds import EXPERIMENT_KINDS, drawn_labels, source_of
 from covdp.experiments.record import write_log, write_missing
 from covdp.experiments.usefulness import judged, measure_usefulness
 from covdp.mean import SinglePlan, pays_footpoint
@@ -104,9 +103,8 @@ def beside(
 def _class_name(run: Run, label: int) -> str:
     if EXPERIMENT_KINDS[run.config.kind].together:
         return "all classes"
-    if run.config.on_images:
-        return run.images.classes[label]
-    return class_title(run.config, label)
+    source = source_of(run.config)
+    return run.images.classes[label] if source is None else source.title(run.config, label)
 
 
 ClassRecords: TypeAlias = tuple[Any, Setting]
@@ -173,10 +171,9 @@ def _pending(run: Run, what: ClassSeries) -> list[Cell]:
 
 def read_class(run: Run, label: int) -> tuple[ClassData, Setting]:
     """Return the records of one class, and what is public of it."""
-    config = run.config
-    if config.on_images:
-        return class_images(run, label), image_setting(run)
-    return simulate(config, label)
+    if (source := source_of(run.config)) is not None:
+        return source.read(run.config, label)
+    return class_images(run, label), image_setting(run)
 
 
 def write_results(run: Run, drawn: int | None = None) -> Path:
@@ -193,8 +190,8 @@ def write_results(run: Run, drawn: int | None = None) -> Path:
     """
     config = run.config
     with run.timed("results"):
-        if config.source is not None and (draw := SOURCES[config.source.kind].pictures) is not None:
-            draw(*read_class(run, run.labels[0]), run.folder)
+        if (source := source_of(config)) is not None and source.pictures is not None:
+            source.pictures(*read_class(run, run.labels[0]), run.folder)
         if judged(config):
             measure_usefulness(run, row_writer(run).fingerprint)
         row_writer(run).finish()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from covdp.addons.partners.classify import discriminants_of_means
 from covdp.arrays import FloatArray, evenly
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.errors import ConvergenceError, DomainError, UndefinedError
@@ -130,10 +129,13 @@ def _stream(
 def _recalls(space: Manifold, means: Point, points: Point, truth: NDArray[np.int64]) -> FloatArray:
     """Return the mean share of a class that is nearest to its own mean, one for each draw.
 
-    Coordinates are taken at the first mean, as by the nearest mean of `covdp.inference`.
+    Distances are those of coordinates at the first mean, as `nearest_mean` of `covdp.inference`
+    has them: ‖x − m‖² = ‖x‖² − 2(⟨x, m⟩ − ‖m‖²/2).
     """
     shares = np.empty(len(means))
     for place, drawn in enumerate(means):
-        right = discriminants_of_means(space, drawn).predict(points) == truth
+        ends, others = space.log(drawn[0], drawn), space.log(drawn[0], points)
+        nearness = others @ ends.T - 0.5 * np.sum(ends * ends, axis=1)
+        right = np.argmax(nearness, axis=1) == truth
         shares[place] = np.mean([right[truth == label].mean() for label in range(len(drawn))])
     return shares

@@ -2,11 +2,9 @@
 
     page       a declared page, filled and drawn by templates into one file
     runs       what an experiment left on disk
-    findings   what rows prove, statements judged by it, and what was found, in sentences
+    findings   what rows prove, and what was found, in sentences
     run_page   of an experiment, with its blocks of numbers
     split      of how its series split their budget
-    errata     where the papers are wrong, and we were
-    site       the page of one experiment, or an index and a page each
     readings   what released means say in words, and where the truth is
 
     release_page   of a release or a night of a stream, from the committed document alone
@@ -24,6 +22,8 @@ from covdp.report.page import table_of as table_of
 from covdp.report.release_page import build_release_report as build_release_report
 from covdp.report.release_page import verdict as verdict
 from covdp.report.run_page import bound_in_words as bound_in_words
+from covdp.report.run_page import build_report as build_report
+from covdp.report.run_page import headline_of as headline_of
 from covdp.report.runs import FinishedRun as FinishedRun
 from covdp.report.runs import load_run as load_run
 from covdp.report.runs import load_runs as load_runs

@@ -8,7 +8,8 @@ label and expression; a number that is none is left out. The functions `headline
 
 Blocks say in which order, under which title and caption, and by which template a section shows what
 their `content`, a function too, makes of the section's part, or of what the part has by the name
-`of`. A block with nothing to show drops out. Without a `content` the template draws the part
+`of`. A block with nothing to show drops out, and one with a `when` is not asked where that
+expression of the part, ``it``, is false. Without a `content` the template draws the part
 itself; without a template the content is a list of blocks. Of a block with `columns` the content is
 a list of rows.
 """
@@ -233,6 +234,13 @@ def _with_functions(declared: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _function(name: str, path: Path) -> Callable[..., Any]:
+    """Return a function by its name; an add-on's is imported when it is called."""
+    if name.startswith("covdp.addons."):
+        return lambda *given, **named: _resolved(name, path)(*given, **named)
+    return _resolved(name, path)
+
+
+def _resolved(name: str, path: Path) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -246,6 +254,8 @@ def blocks_of(section: Section, declared: Sequence[Mapping[str, Any]]) -> list[B
     """Return the blocks of a section that have something to show, in the declared order."""
     blocks: list[Block] = []
     for item in declared:
+        if "when" in item and not expression(item["when"])(it=section.subject):
+            continue
         content = _content(item, section.subject, section.record)
         if content and "template" in item:
             caption = item.get("caption", "").replace("{record}", section.record)

@@ -1,6 +1,6 @@
 """The page of an experiment: from its runs, one a dataset, to what each of their blocks shows.
 
-The second half are blocks of numbers: printed and ours, times, totals, regions, use of the means.
+The second half are blocks of numbers. Those of add-ons stand in these.
 """
 
 import base64
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covdp.addons.papers.findings import claims, findings, median_times, our_value
 from covdp.config import curve_name
 from covdp.descriptors import DESCRIPTORS, terms_of
 from covdp.figures import (
@@ -25,25 +25,65 @@ from covdp.figures import (
     listing,
     matrices,
     number,
-    printed_numbers,
     tightness,
 )
-from covdp.mechanisms import MECHANISMS
-from covdp.mechanisms.wrapping import Norms, mean_reach, printed_mean
+from covdp.files import owner_only
+from covdp.registry import Registry
+from covdp.report.findings import findings
 from covdp.report.methods import Methods, Sentences, SeriesSettings, methods, of_experiment
-from covdp.report.page import Finding, table
+from covdp.report.page import Finding, table, write_page
 from covdp.report.readings import cell, signed
-from covdp.report.runs import FinishedRun
+from covdp.report.runs import FinishedRun, load_run, load_runs
 from covdp.report.templates import say_each
-from covdp.results import RunRecord, Table, cells_of, summarise, unique
+from covdp.results import RunRecord, Table, summarise, unique
 
-LEVELS = (0.95, 0.9)
-"""Confidences of the regions whose coverage is shown."""
-MEDIANS = ("region_radius", "error")
-"""Of these the medians over regions are shown."""
-CLASSIFIER_COLUMNS = ("auc", "auc_plain", "balanced", "balanced_plain")
 MEASURED_WORDS = {"error": "Mean error", "rejected": "Share found", "auc": "Mean AUC"}
 """What the numbers of a run are called in the head of their table."""
+
+
+SiteWriter: TypeAlias = Callable[[Path, Mapping[str, Sequence[FinishedRun]]], Path]
+"""Path of an index, and runs by experiment → the pages that are written, and the index."""
+SITES = Registry[SiteWriter]("sites", {}, word="site")
+"""Name → writer of the pages of several experiments: `index` is asked."""
+
+
+def build_report(out: Path, *, target: Path | None = None, experiment: str | None = None) -> Path:
+    """Write the report of all experiments under `out`, or of one of them, and return its path.
+
+    One experiment is one page. Several have an index, and a page each, where an add-on writes them
+    (`SITES`), else a section each.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of results: ``runs/*/run.json``, with ``bound.parquet`` and ``samples/*.png`` beside
+        it, and ``results/*.parquet``. Nothing else is read.
+    target : Path, optional
+        The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
+    experiment : str, optional
+        The one experiment whose page is written.
+
+    Raises
+    ------
+    OutputError
+        When there is no run, the record of one cannot be read, or a page cannot be written.
+    ConfigError
+        When ``reports/report.toml`` names a function that does not exist.
+    """
+    runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
+    runs = [run for run in runs if experiment in (None, run.record.experiment)]
+    path = target or out / "report.html"
+    experiments = grouped((run.record.experiment, run) for run in runs)
+    closed = out.stat().st_mode & 0o077 == 0
+    with owner_only(closed):
+        if len(experiments) == 1 or "index" not in SITES:
+            return write_page(path, "run", runs)
+        return SITES["index"](path, experiments)
+
+
+def headline_of(folder: Path, results: Path) -> str:
+    """Return what a reader should know first of a run: its folder, and the file of its rows."""
+    return headline(load_run(folder, results)).text
 
 
 def headline(run: FinishedRun) -> Finding:
@@ -244,16 +284,6 @@ def bound(run: FinishedRun) -> Figure | None:
     return tightness(run.bound, manifold=manifold) if run.bound is not None else None
 
 
-def statements(run: FinishedRun, *, own: bool) -> list[Any]:
-    """Return what became of the statements of a paper, or of our own claims."""
-    return [] if own == bool(run.record.config.get("paper")) else claims(run)
-
-
-def printed(run: FinishedRun) -> Figure | None:
-    """Return the numbers that the paper prints with ours, drawn."""
-    return printed_numbers(printed_lines(run))
-
-
 def measured(run: FinishedRun, *, shown: str) -> Figure | None:
     """Return the figure of the rows if `shown` is along its axis.
 
@@ -307,7 +337,7 @@ def numbers(run: FinishedRun) -> Mapping[str, Any] | None:
         rows["ratio"] = rows["mean"] / rows["expected_error"]
     rows["letter"] = np.array([letter(name) for name in rows["definition"]], dtype=object)
     order = {name: index for index, name in enumerate(unique(run.rows["series"])[0])}
-    lines = ({**line, "colour": order[line["series"]]} for line in _lines(rows))
+    lines = ({**line, "colour": order[line["series"]]} for line in lines_of(rows))
     return {
         "groups": grouped((line["label"], line) for line in lines),
         "letters": list(dict.fromkeys(rows["letter"])),
@@ -341,135 +371,16 @@ def machine_words(machine: Mapping[str, Any]) -> list[str]:
     return [str(value) for value in {**machine, **counted}.values()]
 
 
-def printed_lines(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return the numbers that the paper prints with ours, NaN where it was not run."""
-    if run.rows is None or run.record.status != "ok":
-        return []
-    return [
-        {
-            "quantity": item["quantity"],
-            "unit": item["unit"],
-            "paper": item["value"],
-            "ours": (ours := our_value(item, run)),
-            "ran": bool(np.isfinite(ours)),
-        }
-        for item in run.record.config.get("published", ())
-    ]
-
-
-def times(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return seconds a draw: median, mean and standard error of each class and series."""
-    if run.rows is None or run.subject != "times":
-        return []
-    medians = median_times(run.rows)["mean"]
-    return list(_lines({**summarise(run.rows, value="seconds"), "median": medians}))
-
-
-def classified(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return what each classifier tells apart, with noise and without, by series and budget."""
-    if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
-        return []
-    means = {name: summarise(run.rows, value=name)["mean"] for name in CLASSIFIER_COLUMNS}
-    return list(_lines({**summarise(run.rows, value="auc"), **means}))
-
-
-def totals(run: FinishedRun) -> dict[str, Any] | None:
-    """Return the table of compositions: noise and definition down, number of queries across."""
-    if run.rows is None or run.subject != "budgets":
-        return None
-    rows = run.rows
-    queries = sorted({int(n) for n in rows["n"]})
-    lines = []
-    for series, definition in dict.fromkeys(zip(rows["series"], rows["definition"], strict=True)):
-        cells = []
-        for count in queries:
-            cell = _rows(rows, series=series, definition=definition, n=count)
-            parts = {"": "budget", ", δ = ": "delta", ", τ = ": "tau"}
-            values = {text: float(rows[name][cell][0]) for text, name in parts.items()}
-            texts = [text + number(value) for text, value in values.items() if np.isfinite(value)]
-            cells.append("".join(texts))
-        lines.append([series, f"{definition} {letter(str(definition))}", *cells])
-    return table(["Noise", "Definition", *(f"m = {m}" for m in queries)], lines, text=2)
-
-
-def _lines(rows: Table) -> Iterator[dict[str, Any]]:
+def lines_of(rows: Table) -> Iterator[dict[str, Any]]:
     """Yield each row of a table as values by column."""
     for values in zip(*(column.tolist() for column in rows.values()), strict=True):
         yield dict(zip(rows, values, strict=True))
 
 
-def _rows(rows: Table, **values: Any) -> NDArray[np.bool_]:
+def rows_with(rows: Table, **values: Any) -> NDArray[np.bool_]:
     """Return which rows have some values in some columns."""
     columns = [rows[name] == value for name, value in values.items()]
     return np.asarray(np.logical_and.reduce(columns))
-
-
-def coverage(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return how often regions hold the true mean, how wide they are and when there are any.
-
-    A row per class, series and budget of rows on regions; none where none were made.
-    """
-    rows = run.rows
-    if rows is None or "reach" not in rows or not np.isfinite(rows["reach"]).any():
-        return []
-    return [
-        _coverage_row({name: column[at] for name, column in rows.items()}) for at in cells_of(rows)
-    ]
-
-
-def _coverage_row(cell: Table) -> dict[str, Any]:
-    """Return a cell: shares with what they are of, medians of the regions that are available."""
-    offered = cell["offered"] > 0
-    count, reach = int(offered.sum()), cell["reach"][offered]
-    medians = {x: float(np.median(cell[x][offered])) if count else np.nan for x in MEDIANS}
-    return {
-        **{name: cell[name][0] for name in ("class_name", "series", "n", "budget")},
-        **medians,
-        "letter": letter(str(cell["definition"][0])),
-        "available": _share(count, len(offered)),
-        "held": {level: _share(int((reach <= level).sum()), count) for level in LEVELS},
-    }
-
-
-def _share(count: int, total: int) -> str:
-    return f"{100 * count / total:.3g} % ({count} of {total})" if total else "–"
-
-
-def bounds(run: FinishedRun) -> list[dict[str, Any]]:
-    """Return each mean error of a wrapped mechanism beside its bounds, by the theorem and without.
-
-    Of Gaussian noise around footpoints at stated distances, and around the public origin.
-    """
-    series = run.record.config.get("mechanisms", ())
-    chosen = {
-        item["series"]: (item["footpoint_distance"], MECHANISMS[item["mechanism"]].noise_norms)
-        for item in series
-        if item.get("footpoint") == "origin" or item.get("footpoint_distance") is not None
-    }
-    if run.rows is None or all(distance is None for distance, _ in chosen.values()):
-        return []
-    out = []
-    for line in _lines(summarise(run.rows)):
-        stated, norms = chosen.get(line["series"], (None, None))
-        if line["count"] and norms is not None:
-            distance = line["footpoint_distance"] if stated is None else stated
-            out.append(line | {"distance": distance} | _bounds_of(line, distance, norms))
-    return out
-
-
-def _bounds_of(
-    line: Mapping[str, Any], distance: float, norms: Callable[[float, int], Norms]
-) -> dict[str, Any]:
-    """Return the bounds of one mean error, by the distance of its footpoint and its noise."""
-    sigma, dim = line["sigma"], int(line["dim"])
-    law = norms(sigma, dim)
-    return {
-        "letter": letter(str(line["definition"])),
-        "least": float(law[0] @ law[1]),
-        "curved": line["error_bound"],
-        "corrected": float(mean_reach(law, np.array(distance), dim)) + distance,
-        "printed": float(printed_mean(sigma, np.array(distance), dim)) + distance,
-    }
 
 
 def missing(run: FinishedRun, *, status: str) -> list[str]:
@@ -530,7 +441,7 @@ def beside_distances(run: FinishedRun) -> Mapping[str, Any] | None:
 
 
 def _error(means: Table, name: str, series: str, budget: float) -> float:
-    cell = _rows(means, class_name=name, series=series, budget=budget)
+    cell = rows_with(means, class_name=name, series=series, budget=budget)
     return float(means["mean"][cell][0]) if cell.any() else np.nan
 
 

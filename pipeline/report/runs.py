@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from covdp.errors import OutputError
 from covdp.results import RunRecord, Table, read_bound, read_metadata, read_record, read_rows
 
@@ -81,6 +83,11 @@ class FinishedRun:
     def kind(self) -> ExperimentDisplay:
         """What its kind of experiment has to show."""
         return REPORT_KINDS.get(self.record.config.get("kind", "error"), ExperimentDisplay())
+
+    def measures(self, column: str) -> bool:
+        """Return True if a row has a number in a column."""
+        values = (self.rows or {}).get(column)
+        return values is not None and bool(np.isfinite(values).any())
 
     @property
     def value(self) -> str:

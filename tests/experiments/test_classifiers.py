@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import judge, verdicts
+from covdp.addons.papers.verdicts import judge, verdicts
 from covdp.addons.partners.classifiers import (
     Classes,
     against,

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import judge, verdicts
-from covdp.addons.partners.comparisons import read_populations
+from covdp.addons.papers.verdicts import judge, verdicts
 from covdp.arrays import ImageArray
 from covdp.config import ClaimConfig
 from covdp.descriptors import describe
 from covdp.errors import ConfigError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from covdp.experiments.images import CHANGES
+from covdp.experiments.populations import read_populations
 from covdp.figures import class_titles
 from covdp.geometry import vecd
 from covdp.report import load_runs

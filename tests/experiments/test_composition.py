@@ -16,7 +16,7 @@ from covdp.addons.papers.composition import (
     one_loss,
     together,
 )
-from covdp.addons.papers.findings import verdicts
+from covdp.addons.papers.verdicts import verdicts
 from covdp.experiments import Run, load_experiments, run_experiment
 from covdp.mechanisms import MECHANISMS
 from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP

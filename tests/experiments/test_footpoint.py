@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import verdicts
-from covdp.addons.papers.site import build_report
+from covdp.addons.papers.blocks import bounds
+from covdp.addons.papers.verdicts import verdicts
 from covdp.config import ExperimentConfig
 from covdp.errors import ConfigError, PrivacyError, UndefinedError
 from covdp.experiments import Run, load_experiments, run_experiment
@@ -18,8 +18,8 @@ from covdp.mean import Ball, SinglePlan, admit, mean, prepare, private_mean
 from covdp.mechanisms import LATTICE, MECHANISMS, FloatNoise
 from covdp.mechanisms.wrapping import error_bound
 from covdp.privacy import GDP, split
-from covdp.report import load_runs
-from covdp.report.run_page import bounds, measured
+from covdp.report import build_report, load_runs
+from covdp.report.run_page import measured
 from covdp.results import Table, read_rows
 
 CURVED = MANIFOLDS["spd-affine-invariant"](k=3)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import verdicts
+from covdp.addons.papers.verdicts import verdicts
 from covdp.addons.partners.harmonising import SCANNERS, discriminants, score
 from covdp.errors import ConfigError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment

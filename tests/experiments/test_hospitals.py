@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import verdicts
+from covdp.addons.papers.verdicts import verdicts
 from covdp.addons.partners.hospitals import divided, noise_of, together
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
 from covdp.experiments.populations import place, population

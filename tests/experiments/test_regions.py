@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-from covdp.addons.papers.findings import judge, verdicts
+from covdp.addons.papers.verdicts import judge, verdicts
 from covdp.config import ClaimConfig
 from covdp.errors import ConfigError
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from covdp.addons.papers.findings import JUDGED, claims, verdict
-from covdp.addons.papers.site import build_report
+from covdp.addons.papers.blocks import totals
+from covdp.addons.papers.verdicts import JUDGED, claims, verdict
 from covdp.cli import main
 from covdp.config import ExperimentConfig
 from covdp.errors import ConfigError, CovdpError
@@ -29,8 +29,7 @@ from covdp.experiments.registry import QUICK
 from covdp.experiments.steps import perform
 from covdp.jobs import run_experiments
 from covdp.privacy import GDP, ApproxDP, PureDP, RaoDP, repeat, success
-from covdp.report import load_run, table_of
-from covdp.report.run_page import totals
+from covdp.report import build_report, load_run, table_of
 from covdp.results import read_record, read_rows, write_record
 from covdp.toml import parse
 from tests.tools.patience import PATIENCE

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sample_runs import SERIES, write_sample
 
-from covdp.addons.papers.site import build_report
+from covdp.report import build_report
 from covdp.results import read_rows, write_rows
 from tests.tools.components import NO_CHROMIUM, chromium
 from tests.tools.patience import PATIENCE

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import special, stats
 
-from covdp.addons.papers.site import build_report
 from covdp.experiments import EXPERIMENTS, Run, load_experiments, run_experiment
+from covdp.report import build_report
 
 Columns = dict[str, np.ndarray]
 RATE = 1e-5

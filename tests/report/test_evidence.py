@@ -14,12 +14,10 @@ from pydantic import ValidationError
 from sample_runs import write_sample
 from scipy import stats
 
-from covdp.addons.papers.findings import (
-    RATE,
+from covdp.addons.papers.blocks import printed_lines
+from covdp.addons.papers.verdicts import (
     _together,
-    check_cells,
     claims,
-    findings,
     mean_errors,
     smaller,
     verdict,
@@ -29,7 +27,7 @@ from covdp.config import ClaimConfig, PublishedConfig
 from covdp.experiments import load_experiments
 from covdp.figures import number
 from covdp.report import FinishedRun, load_run
-from covdp.report.run_page import printed_lines
+from covdp.report.findings import RATE, check_cells, findings
 from covdp.results import Table, summarise
 
 PLACE: dict[str, Any] = {"says": "a is better", "place": "Figure 1", "left": "a", "right": "b"}

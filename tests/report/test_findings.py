@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, Bound, write_sample
 
-from covdp.addons.papers.findings import findings
 from covdp.report import FinishedRun, load_run, load_runs
+from covdp.report.findings import findings
 from covdp.results import Table, read_bound, read_rows, write_bound, write_rows
 
 

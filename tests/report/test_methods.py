@@ -13,10 +13,10 @@ from sample_documents import night_class_of, settings_of
 from sample_runs import write_sample
 
 from covdp import __version__
-from covdp.addons.papers.simulated import SOURCES
 from covdp.config import ExperimentConfig, SeriesConfig
 from covdp.descriptors import DESCRIPTORS
 from covdp.experiments import EXPERIMENT_KINDS, EXPERIMENTS, MAIN, load_experiments
+from covdp.experiments.kinds import SOURCES
 from covdp.figures import words
 from covdp.geometry import MANIFOLDS
 from covdp.mechanisms import MECHANISMS, NOISES

@@ -11,14 +11,13 @@ import pytest
 from sample_documents import ACCOUNT, ROW, SETTINGS, document_of
 from sample_runs import SERIES, write_sample
 
-from covdp.addons.papers.findings import findings
-from covdp.addons.papers.site import build_report
 from covdp.descriptors import DESCRIPTORS
 from covdp.errors import ConfigError, OutputError
 from covdp.experiments import load_experiments
 from covdp.figures import digits, number
 from covdp.files import resource
-from covdp.report import build_release_report, load_runs
+from covdp.report import build_release_report, build_report, load_runs
+from covdp.report.findings import findings
 from covdp.report.page import Block, blocks_of, load_pages, sections_of
 from covdp.report.run_page import machine_words, missing_results
 from covdp.results import (

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from sample_runs import OURS, PAPER, SERIES, write_sample
 
-from covdp.addons.papers import findings
 from covdp.addons.papers import site as site_page
-from covdp.addons.papers.findings import verdicts
-from covdp.addons.papers.site import build_report
+from covdp.addons.papers import verdicts as judges
+from covdp.addons.papers.verdicts import verdicts
 from covdp.config import ClaimConfig, PublishedConfig
 from covdp.errors import OutputError
-from covdp.report import load_runs
+from covdp.report import build_report, load_runs
 from covdp.report.page import load_pages
 from covdp.report.templates import templates
 from covdp.results import read_record, read_rows, write_record, write_rows
@@ -179,9 +178,9 @@ def test_every_page_is_there_and_leads_to_the_others(site: Path) -> None:
 
 def test_every_word_of_a_verdict_has_a_mark_and_a_meaning() -> None:
     """An index is of all experiments: a word that it does not know would end it."""
-    made = "".join(map(inspect.getsource, (findings, site_page)))
+    made = "".join(map(inspect.getsource, (judges, site_page)))
     given = set(re.findall(r"ClaimVerdict\(\s*([A-Z_]+),", made))
-    words = {getattr(site_page, name, None) or getattr(findings, name) for name in given}
+    words = {getattr(site_page, name, None) or getattr(judges, name) for name in given}
     declared = load_pages()["reproduction"]
     assert {"Price", "Not checked", "Data not at hand"} <= words <= set(declared["marks"])
     assert set(declared["meaning"]) == set(declared["marks"])

@@ -6,7 +6,7 @@ series see the same nights, and spend the same budget on each record over the wh
 
 The standard normal numbers of a repetition's night are the same in all series too. Each series has
 its own law all the same, and what differs between two of them is the series: their errors are
-compared repetition by repetition, as their rows say by one seed (``report/findings.py``).
+compared repetition by repetition, as their rows say by one seed (``papers/verdicts.py``).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

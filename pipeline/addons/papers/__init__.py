@@ -4,7 +4,9 @@ composition, timing, peers, regions   kinds of experiments
 simulated     records that are drawn, no images
 chains        the Markov chains of the papers
 space_forms, kendall                  manifolds of the papers
-findings      what rows prove, statements judged by it, and what was found, in sentences
+verdicts      statements of papers and our own claims, judged by rows
+blocks        what of the page of an experiment is of papers
 errata        where the papers are wrong, and we were
-site          the page of one experiment, or an index and a page each
+site          the pages of several experiments: an index and a page each
+commands      reproduce
 """

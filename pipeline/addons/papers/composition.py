@@ -34,7 +34,7 @@ from scipy import special
 
 from covdp.arrays import FloatArray
 from covdp.config import CompositionConfig, ExperimentConfig, SeriesConfig
-from covdp.errors import PrivacyError
+from covdp.errors import PrivacyError, require_known
 from covdp.experiments.driver import ExperimentKind, named_columns
 from covdp.geometry import FlatChart
 from covdp.geometry.spd import LogEuclidean
@@ -238,9 +238,16 @@ def columns(config: ExperimentConfig, entry: TableEntry) -> dict[str, Any]:
     }
 
 
+def check_definitions(config: ExperimentConfig) -> None:
+    """Refuse a definition of privacy that is not known."""
+    for definition in config.composition.definitions if config.composition else ():
+        require_known("definition", definition, DEFINITIONS)
+
+
 COMPOSING = ExperimentKind(
     in_words=(
         "Total budgets follow from the rules of composition of each definition; nothing was drawn"
     ),
+    check=check_definitions,
     table=("table", table_cells),
 )

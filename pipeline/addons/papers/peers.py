@@ -21,10 +21,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from covdp.addons.partners.comparisons import Populations, read_populations
 from covdp.arrays import FloatArray
+from covdp.config import ExperimentConfig
+from covdp.errors import require_known
 from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
-from covdp.experiments.populations import Population, batches
+from covdp.experiments.populations import (
+    Population,
+    Populations,
+    batches,
+    check_populations,
+    read_populations,
+)
 from covdp.privacy import gaussian_sigma
 
 Peer: TypeAlias = Callable[[FloatArray, float, float, np.random.Generator], FloatArray]
@@ -153,6 +160,13 @@ def _error_of(
     return float(np.linalg.norm((found - seen.mean(axis=0)) @ drawn.records.frame.from_axes))
 
 
+def check_peers(config: ExperimentConfig) -> None:
+    """Refuse a peer that is not known."""
+    check_populations(config)
+    for series in config.mechanisms:
+        require_known("peer", series.peer, ["", *PEERS], "ours-peers.toml has all")
+
+
 COMPETING = ExperimentKind(
     in_words=(
         "Each repetition drew records from a class, without replacement, and one private mean of "
@@ -160,6 +174,7 @@ COMPETING = ExperimentKind(
     ),
     cells=one_by_one(compare_means),
     read=read_populations,
+    check=check_peers,
     keys=("n", "rare", "rare_share", "peer"),
     on_images=True,
 )

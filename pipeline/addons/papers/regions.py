@@ -12,15 +12,23 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from covdp.addons.partners.comparisons import Populations, read_populations
-from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
-from covdp.experiments.populations import batches
+from covdp.experiments.driver import (
+    RADIUS_LEVEL,
+    Cell,
+    ExperimentKind,
+    Setting,
+    one_by_one,
+)
+from covdp.experiments.populations import (
+    Populations,
+    batches,
+    check_populations,
+    read_populations,
+)
 from covdp.inference import region
 from covdp.mean import Release, draw_each
 from covdp.mechanisms.noise import FloatNoise
 
-RADIUS_LEVEL = 0.95
-"""Confidence whose radius is written down."""
 RELEASES_A_SAMPLE = 10
 """Releases of each sample, in one call, where regions are of the mean of the sample.
 
@@ -74,6 +82,7 @@ COVERING = ExperimentKind(
     ),
     cells=one_by_one(cover),
     read=read_populations,
+    check=check_populations,
     keys=("n", "of", "total", "rare", "rare_share"),
     on_images=True,
 )

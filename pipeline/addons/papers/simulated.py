@@ -25,6 +25,7 @@ from covdp.arrays import FloatArray
 from covdp.config import ExperimentConfig, SourceConfig
 from covdp.errors import ConfigError
 from covdp.experiments.driver import ClassData, Setting, stream_seed
+from covdp.experiments.kinds import SOURCES
 from covdp.files import make_folder, write_whole
 from covdp.geometry import MANIFOLDS, Manifold
 from covdp.mean import Ball, Domain, admit, draw, prepare
@@ -114,7 +115,7 @@ def simulate(config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
     """
     source, (name, dimension, n) = config.source, config.simulated[label]
     assert source is not None  # or it would have no such class
-    manifold, kind = build_manifold(name, dimension), SOURCES[source.kind]
+    manifold, kind = build_manifold(name, dimension), cast(Source, SOURCES[source.kind])
     setting = Setting(config, kind.ball(manifold, source.radius), manifold)
     rng = np.random.default_rng(stream_seed(config, f"{label}/points"))
     points = kind.draw(manifold, setting.domain, source, n, rng)
@@ -166,6 +167,24 @@ class Source:
     unit: str = ""
     pictures: Callable[[ClassData, Setting, Path], Path] | None = None
     persons: Callable[[SourceConfig, int], NDArray[np.int64]] | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """True if a person may have several points."""
+        return self.persons is not None
+
+    def check(self, config: ExperimentConfig) -> None:
+        """Refuse a manifold that is not made for its dimension."""
+        for manifold, dimension, _ in config.simulated:
+            build_manifold(manifold, dimension)
+
+    def title(self, config: ExperimentConfig, label: int) -> str:
+        """Return `class_title`."""
+        return class_title(config, label)
+
+    def read(self, config: ExperimentConfig, label: int) -> tuple[ClassData, Setting]:
+        """Return what `simulate` makes."""
+        return simulate(config, label)
 
 
 def _ball(
@@ -277,19 +296,16 @@ def _turned(points: NDArray[Any], mean: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(points * np.exp(-1j * np.angle(points @ mean.conj()))[:, None])
 
 
-SOURCES = {
-    "ball": Source(_ball),
-    "spectrum": Source(
-        _spectrum,
-        lambda manifold, r: _around_origin(manifold, r * math.sqrt(manifold.point_shape[0])),
-    ),
-    "wishart": Source(_wishart),
-    "outlines": Source(
-        _outlines,
-        lambda space, r: Ball(r, space.name, template(space.point_shape[0])),
-        unit="outline",
-        pictures=draw_outlines,
-    ),
-    "persons": Source(_persons, unit="person", persons=_whose),
-}
-"""How the records of a class are made."""
+BALL_SOURCE = Source(_ball)
+SPECTRUM_SOURCE = Source(
+    _spectrum,
+    lambda manifold, r: _around_origin(manifold, r * math.sqrt(manifold.point_shape[0])),
+)
+WISHART_SOURCE = Source(_wishart)
+OUTLINE_SOURCE = Source(
+    _outlines,
+    lambda space, r: Ball(r, space.name, template(space.point_shape[0])),
+    unit="outline",
+    pictures=draw_outlines,
+)
+PERSON_SOURCE = Source(_persons, unit="person", persons=_whose)

@@ -1,4 +1,4 @@
-"""The report of a folder: the page of its experiment, or an index and one page an experiment.
+"""The report of several experiments: an index, and one page an experiment.
 
 Every page is one file that needs no other. The index says what became of each statement.
 """
@@ -9,20 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from covdp.addons.papers.errata import PAGE, load_errata, methods_of_errata, write_errata
-from covdp.addons.papers.findings import (
-    NO_DATA,
-    UNRUN,
-    ClaimVerdict,
-    findings,
-    how_judged,
-    verdicts,
-)
+from covdp.addons.papers.verdicts import NO_DATA, UNRUN, ClaimVerdict, how_judged, verdicts
 from covdp.figures import grouped, listing
-from covdp.files import owner_only
+from covdp.report.findings import findings
 from covdp.report.methods import Methods, methods
 from covdp.report.page import load_pages, write_page
-from covdp.report.run_page import headline, methods_of_runs, promises_of_runs, version_of
-from covdp.report.runs import FinishedRun, load_run, load_runs
+from covdp.report.run_page import methods_of_runs, promises_of_runs, version_of
+from covdp.report.runs import FinishedRun
 
 Drawn: TypeAlias = dict[str, Any]
 """A group, an experiment or a statement as ``index.html.j2`` draws it."""
@@ -53,48 +46,12 @@ class Index(NamedTuple):
         }
 
 
-def build_report(out: Path, *, target: Path | None = None, experiment: str | None = None) -> Path:
-    """Write the report of all experiments under `out`, or of one of them, and return its path.
+def write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:
+    """Write the pages, and last the index, so that no link of it leads nowhere.
 
-    One experiment is one page. Several have an index, and a page each in the folder ``…-pages``
-    beside it, with the errata of the papers. Pages that are there of experiments that are not under
-    `out` stay.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of results: ``runs/*/run.json``, with ``bound.parquet`` and ``samples/*.png`` beside
-        it, and ``results/*.parquet``. Nothing else is read.
-    target : Path, optional
-        The HTML file; ``out/report.html`` by default. For its owner alone if `out` is.
-    experiment : str, optional
-        The one experiment whose page is written.
-
-    Raises
-    ------
-    OutputError
-        When there is no run, the record of one cannot be read, or a page cannot be written.
-    ConfigError
-        When ``reports/report.toml`` names a function that does not exist.
+    Pages stand in the folder ``…-pages`` beside the index, with the errata of the papers. Those
+    that are there of other experiments stay.
     """
-    runs = sorted(load_runs(out), key=lambda run: run.record.status != "ok")  # without data: last
-    runs = [run for run in runs if experiment in (None, run.record.experiment)]
-    path = target or out / "report.html"
-    experiments = grouped((run.record.experiment, run) for run in runs)
-    closed = out.stat().st_mode & 0o077 == 0
-    with owner_only(closed):
-        if len(experiments) == 1:
-            return write_page(path, "run", runs)
-        return _write_site(path, experiments)
-
-
-def headline_of(folder: Path, results: Path) -> str:
-    """Return what a reader should know first of a run: its folder, and the file of its rows."""
-    return headline(load_run(folder, results)).text
-
-
-def _write_site(path: Path, experiments: Mapping[str, Sequence[FinishedRun]]) -> Path:
-    """Write the pages, and last the index, so that no link of it leads nowhere."""
     folder = path.with_name(f"{path.stem}-pages")
     texts = load_pages()["reproduction"]
     every = [entry_of(name, runs, quote(folder.name)) for name, runs in experiments.items()]

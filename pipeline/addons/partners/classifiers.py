@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from covdp.addons.partners.classify import Discriminants, discriminants_of_means, lda, nearest_mean
 from covdp.arrays import FloatArray
-from covdp.config import SeriesConfig
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.errors import require_known
 from covdp.experiments.driver import (
     Cell,
     CellRows,
@@ -28,6 +29,9 @@ from covdp.experiments.images import Run, image_setting, placed_images
 from covdp.experiments.populations import Population, batches, population
 from covdp.geometry import Manifold, Point, chart_of
 from covdp.mean import Records, Release
+from covdp.report.run_page import lines_of
+from covdp.report.runs import FinishedRun
+from covdp.results import summarise
 
 TEST = "test"
 """The split that is classified, where there is one."""
@@ -230,6 +234,20 @@ def area(scores: FloatArray, positive: NDArray[np.bool_]) -> float:
     return float(sum(wins)) / (2.0 * len(above) * len(below))
 
 
+def check_classifiers(config: ExperimentConfig) -> None:
+    """Refuse a classifier that is not known."""
+    for series in config.mechanisms:
+        require_known("classifier", series.classifier, CLASSIFIERS, "ours-classify.toml has all")
+
+
+def classified(run: FinishedRun) -> list[dict[str, Any]]:
+    """Return what each classifier tells apart, with noise and without, by series and budget."""
+    if run.rows is None or not np.isfinite(run.rows["auc_plain"]).any():
+        return []
+    means = {name: summarise(run.rows, value=name)["mean"] for name in SCORES}
+    return list(lines_of({**summarise(run.rows, value="auc"), **means}))
+
+
 CLASSIFYING = ExperimentKind(
     in_words=(
         "Each repetition released the mean of every class, and classified new images by the "
@@ -237,6 +255,7 @@ CLASSIFYING = ExperimentKind(
     ),
     cells=run_classifiers,
     read=read_classes,
+    check=check_classifiers,
     keys=("n", "classifier", "ridge"),
     on_images=True,
     together=True,

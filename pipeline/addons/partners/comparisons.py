@@ -7,8 +7,6 @@ kind matches the second are not released: they are local records, in the clear (
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,62 +14,18 @@ import numpy as np
 
 from covdp.addons.partners.match import match, match_refusal
 from covdp.addons.partners.tests import two_sample
-from covdp.config import SeriesConfig
-from covdp.descriptors import describe
-from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
-from covdp.experiments.images import CHANGES, Run, image_setting, placed_images, rare_images
-from covdp.experiments.populations import Population, batches, place, population
+from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one
+from covdp.experiments.populations import (
+    Populations,
+    batches,
+    check_populations,
+    read_populations,
+)
 from covdp.geometry import Point
-from covdp.mean import PUBLIC_LABELS, Labels, Release
+from covdp.mean import Release
 
 TEST_LEVEL = 0.05
 """Level of the tests whose outcome is written down."""
-SAME, OTHER = "none", "class"
-"""What `change` of a series may be, beside `CHANGES`: the same class, the next one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Populations:
-    """A class, what it is compared with by what was changed and how much, and rare records."""
-
-    name: str
-    points: Point
-    others: Mapping[tuple[str, float], Point]
-    rare: Mapping[str, Point]
-    made: dict[tuple[Any, ...], Population] = field(default_factory=dict)
-
-    def of(
-        self, setting: Setting, series: SeriesConfig, change: tuple[str, float] = (SAME, 0.0)
-    ) -> Population:
-        """Return the class as it is or changed, with the rare records of a series; made once."""
-        key = change, series.rare, series.total
-        if key not in self.made:
-            labels = PUBLIC_LABELS if series.total is None else Labels(series.total)
-            points = self.others.get(change, self.points)
-            self.made[key] = population(points, setting, self.rare.get(series.rare), labels)
-        return self.made[key]
-
-
-def read_populations(run: Run, label: int) -> tuple[Populations, Setting]:
-    """Return a class and all that it is compared with, as records in the chart."""
-    setting, config = image_setting(run), run.config
-    others = dict[tuple[str, float], Point]()
-    for kind, amount in dict.fromkeys((item.change, item.amount) for item in config.mechanisms):
-        if kind == OTHER:
-            after = run.labels.index(label) + 1
-            other = run.labels[after % len(run.labels)]
-            others[kind, amount] = placed_images(run, other, config.splits)
-        elif kind != SAME:
-            rng = np.random.default_rng(stream_seed(config, f"{label}/{kind} {amount}"))
-            change = partial(CHANGES[kind], amount=amount, rng=rng)
-            others[kind, amount] = placed_images(run, label, config.splits, change)
-    rare, shape = dict[str, Point](), run.images.shape
-    for kind in dict.fromkeys(series.rare for series in config.mechanisms if series.rare != SAME):
-        rng = np.random.default_rng(stream_seed(config, f"{label}/{kind}"))
-        points = describe(rare_images(kind, shape, rng), config.descriptor, config.eta)
-        rare[kind] = place(points, setting)
-    points = placed_images(run, label, config.splits)
-    return Populations(run.images.classes[label], points, others, rare), setting
 
 
 class PairTest(NamedTuple):
@@ -140,6 +94,7 @@ COMPARING = ExperimentKind(
     ),
     cells=one_by_one(run_tests),
     read=read_populations,
+    check=check_populations,
     keys=(*COMPARED, "budget_other"),
     on_images=True,
 )
@@ -150,6 +105,7 @@ MATCHING = ExperimentKind(
     ),
     cells=one_by_one(partial(run_tests, is_local=True)),
     read=read_populations,
+    check=check_populations,
     keys=COMPARED,
     on_images=True,
 )

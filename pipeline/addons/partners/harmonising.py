@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from covdp.addons.partners.classifiers import area
 from covdp.addons.partners.harmonise import harmonise
 from covdp.arrays import FloatArray
-from covdp.config import SeriesConfig
-from covdp.errors import ConfigError
+from covdp.config import ExperimentConfig, SeriesConfig
+from covdp.errors import ConfigError, require_known
 from covdp.experiments.driver import Cell, ExperimentKind, Setting, one_by_one, stream_seed
 from covdp.experiments.images import CHANGES, Run, image_setting, placed_images
 from covdp.experiments.populations import Population, population
@@ -183,6 +183,12 @@ def discriminants(points: FloatArray, labels: NDArray[np.int64], others: FloatAr
     return np.asarray(others @ weights - 0.5 * np.sum(means.T * weights, axis=0))
 
 
+def check_scalings(config: ExperimentConfig) -> None:
+    """Refuse a scaling that is not known."""
+    for series in config.mechanisms:
+        require_known("scaling", series.scaling, SCALINGS, "ours-harmonise.toml has all")
+
+
 HARMONISING = ExperimentKind(
     in_words=(
         "Each repetition divided the images at random between sites with simulated scanners, none "
@@ -191,6 +197,7 @@ HARMONISING = ExperimentKind(
     ),
     cells=one_by_one(harmonise_sites),
     read=read_sites,
+    check=check_scalings,
     keys=("n", "scaling"),
     on_images=True,
     together=True,

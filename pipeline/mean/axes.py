@@ -5,16 +5,16 @@ contrast axis, if there is one, and in d − 1 (or d) scaled directions of the r
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold, Point
 from covdp.parallel import compiled
 
-Numbers: TypeAlias = Any
-"""A number, or an array of one for each repetition."""
+Scalar = TypeVar("Scalar", bound=np.generic)
 CACHED = 512
 """Vectors that are multiplied with a matrix together."""
 
@@ -49,17 +49,27 @@ class Frame:
         """
         return float(unit_length(self.from_axes[self.lines :]))
 
-    def covariance(self, line: Numbers, rest: Numbers) -> FloatArray:
-        """Return the covariance of u, (..., d, d), of variances of y along the axis and off it."""
-        squares = np.empty((*np.shape(rest), len(self.to_axes)))
-        squares[...], squares[..., : self.lines] = column(rest), column(line)
-        return np.asarray((self.from_axes.T * squares[..., None, :]) @ self.from_axes)
+    def covariance(self, line: FloatArray, rest: FloatArray) -> FloatArray:
+        """Return the covariances of u, given variances of y.
+
+        Parameters
+        ----------
+        line, rest : array, shape (r,)
+            Variance of y along the contrast axis, and of each coordinate off it.
+
+        Returns
+        -------
+        array, shape (r, d, d)
+        """
+        squares = np.repeat(rest[:, None], len(self.to_axes), axis=1)
+        squares[:, : self.lines] = line[:, None]
+        return np.asarray((self.from_axes.T * squares[:, None, :]) @ self.from_axes)
 
 
-def unit_length(rows: FloatArray) -> Numbers:
+def unit_length(rows: FloatArray) -> FloatArray:
     """Return that of axes, (..., m, d), off the contrast axis: see `Frame.unit_length`."""
     scales = np.linalg.eigvalsh(rows @ rows.swapaxes(-1, -2))
-    return np.sqrt(np.sum(scales**2, axis=-1) / np.sum(scales, axis=-1))
+    return np.asarray(np.sqrt(np.sum(scales**2, axis=-1) / np.sum(scales, axis=-1)))
 
 
 def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Frame:
@@ -105,14 +115,8 @@ def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
     return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
 
 
-def column(numbers: Numbers) -> Numbers:
-    """Return numbers of several repetitions, (r,), as a column; one number as it is."""
-    return numbers[..., None] if isinstance(numbers, np.ndarray) else numbers
-
-
-def in_shape(numbers: Numbers, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers broadcast to a shape; an array that has it is returned itself."""
-    array = np.asarray(numbers)
+def in_shape(array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
+    """Return an array broadcast to a shape; one that has it is returned itself."""
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold
 from covdp.mean import tuning
-from covdp.mean.axes import Numbers, vectors_times
+from covdp.mean.axes import vectors_times
 from covdp.mean.public_model import Prior
 from covdp.mean.sums import Clipping
 from covdp.parallel import compiled
@@ -51,20 +51,46 @@ def shell_counts(size: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     return out
 
 
-def records_outside(sigma: Numbers, dim: int, n: Numbers) -> FloatArray:
-    """Return how many of n records a ball leaves outside, for noise of σ in their sum."""
+def records_outside(sigma: float, dim: int, n: FloatArray) -> FloatArray:
+    """Return how many of n records a ball leaves outside.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise in the sum of their vectors.
+    dim : int
+        Length d of a vector.
+    n : array, shape (r,)
+        Number of records.
+
+    Returns
+    -------
+    array, shape (r,)
+        Number of records, at most `MOST_OUTSIDE` of n.
+    """
     wanted = tuning.OUTSIDE * math.sqrt(dim) * sigma
-    return np.asarray(np.minimum(wanted, tuning.MOST_OUTSIDE * np.asarray(n)))
+    return np.minimum(wanted, tuning.MOST_OUTSIDE * n)
 
 
-def likely_counts(shells: FloatArray, n: Numbers) -> FloatArray:
-    """Return the counts nearest to noised ones, (r, b), of which none is negative and n the sum.
+def likely_counts(shells: FloatArray, n: FloatArray) -> FloatArray:
+    """Return the counts nearest to noised ones of which none is negative and n the sum.
 
     So empty shells, which are many, add hardly any noise: less of it than the smallest ones have.
+
+    Parameters
+    ----------
+    shells : array, shape (r, b)
+        Noised counts.
+    n : array, shape (r,) or (1,)
+        Number of records.
+
+    Returns
+    -------
+    array, shape (r, b)
     """
     falling = -np.sort(-shells, axis=1)
     many = np.arange(1, shells.shape[1] + 1)
-    excess = (np.cumsum(falling, axis=1) - np.reshape(n, (-1, 1))) / many
+    excess = (np.cumsum(falling, axis=1) - n[:, None]) / many
     last = np.count_nonzero(falling > excess, axis=1, keepdims=True) - 1
     return np.asarray(np.maximum(shells - np.take_along_axis(excess, last, axis=1), 0.0))
 

@@ -71,7 +71,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,7 @@ from covdp.geometry import (
     from_chart,
     to_chart,
 )
+from covdp.geometry.manifold import FactoredManifold
 from covdp.mean.axes import Frame, build_frame, matmul_in_order, to_frame, vectors_times
 from covdp.mean.public_model import (
     Domain,
@@ -103,7 +104,7 @@ from covdp.mean.public_model import (
 from covdp.mean.release import PUBLIC_LABELS, Labels
 from covdp.mean.sums import (
     Batches,
-    Clipping,
+    Clip,
     InMemory,
     Parts,
     Sized,
@@ -135,8 +136,8 @@ class Barycentre(NamedTuple):
         """Return log(base, mean), ``(d,)``."""
         if self.factor is None:
             return manifold.log(base, self.point)
-        factored: Any = manifold
-        return np.asarray(factored.factor_logs(base, self.factor))
+        assert isinstance(manifold, FactoredManifold)
+        return np.asarray(manifold.factor_logs(base, self.factor))
 
 
 def barycentre(
@@ -180,10 +181,11 @@ def barycentre(
             "take a larger eta, or a flat manifold"
         )
     scale = math.sqrt(max(1.0, condition / CONDITION))
-    on_factors: Any = manifold if hasattr(manifold, "factor_logs") else None
-    if on_factors is not None:
-        parts, centre = parts.map(on_factors.factors), on_factors.factors(centre)
-    exp = manifold.exp if on_factors is None else on_factors.factor_exp
+    exp: Callable[[Point, FloatArray], Point] = manifold.exp
+    on_factors = isinstance(manifold, FactoredManifold)
+    if isinstance(manifold, FactoredManifold):
+        parts, centre = parts.map(manifold.factors), manifold.factors(centre)
+        exp = manifold.factor_exp
     pull, size, bound = gradient(parts, n, manifold, centre, diameter)
     full_step = True
     for _ in range(most_steps(diameter, GRADIENT_TOLERANCE * scale, manifold)):
@@ -196,9 +198,9 @@ def barycentre(
             continue
         centre, (pull, size, bound) = place, result
     rounding = (GRADIENT_TOLERANCE + 2.0 * GRADIENT_ROUNDING) * scale
-    if on_factors is None:
-        return Barycentre(centre, rounding)
-    return Barycentre(centre @ centre.T, rounding, centre)
+    if on_factors:
+        return Barycentre(centre @ centre.T, rounding, centre)
+    return Barycentre(centre, rounding)
 
 
 def most_steps(diameter: float, tolerance: float, manifold: Manifold) -> int:
@@ -212,7 +214,7 @@ def gradient(
     parts: Parts[Point], n: int, manifold: Manifold, at: Point, diameter: float
 ) -> tuple[FloatArray, float, float]:
     """Return g, ``(d,)``, ‖g‖ and L at a point, which is a factor where the records are factors."""
-    own: Any = getattr(manifold, "logs_of_factors", manifold.log)
+    own = manifold.logs_of_factors if isinstance(manifold, FactoredManifold) else manifold.log
     bent, reach = -manifold.curvature[0], 2.0 * diameter
     largest = math.sqrt(1.0 + bent * reach**2)
 
@@ -222,7 +224,7 @@ def gradient(
         vectors = np.concatenate([logs / reach, hessians / largest], axis=-1)
         return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1])))
 
-    no_clip = Clipping(np.zeros(manifold.dim + 1), radius=2.0, unit=1.0)
+    no_clip = Clip(np.zeros(manifold.dim + 1), radius=2.0, unit=1.0)
     *pull, hessian = clipped_mean((scaled(part) for part in parts), n, no_clip)
     vector = np.array(pull) * reach
     size = float(np.linalg.norm(vector))
@@ -396,7 +398,7 @@ class Records(PublicModel):
         by uD.
         """
         wide = self.feasible_set.diameter
-        to = Clipping(self.centre, radius=wide, unit=wide)
+        to = Clip(self.centre, radius=wide, unit=wide)
         sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = ROUNDOFF * (4.0 * wide + float(np.linalg.norm(self.centre)))
@@ -433,8 +435,8 @@ class Records(PublicModel):
     @cached_property
     def logarithms(self) -> tuple[Callable[[Point, Point], FloatArray], Parts[Point]]:
         """log(base, ·), and the records as it takes them: their factors, if it would take these."""
-        space: Any = self.space
-        if hasattr(space, "factor_logs"):
+        space = self.space
+        if isinstance(space, FactoredManifold):
             return space.factor_logs, self.parts.map(space.factors)
         return space.log, self.parts.map(np.asfortranarray) if space.flat else self.parts
 
@@ -482,10 +484,9 @@ class Records(PublicModel):
         each : sequence of Records
             The records of each repetition, in memory, where they are not these.
         """
-        before, (views, ends) = self._last_view
-        if before is not points:
-            views, ends = self._view(points, each)
-            self._last_view[:] = points, (views, ends)
+        if not self._last_view or self._last_view[0][0] is not points:
+            self._last_view[:] = [(points, *self._view(points, each))]
+        _, views, ends = self._last_view[0]
 
         def sized(coordinates: FloatArray) -> Sized:
             size = sizes_around(coordinates, centres)
@@ -493,13 +494,12 @@ class Records(PublicModel):
                 own[end:] = np.nan
             return coordinates, size
 
-        parts: Parts[Sized] = views.map(sized)
-        return parts
+        return views.map(sized)
 
     @cached_property
-    def _last_view(self) -> list[Any]:
-        """The last bases that records were seen from, and how: two steps may share them."""
-        return [None, (None, [])]
+    def _last_view(self) -> list[tuple[Point, Parts[FloatArray], Sequence[int]]]:
+        """Last bases that records were seen from, with the view: two steps may share them."""
+        return []
 
     def _view(
         self, points: Point, each: "Sequence[Records]"
@@ -507,7 +507,7 @@ class Records(PublicModel):
         """Return the records in the axes at bases, and how many each repetition has."""
         space, axes, many = self.space, self.frame.to_axes, len(points)
 
-        def seen_from(points: Point, part: Any) -> FloatArray:
+        def seen_from(points: Point, part: Point) -> FloatArray:
             logs = self.logarithms[0](points[:, None], part)
             out = np.empty((len(points), space.dim, logs.shape[1]))
             for own, place in zip(logs, out, strict=True):
@@ -526,7 +526,7 @@ class Records(PublicModel):
             sets = [np.asarray(own.seen.whole).T for own in each]
         else:
             parts = (own.logarithms[1].whole for own in each)
-            sets = [seen_from(points[[r]], part)[0] for r, part in enumerate(parts)]
+            sets = [seen_from(points[[r]], np.asarray(part))[0] for r, part in enumerate(parts)]
         coordinates = np.zeros((many, space.dim, max(part.shape[1] for part in sets)))
         for own, part in zip(coordinates, sets, strict=True):
             own[:, : part.shape[1]] = part

@@ -63,7 +63,7 @@ of itself moves a mean by that share of its way from there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray, facts_html, facts_text
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point, chart_of, to_chart
+from covdp.geometry.charts import Chart
 from covdp.mean.noisy_moments import NoisyMoments
 from covdp.mean.sums import NORM, PER_UNIT
 from covdp.mechanisms import Diagnostics
@@ -291,10 +292,9 @@ class Release(NamedTuple):
 
         Matrices are definite. `coordinates` are what was released, exactly.
         """
-        if self.space is self.manifold:
+        if self.space is self.manifold or not isinstance(self.space, Chart):
             return self.outputs
-        chart: Any = self.space
-        return np.asarray(chart.points(self.outputs))
+        return np.asarray(self.space.points(self.outputs))
 
     @property
     def placed(self) -> Point:

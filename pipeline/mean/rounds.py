@@ -37,7 +37,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ from covdp.arrays import FloatArray
 from covdp.errors import ConvergenceError, DomainError, PrivacyError
 from covdp.geometry import Point
 from covdp.mean import tuning
-from covdp.mean.axes import Numbers, column, in_shape, vectors_times
+from covdp.mean.axes import Scalar, in_shape, vectors_times
 from covdp.mean.clip import (
     SQRT2,
     ball,
@@ -60,6 +60,7 @@ from covdp.mean.clip import (
     shell_counts,
 )
 from covdp.mean.noisy_moments import (
+    DrawnMoments,
     NoisyMoments,
     clipped_moments,
     covariance,
@@ -117,13 +118,15 @@ class _Draws:
         """What is public of the classes."""
         return self.model.labels
 
-    def counted(self) -> Numbers:
-        """Return how many records sums are of: n where it is public, else the released count."""
-        return self.model.n if self.class_size is None else self.class_size.divisor
+    def counted(self) -> FloatArray:
+        """Return how many records sums are of, (r,): public n, (1,), else the released count."""
+        n = np.array([float(self.model.n)])
+        return n if self.class_size is None else self.class_size.divisor
 
-    def sigma(self, step: int) -> Numbers:
-        """Return the noise of a mean: of a sum of secret size over the released count."""
-        return self.steps[step].sigma / (1.0 if self.class_size is None else self.counted())
+    def sigma(self, step: int) -> FloatArray:
+        """Return the noise of a mean, (r,): of a sum of secret size over the released count."""
+        sigma = np.array([self.steps[step].sigma])
+        return sigma if self.class_size is None else sigma / self.counted()
 
     def sum_noise(self) -> float:
         """Return the noise that the whole budget would leave in a sum of vectors."""
@@ -193,7 +196,8 @@ class _Draws:
     @property
     def may_cut(self) -> bool:
         """Whether the noise is worth one record outside of the ball; else it holds all of them."""
-        return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
+        every = np.array([np.inf])
+        return bool(records_outside(self.sum_noise(), self.model.space.dim, every) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
         """Return where more records are beyond the last edge than is worth it or noise, (size,)."""
@@ -249,7 +253,7 @@ class _Draws:
         def own(each: Sequence[T]) -> list[T]:
             return [each[r] for r in rows] if len(each) > 1 else list(each)
 
-        def part(values: NDArray[Any]) -> NDArray[Any]:
+        def part(values: NDArray[Scalar]) -> NDArray[Scalar]:
             return in_shape(values, (self.size, *values.shape[1:]))[rows]
 
         classes = own(self.classes)
@@ -293,7 +297,7 @@ class _Draws:
         """Move the centres to the noised mean of records clipped to balls around them."""
         to = ball(*self.centred(radius))
         released = np.array(self.means(step, self.vectors(to, paired=self.bent)))
-        self.put(self.seen(step, released, to, clipped=0.0, clipped_noise=0.0))
+        self.put(self.seen(step, released, to, clipped=np.zeros(1), clipped_noise=np.zeros(1)))
         self.middle = self.points
 
     @property
@@ -302,23 +306,34 @@ class _Draws:
         return self.model.space.curvature[0] < 0.0
 
     @property
-    def off(self) -> Numbers:
-        """By what share of itself the count is off that means are divided by."""
-        return 0.0 if self.class_size is None else self.class_size.relative
+    def off(self) -> FloatArray:
+        """Relative standard deviation of the count that means are divided by, (r,)."""
+        return np.zeros(1) if self.class_size is None else self.class_size.relative
 
-    def seen(self, step: int, released: FloatArray, to: Clipping, **known: Any) -> NoisyMoments:
+    def seen(
+        self,
+        step: int,
+        released: FloatArray,
+        to: Clipping,
+        *,
+        clipped: FloatArray,
+        clipped_noise: FloatArray,
+        shells: FloatArray | None = None,
+    ) -> DrawnMoments:
         """Return what a step released of records, (r, …), seen from where the repetitions stand."""
-        count, n = self.class_size, self.counted()
+        count = self.class_size
         moments = clipped_moments(
             released,
             to,
             self.model.frame,
-            n=n if count is None else count.divisor.astype(np.int64),
+            n=self.counted().astype(np.int64),
             base=in_shape(self.points, (self.size, *self.points.shape[1:])),
             middle=to.centre * self.bent / to.unit[:, None],
             sigma=self.sigma(step),
-            n_sd=0.0 if count is None else count.sd,
-            **known,
+            n_sd=np.zeros(1) if count is None else count.sd,
+            clipped=clipped,
+            clipped_noise=clipped_noise,
+            shells=shells,
         )
         if not self.bent:
             return moments
@@ -334,7 +349,7 @@ class _Draws:
                 return newton_step(self.model.space, square * min(1.0, most / max(trace, most)))
         return np.eye(len(mean))
 
-    def put(self, moments: NoisyMoments) -> None:
+    def put(self, moments: DrawnMoments) -> None:
         """Put what was observed together with what was known: where centres are, and how sure."""
         vector = moments.middle + moments.vector
         observed = observe(vector, moments.steps, moments.sigma, self.off)
@@ -346,7 +361,7 @@ def first_belief(model: PublicModel) -> FloatArray:
     """Return the covariance, (d, d), of where the mean is before any record is used."""
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
-    return frame.covariance(line, prior.doubt**2 / d)
+    return np.asarray(frame.covariance(np.array([line]), np.array([prior.doubt**2 / d]))[0])
 
 
 def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
@@ -398,7 +413,8 @@ def draw_rounds(
     shares = plan.shares or default_shares(records.prior, few=False)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     noise_of_all = _whole_noise([step.sigma for step in steps], labels, records.n)
-    if plan.shares is None and _is_few(labels.size(records.n) / noise_of_all, records.prior):
+    information = np.array([labels.size(records.n) / noise_of_all])
+    if plan.shares is None and _is_few(information, records.prior):
         shares = default_shares(records.prior, few=True)
         steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
@@ -491,7 +507,7 @@ def _last(
 
 def _ended(
     source: _Draws, to: Clipping, released: FloatArray, shells: FloatArray
-) -> tuple[FloatArray, NoisyMoments]:
+) -> tuple[FloatArray, DrawnMoments]:
     """Move the centres to the last means; return predicted errors, and what was released."""
     model, n = source.model, source.counted()
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
@@ -502,7 +518,7 @@ def _ended(
         to,
         clipped=in_shape(source.outside() / n, (source.size,)),
         clipped_noise=share_noise * np.sqrt(outside),
-        shells=shells / column(n),
+        shells=shells / n[:, None],
     )
     source.put(moments)
     moments = replace(moments, belief=source.belief)
@@ -519,7 +535,7 @@ def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     """Return whether n·μ is so small that noise alone decides: public."""
     if isinstance(budget, PureDP):
         return False
-    return bool(_is_few(n / gaussian_sigma(budget, 1.0), prior))
+    return bool(_is_few(np.array([n / gaussian_sigma(budget, 1.0)]), prior))
 
 
 def _whole_noise(sigmas: Sequence[float], labels: Labels, n: int) -> float:
@@ -527,8 +543,8 @@ def _whole_noise(sigmas: Sequence[float], labels: Labels, n: int) -> float:
     return labels.divisor(n) / math.sqrt(math.fsum(sigma**-2.0 for sigma in sigmas))
 
 
-def _is_few(information: Numbers, prior: Prior) -> NDArray[np.bool_]:
-    few = np.asarray(information) < tuning.FEW * math.sqrt(len(prior.centre))
+def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+    few = information < tuning.FEW * math.sqrt(len(prior.centre))
     return np.asarray(few & (prior.line is not None))
 
 

@@ -7,7 +7,7 @@ Published mechanisms spend a budget in one such draw, or in two.
 
 import math
 import time
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     family = MECHANISMS[plan.mechanism]
     space, statistic = _statistic(records, plan, family)
     base = None
-    options: dict[str, Any] = {} if plan.analytic else {"analytic": False}
+    options: dict[str, object] = {} if plan.analytic else {"analytic": False}
     if plan.sampler != "exact":
         options["chain"] = SAMPLERS[plan.sampler](plan.burn_in, start=plan.start)
     if records.manifold.curvature[1] > 0.0:

@@ -69,7 +69,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,6 @@ from covdp.arrays import FloatArray
 from covdp.errors import DomainError
 from covdp.geometry import Point
 from covdp.geometry.linalg import unvecd
-from covdp.mean.axes import Numbers
 from covdp.parallel import compiled
 
 T = TypeVar("T")
@@ -224,52 +223,84 @@ def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
     return out
 
 
-class Clipping(NamedTuple):
-    """What maps a record to its vector: y − centre, clipped to a ball, over `unit`.
-
-    Of several repetitions it has arrays, which they lead.
+class Clip(NamedTuple):
+    """Map of a record to its vector: y − centre, clipped to a ball, over `unit`.
 
     Attributes
     ----------
     centre : array, shape (d,)
         Middle of the ball.
     radius, unit : float
-        Of the ball; and the length that a vector of length 1 has.
+        Radius of the ball; length that a vector of length 1 has.
     lines : {0, 1}
         Number of leading coordinates along the contrast axis.
     near, far, farthest : float
-        What overshoots are measured by: along the contrast axis up to `near`, beyond it up to
-        `far`, of what is left up to `farthest`. 0 where none are measured.
+        Lengths that overshoots are measured by: along the contrast axis up to `near`, beyond it up
+        to `far`, of the rest up to `farthest`. 0 where none are measured.
     odd : array, shape (m, d)
-        Public odd pictures, from the centre.
+        Public odd pictures, relative to the centre.
     """
 
     centre: FloatArray
-    radius: Numbers
-    unit: Numbers
+    radius: float
+    unit: float
     lines: int = 0
-    near: Numbers = 0.0
-    far: Numbers = 0.0
-    farthest: Numbers = 0.0
+    near: float = 0.0
+    far: float = 0.0
+    farthest: float = 0.0
     odd: FloatArray = np.zeros((0, 1))
 
     def as_repetition(self) -> "Clipping":
-        """Return that of one repetition, which leads all arrays."""
-        each: Any = {name: np.asarray(part, float)[None] for name, part in self._asdict().items()}
-        return self._replace(**{**each, "lines": self.lines})
+        """Return the clipping of one repetition, r = 1."""
+        return Clipping(
+            np.array(self.centre, float)[None],
+            np.array([self.radius], float),
+            np.array([self.unit], float),
+            self.lines,
+            np.array([self.near], float),
+            np.array([self.far], float),
+            np.array([self.farthest], float),
+            np.array(self.odd, float)[None],
+        )
+
+
+class Clipping(NamedTuple):
+    """Maps of records to vectors, one a repetition: see `Clip`.
+
+    Attributes
+    ----------
+    centre : array, shape (r, d)
+        Middle of each ball.
+    radius, unit : array, shape (r,)
+        Radius of each ball; length that a vector of length 1 has.
+    lines : {0, 1}
+        Number of leading coordinates along the contrast axis.
+    near, far, farthest : array, shape (r,)
+        Lengths that overshoots are measured by; all 0 where none are measured.
+    odd : array, shape (r, m, d)
+        Public odd pictures, relative to each centre.
+    """
+
+    centre: FloatArray
+    radius: FloatArray
+    unit: FloatArray
+    lines: int
+    near: FloatArray
+    far: FloatArray
+    farthest: FloatArray
+    odd: FloatArray
 
     @property
     def overshoots(self) -> int:
-        """How many overshoots a record has: what is left, and those along public directions."""
-        many = 1 + 4 * self.lines + int(self.odd.shape[-2])
+        """Number e of overshoots of a record: the rest, and those along public directions."""
+        many = 1 + 4 * self.lines + int(self.odd.shape[1])
         return many if np.all(self.farthest) else 0
 
     @property
     def reach(self) -> FloatArray:
-        """Reach of each, (..., overshoots): left, below, above, both beyond `near`, each odd."""
+        """Reach of each overshoot, (r, e): rest, below, above, both beyond `near`, each odd."""
         ends = [self.farthest, *[self.near, self.near, self.far, self.far] * self.lines]
-        ends += list(np.moveaxis(np.linalg.norm(self.odd, axis=-1), -1, 0))
-        return np.stack([np.asarray(end) for end in ends], axis=-1)
+        return np.stack([*ends, *np.linalg.norm(self.odd, axis=-1).T], axis=-1)
 
 
 COSINE, HALF = 0.8, 0.5
@@ -283,7 +314,7 @@ def _write_halves(
     size: FloatArray,
     start: int,
     many: int,
-    to: Clipping,
+    to: Clip,
     beyond: NDArray[np.int64],
     out: FloatArray,
 ) -> None:
@@ -330,7 +361,7 @@ def alike(
 
 
 @compiled
-def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.int64]) -> float:
+def _shorten(record: FloatArray, size: float, to: Clip, beyond: NDArray[np.int64]) -> float:
     """Return what the vector v of a record outside is multiplied with; add its overshoots.
 
     ‖v‖ is at most ½, and they are at most √(3/8) together. v keeps its direction, and of β = ‖v‖²
@@ -390,27 +421,37 @@ def sizes_beside_odd(
     return out
 
 
-def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:
-    """Return the vectors of records, (n, d): upper halves and lower ones together, exact."""
-    own, size = as_repetition(records, sizes(records, to.centre))
-    halves, beyond = np.empty((2 * len(to.centre), len(records))), np.zeros(to.overshoots, np.int64)
-    _write_halves(own[0], size[0], 0, len(records), _compact(to), beyond, halves)
+def clipped_vectors(records: FloatArray, to: Clip) -> FloatArray:
+    """Return the vectors of records, exact: upper halves and lower ones together.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records in the axes.
+    to : Clip
+        Map of a record to its vector.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Vectors on the lattice, none longer than ½.
+    """
+    centre, odd = np.array(to.centre, float), np.array(to.odd, float)
+    radius, unit, near, far, farthest = map(float, (*to[1:3], *to[4:7]))
+    one = Clip(centre, radius, unit, to.lines, near, far, farthest, odd)
+    own, size = as_repetition(records, sizes(records, centre))
+    beyond = np.zeros(to.as_repetition().overshoots, np.int64)
+    halves = np.empty((2 * len(centre), len(records)))
+    _write_halves(own[0], size[0], 0, len(records), one, beyond, halves)
     upper, lower = np.split(halves, 2)
     return np.asarray((upper * 2.0**HALF_DIGITS + lower).T / PER_UNIT)
 
 
 def _compact(to: Clipping) -> Clipping:
-    """Return it of floats and arrays of one layout: for anything else numba would compile anew."""
-    parts: Any = (
-        part if name == "lines" else np.array(part, float) for name, part in to._asdict().items()
-    )
-    own = Clipping(*parts)
-    if own.centre.ndim > 1:
-        return own
-    ends: Any = {
-        name: float(getattr(own, name)) for name in ("radius", "unit", "near", "far", "farthest")
-    }
-    return own._replace(**ends)
+    """Return it in arrays of one layout: for anything else numba would compile anew."""
+    parts = (to.centre, to.radius, to.unit, to.near, to.far, to.farthest, to.odd)
+    centre, radius, unit, near, far, farthest, odd = (np.array(part, float) for part in parts)
+    return Clipping(centre, radius, unit, to.lines, near, far, farthest, odd)
 
 
 @compiled
@@ -423,7 +464,7 @@ def _add_each(
     paired: bool,
     sums: NDArray[np.int64],
     digits: NDArray[np.int64],
-    to: Any,
+    to: Clipping,
 ) -> None:
     """Add Σ v and Σ h of records from `start` to `stop` to `sums`, Σ v·vᵀ to `digits` if paired.
 
@@ -435,7 +476,7 @@ def _add_each(
     for r in range(len(centre)):
         own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
         ends = near[r], far[r], farthest[r], odd[r]
-        one = Clipping(centre[r], radius[r], unit[r], lines, *ends)
+        one = Clip(centre[r], radius[r], unit[r], lines, *ends)
         for begin in range(start, stop, block):
             many = min(block, stop - begin)
             _write_halves(*own, begin, many, one, beyond, halves)
@@ -444,7 +485,7 @@ def _add_each(
 
 def clipped_totals(
     parts: Iterable[Sized], to: Clipping, *, paired: bool = True
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     """Return exact sums over records that come in parts, of each repetition of a clipping.
 
     Returns
@@ -510,10 +551,22 @@ def _add_exact(
             digits[3, place] += third >> 2 * HALF_DIGITS
 
 
-def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
-    """Return the mean vector of n records that come in parts, (d,); see the top of this file.
+def clipped_mean(parts: Iterable[Sized], n: int, to: Clip) -> FloatArray:
+    """Return the mean vector of n records that come in parts; see the top of this file.
 
-    Of the only repetition of the parts; `to` has none.
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records in the axes, of one repetition.
+    n : int
+        Number of records.
+    to : Clip
+        Map of a record to its vector.
+
+    Returns
+    -------
+    array, shape (d + e,)
+        Mean of the vectors, then of the overshoots if any are measured.
     """
     return clipped_means(parts, n, to.as_repetition(), paired=False)[0]
 

@@ -1,4 +1,4 @@
-"""The axes of records: coordinates in which those of a class are about as wide in all directions.
+"""Axes of records: coordinates in which those of a class are about as wide in all directions.
 
 Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·A (`Frame.to_axes`): along the
 contrast axis, if there is one, and in d − 1 (or d) scaled directions of the rest.
@@ -37,13 +37,13 @@ class Frame:
 
     @property
     def line(self) -> FloatArray:
-        """The contrast axis as a row of length 1, (1, d); without one (0, d)."""
+        """Contrast axis as a row of length 1, (1, d); without one (0, d)."""
         rows = self.from_axes[: self.lines]
         return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
     @property
     def unit_length(self) -> float:
-        """The distance of one unit off the contrast axis, in the mean over records as expected.
+        """Distance of one unit off the contrast axis, in the mean over records as expected.
 
         That is the root mean square over directions, each weighed by its own length.
         """
@@ -67,7 +67,18 @@ class Frame:
 
 
 def unit_length(rows: FloatArray) -> FloatArray:
-    """Return that of axes, (..., m, d), off the contrast axis: see `Frame.unit_length`."""
+    """Return the distance of one unit off the contrast axis: see `Frame.unit_length`.
+
+    Parameters
+    ----------
+    rows : array, shape (..., m, d)
+        Axes off the contrast axis: rows of `Frame.from_axes`.
+
+    Returns
+    -------
+    array, shape (...)
+        Distances.
+    """
     scales = np.linalg.eigvalsh(rows @ rows.swapaxes(-1, -2))
     return np.asarray(np.sqrt(np.sum(scales**2, axis=-1) / np.sum(scales, axis=-1)))
 
@@ -84,6 +95,12 @@ def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Fr
         covariance Σ of the records. For with scales A the clip has a radius near √tr(A⁻²Σ), and the
         noise of the mean is as large as twice that, times √tr(A²): by Cauchy and Schwarz 2·tr(Σ^½)
         or more, with equality for A² ∝ Σ^½.
+    length : float
+        Distance of a step of 1 along the contrast axis.
+
+    Returns
+    -------
+    Frame
     """
     d, lines = len(shape), 0 if line is None else 1
     basis = np.eye(d)
@@ -100,7 +117,24 @@ def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Fr
 
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
-    """Return points in the axes at `base`, (n, d)."""
+    """Return points in the axes at a base.
+
+    Parameters
+    ----------
+    space : Manifold
+        Manifold that the points are on.
+    frame : Frame
+        Axes, of its dimension d.
+    base : array, shape (*point_shape)
+        Point whose coordinates are 0.
+    points : array, shape (n, *point_shape)
+        Records.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Their coordinates y.
+    """
     logs = space.log(base, points)
     out = np.empty(logs.shape[::-1])
     matmul_in_order(np.ascontiguousarray(logs.T), frame.to_axes, out)
@@ -108,15 +142,39 @@ def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> Float
 
 
 def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
-    """Return v·M for each vector by itself, (..., j), of vectors (..., i), matrices (..., i, j).
+    """Return v·M for each vector by itself.
 
     One product of a library for all may depend, in its last bits, on how many there are.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., i)
+        Rows v.
+    matrices : array, shape (..., i, j)
+        Matrices M, one for each vector or one for all.
+
+    Returns
+    -------
+    array, shape (..., j)
     """
     return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
 
 
 def in_shape(array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
-    """Return an array broadcast to a shape; one that has it is returned itself."""
+    """Return an array broadcast to a shape; one that has it is returned itself.
+
+    Parameters
+    ----------
+    array : array
+        Values.
+    shape : tuple of int
+        Shape that they broadcast to.
+
+    Returns
+    -------
+    array
+        Values of that shape, not to be written into.
+    """
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
@@ -126,6 +184,15 @@ def matmul_in_order(coordinates: FloatArray, matrix: FloatArray, out: FloatArray
 
     The vectors are given as (d, n), too. Four products are added in a pass, one after the other, to
     as many vectors as the processor's cache has room for.
+
+    Parameters
+    ----------
+    coordinates : array, shape (d, n)
+        Vectors, one a column.
+    matrix : array, shape (d, d)
+        Factor on the right.
+    out : array, shape (d, n)
+        Result, overwritten.
     """
     d, n = coordinates.shape
     out[:] = 0.0

@@ -107,7 +107,13 @@ class DrawnMoments:
     newton: FloatArray | None = None
 
     def each(self) -> "list[NoisyMoments]":
-        """Return the noisy moments of each repetition."""
+        """Return the noisy moments of each repetition.
+
+        Returns
+        -------
+        list of NoisyMoments
+            One of each repetition.
+        """
         many = len(self.vector)
 
         def rows(values: NDArray[Scalar] | None) -> Sequence[NDArray[Scalar] | None]:
@@ -307,7 +313,7 @@ class NoisyMoments:
 
     @cached_property
     def drawn(self) -> DrawnMoments:
-        """The same as those of one repetition, r = 1."""
+        """Moments of these as of one repetition, r = 1."""
 
         def led(value: FloatArray | None) -> FloatArray | None:
             return None if value is None else value[None]
@@ -393,7 +399,7 @@ class NoisyMoments:
 
     @cached_property
     def limits(self) -> FloatArray:
-        """The largest mean overshoots that bounds allow for, in the shape of `overshoots`.
+        """Largest mean overshoots that bounds allow for, (e,).
 
         No prior is in them: where noise covers rare records, it does so by `OVERSHOOT_SD` of its
         deviations and no more, wherever they are.
@@ -402,7 +408,7 @@ class NoisyMoments:
 
     @property
     def shortened(self) -> float:
-        """By how much vectors are shortened in the mean at most, to leave room for overshoots.
+        """Largest length by which vectors are shortened in the mean, to leave room for overshoots.
 
         One of length ½ or less is by the square of its overshoots over their reach, so by less than
         their sum: 1 − t² of it leaves room (``sums.py``). That of a record towards an odd picture
@@ -412,13 +418,16 @@ class NoisyMoments:
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """How far clipping moves the mean at most, along the contrast axis and off it: vectors."""
+        """Bounds on how far clipping moves the mean, along the contrast axis and off it.
+
+        They are in units of the vectors.
+        """
         along, off = pooled_bounds([(1.0, self)])
         return along / self.length, off / self.unit_length
 
     @cached_property
     def moves(self) -> tuple[FloatArray, FloatArray]:
-        """How far clipping moves the mean up the contrast axis, down it, and off it: vectors.
+        """Moves of the mean by clipping, up the contrast axis, down it, and off it: in vectors.
 
         First is what overshoots say, (3,), without what was added; then how much more the noise of
         each may cover, (overshoots, 3). What is left counts as if it pointed one way, and so
@@ -454,36 +463,46 @@ class NoisyMoments:
 
     @property
     def rough(self) -> FloatArray:
-        """The variance of each coordinate of a vector, (d,), as its trace says: one of all."""
+        """Variance of each coordinate of a vector, (d,), as its trace says: one of all."""
         least = tuning.SCATTER_FLOOR * LARGEST_TRACE
         return np.maximum(self.even, least / len(self.vector))
 
     @property
     def even(self) -> FloatArray:
-        """The same without a least one, (d,): 0 where all records are equal."""
+        """Variance of each coordinate without a least one, (d,): 0 where all records are equal."""
         d, most = len(self.vector), LARGEST_TRACE
         trace = most if self.moment is None else float(np.trace(noisy_covariance(self)))
         return np.full(d, max(0.0, min(trace, most)) / d)
 
     @cached_property
     def line(self) -> FloatArray:
-        """The projection onto the contrast axis, (d, d); 0 without one."""
+        """Projection onto the contrast axis, (d, d); 0 without one."""
         axis = self.axes[: self.lines]
         return np.asarray(axis.T @ axis / max(float(np.sum(axis**2)), 1e-300))
 
     @property
     def clipping(self) -> FloatArray:
-        """The squares of `predicted_bias` as a covariance, (d, d)."""
+        """Squares of `predicted_bias` as a covariance, (d, d)."""
         along, off = self.predicted_bias
         return self.as_covariance(along / self.length, off / self.unit_length)
 
     @property
     def predicted(self) -> FloatArray:
-        """The covariance of noise and of what clipping is predicted to do, (d, d): for weights."""
+        """Covariance of noise and of the predicted bias of clipping, (d, d): for weights."""
         return np.asarray(self.noise + self.clipping)
 
     def as_covariance(self, along: float, off: float) -> FloatArray:
-        """Return the covariance, (d, d), of errors as large as this, in units of the vectors."""
+        """Return the covariance of errors of two sizes, along the contrast axis and off it.
+
+        Parameters
+        ----------
+        along, off : float
+            Sizes, in units of the vectors.
+
+        Returns
+        -------
+        array, shape (d, d)
+        """
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
         return np.asarray((self.axes.T * squares) @ self.axes)
@@ -578,27 +597,57 @@ def observe(
 
 
 WeighedParts: TypeAlias = Sequence[tuple[float, NoisyMoments]]
-"""What a mean of means consists of: the share of each part in it, and what the part released."""
+"""Parts of a mean of means: the share of each in it, and its noisy moments."""
 
 
 def clipping_bound(parts: WeighedParts) -> float:
-    """Return how far clipping moves a mean of means at most, in distance."""
+    """Return a bound on how far clipping moves a mean of means, in distance.
+
+    Parameters
+    ----------
+    parts : sequence of (float, NoisyMoments)
+        Parts of the mean, with the share of each.
+
+    Returns
+    -------
+    float
+    """
     return math.hypot(*pooled_bounds(parts))
 
 
 def pooled_clipping(parts: WeighedParts) -> FloatArray:
-    """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
+    """Return the squares of `pooled_bounds` as a covariance, even off the contrast axis.
+
+    Parameters
+    ----------
+    parts : sequence of (float, NoisyMoments)
+        Parts of the mean, with the share of each.
+
+    Returns
+    -------
+    array, shape (d, d)
+    """
     first = parts[0][1]
     along, off = pooled_bounds(parts)
     return first.as_covariance(along / first.length, off / first.unit_length)
 
 
 def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
-    """Return how far clipping moves a mean of means at most, in distance.
+    """Return bounds on how far clipping moves a mean of means, in distance.
 
     That is along the contrast axis and off it. Rare images may be similar in all parts, so what was
     released adds up, and what bounds add for its noise as variances do: that of each overshoot of
     each part, and of its count.
+
+    Parameters
+    ----------
+    parts : sequence of (float, NoisyMoments)
+        Parts of the mean, with the share of each.
+
+    Returns
+    -------
+    along, off : float
+        Distance along the contrast axis, and off it.
     """
     total, squares = np.zeros(3), np.zeros(3)
     for share, part in parts:
@@ -613,9 +662,18 @@ def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
 
 
 def noisy_covariance(observed: NoisyMoments) -> FloatArray:
-    """Return A = M − v·vᵀ + σ²·Id, (d, d), in units of the vectors: unbiased, not definite.
+    """Return A = M − v·vᵀ + σ²·Id, in units of the vectors: unbiased, not definite.
 
     v and M are released with noise, so v·vᵀ is on average too large by σ²·Id.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Moments of one release.
+
+    Returns
+    -------
+    array, shape (d, d)
 
     Raises
     ------
@@ -631,26 +689,56 @@ def noisy_covariance(observed: NoisyMoments) -> FloatArray:
 
 
 def noise_edge(observed: NoisyMoments) -> float:
-    """Return 2τ, where the spectrum of the noise of A ends.
+    """Return 2τ, where the spectrum of the noise of A ends, in units of the vectors.
 
     The noise is symmetric, of standard deviation s = σ/λ on the diagonal and s/√2 off it: its
     eigenvalues fill a semicircle of radius 2·√d·s/√2 (Wigner).
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Moments of one release.
+
+    Returns
+    -------
+    float
     """
     return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
 
 
 def raw_covariance(observed: NoisyMoments) -> FloatArray:
-    """Return the covariance nearest to A, in coordinates at the base, (d, d)."""
+    """Return the covariance nearest to A, in coordinates at the base.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Moments of one release.
+
+    Returns
+    -------
+    array, shape (d, d)
+    """
     return congruent(_nearest_semidefinite(noisy_covariance(observed)), observed.axes)
 
 
 def covariance(observed: NoisyMoments, rough: FloatArray | None = None) -> FloatArray:
-    """Return the covariance of single records, in coordinates at the base, (d, d).
+    """Return the covariance of single records, in coordinates at the base.
 
     With T what its trace says, one variance of all coordinates, and (w, u) the eigenpairs of A − T,
     it is T + Σ sign(w)·√(w² − 4τ²)₊·u·uᵀ, made definite: what noise alone could be is taken for
     noise, and the rest is rid of what noise has added to it. It is that of clipped records. T is
     `rough` where that is given.
+
+    Parameters
+    ----------
+    observed : NoisyMoments
+        Moments of one release.
+    rough : array, shape (d,), optional
+        Variances T; those of the trace when left out.
+
+    Returns
+    -------
+    array, shape (d, d)
     """
     even = np.diag(observed.rough if rough is None else rough)
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - even)
@@ -660,7 +748,17 @@ def covariance(observed: NoisyMoments, rough: FloatArray | None = None) -> Float
 
 
 def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return a covariance of numbers in the coordinates in which one unit of each is a row."""
+    """Return a covariance in the coordinates in which one unit of each of its numbers is a row.
+
+    Parameters
+    ----------
+    covariance : array, shape (m, m)
+    rows : array, shape (m, d)
+
+    Returns
+    -------
+    array, shape (d, d)
+    """
     return np.asarray(rows.T @ covariance @ rows)
 
 
@@ -674,14 +772,21 @@ def _nearest_semidefinite(matrix: FloatArray) -> FloatArray:
 def posterior_update(
     observed: FloatArray, noise: FloatArray, prior_cov: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return E(θ | u) and Cov(θ | u).
+    """Return the posterior mean and covariance of an offset θ.
 
     Parameters
     ----------
     observed : array, shape (..., d)
-        u.
+        Observation u.
     noise, prior_cov : array, shape (..., d, d)
-        S, positive definite, and P.
+        Covariances S, positive definite, and P.
+
+    Returns
+    -------
+    mean : array, shape (..., d)
+        E(θ | u).
+    covariance : array, shape (..., d, d)
+        Cov(θ | u).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -714,7 +819,17 @@ def _updated(
 
 
 class Part(NamedTuple):
-    """Mean of n records, (d,), and the covariance of its error, (d, d)."""
+    """Mean of some records, with the covariance of its error.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    offset : array, shape (d,)
+        Their mean.
+    covariance : array, shape (d, d)
+        Covariance of its error.
+    """
 
     n: int
     offset: FloatArray
@@ -722,17 +837,17 @@ class Part(NamedTuple):
 
 
 class PooledMean(NamedTuple):
-    """A mean of parts, (d,), and how certain it is, (d, d).
+    """Mean of parts, with how certain it is.
 
     Attributes
     ----------
-    mean
-        The estimate.
-    of_law, of_units
+    mean : array, shape (d,)
+        Estimate.
+    of_law, of_units : array, shape (d, d)
         Covariance of its error, as the mean of the law that all records are drawn from, and as the
         mean of these very records.
-    gains
-        By what each part is multiplied in it, (parts, d, d); they add up to one.
+    gains : array, shape (parts, d, d)
+        Factor of each part in it; they add up to one.
     """
 
     mean: FloatArray
@@ -752,6 +867,17 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
     another. Weights by 1/V_i alone would miss that the records of the part observed best are not
     all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
     privacy.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Means of parts of the records.
+    spread : array, shape (d, d)
+        Covariance Σ of single records, positive definite.
+
+    Returns
+    -------
+    PooledMean
     """
     total, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]

@@ -1,4 +1,4 @@
-"""The adaptive private mean: two means find where records are, counts how wide, the third is it.
+"""Adaptive private means: two means find where records are, counts how wide, the third is it.
 
     mean 1 ─► centre ─► shells 1 ─► radius ─► mean 2 ─► centre ─► shells 2 ─► radius
                                                                                 │
@@ -89,7 +89,7 @@ COORDINATES_AT_ONCE = 2**21
 
 @dataclass(eq=False)
 class _Draws:
-    """Repetitions on their way: what every step draws from, and where they stand after it.
+    """State of repetitions: what every step draws from, and where they stand after it.
 
     They draw from records of all, or of each its own. Where they stand, how sure they are and how
     wide they clip has them as the first axis of all arrays; it is 1 long where all are equal.
@@ -110,16 +110,16 @@ class _Draws:
 
     @property
     def model(self) -> Records:
-        """The records of the first, whose axes, shells and public numbers are those of all."""
+        """Records of the first class, whose axes, shells and public numbers are those of all."""
         return self.classes[0]
 
     @property
     def labels(self) -> Labels:
-        """What is public of the classes."""
+        """Public facts of the labels."""
         return self.model.labels
 
     def counted(self) -> FloatArray:
-        """Return how many records sums are of, (r,): public n, (1,), else the released count."""
+        """Return the number of records in sums, (r,): public n, (1,), else the released count."""
         n = np.array([float(self.model.n)])
         return n if self.class_size is None else self.class_size.divisor
 
@@ -133,7 +133,7 @@ class _Draws:
         return _whole_noise([step.sigma for step in self.steps], self.labels, self.model.n)
 
     def few(self) -> NDArray[np.bool_]:
-        """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
+        """Return True where n·μ is so small that noise alone decides, (size,), by `is_few`."""
         counted = in_shape(self.counted(), (self.size,))
         return _is_few(counted / self.sum_noise(), self.model.prior)
 
@@ -154,7 +154,7 @@ class _Draws:
         return [output.vector for output in drawn]
 
     def centres(self) -> FloatArray:
-        """Return where balls are centred, in the axes, of as many repetitions as differ."""
+        """Return the centres of balls in the axes, (r, d), of as many repetitions as differ."""
         many = max(len(self.points), len(self.middle), len(self.classes))
         points, middle = (in_shape(x, (many, *x.shape[1:])) for x in (self.points, self.middle))
         return self.model.in_axes(points, middle)
@@ -189,18 +189,18 @@ class _Draws:
         return self.model.in_axes(base, self.model.odd) - centres[:, None]
 
     def outside(self) -> FloatArray:
-        """Return how many records are left outside, (size,)."""
+        """Return the number of records that are left outside, (size,)."""
         many = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
         return in_shape(many, (self.size,))
 
     @property
     def may_cut(self) -> bool:
-        """Whether the noise is worth one record outside of the ball; else it holds all of them."""
+        """True if the noise is worth one record outside of the ball; else it holds all of them."""
         every = np.array([np.inf])
         return bool(records_outside(self.sum_noise(), self.model.space.dim, every) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
-        """Return where more records are beyond the last edge than is worth it or noise, (size,)."""
+        """Return True where more are beyond the last edge than is worth it or noise, (size,)."""
         noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[1].sigma
         return np.asarray(shells[:, -1] > np.maximum(self.outside(), tuning.FAR_SD * noise))
 
@@ -215,7 +215,7 @@ class _Draws:
         return _chosen(which & ~cluster, found, shells)
 
     def radius(self, shells: FloatArray, far: NDArray[np.bool_], share: float = 1.0) -> FloatArray:
-        """Return the radius that such counts say, of each repetition.
+        """Return the radius that such counts say, (size,).
 
         It leaves a share outside of the records that may be there.
         """
@@ -225,14 +225,14 @@ class _Draws:
         return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
 
     def is_wide(self, radius: FloatArray) -> NDArray[np.bool_]:
-        """Return where a ball has more noise than one around all that records may be, (size,)."""
+        """Return True where a ball has more noise than one around the whole domain, (size,)."""
         axes, most = self.model.frame.from_axes, self.model.domain.radius
         return np.asarray(radius**2 * np.sum(axes**2) > most**2 * len(axes))
 
     def most_beyond(
         self, step: int, shells: FloatArray, far: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return where so many records are beyond that a ball around all is worth it, (size,).
+        """Return True where so many are beyond that a ball around all is worth it, (size,).
 
         Beyond the farthest edge those are as many as may be outside of a ball.
         """
@@ -277,7 +277,7 @@ class _Draws:
         return [self.labels.counted(m, sizes[r % len(sizes)]) for r, m in enumerate(means)]
 
     def means(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return them noised, of each repetition; of secret size over the count so far."""
+        """Return noised means, of each repetition; of secret size over the count so far."""
         released = self.release(step, vectors)
         if not self.labels.secret:
             return released
@@ -302,7 +302,7 @@ class _Draws:
 
     @property
     def bent(self) -> bool:
-        """Whether curvature makes Newton's step need a second moment of every mean."""
+        """True if curvature makes Newton's step need a second moment of every mean."""
         return self.model.space.curvature[0] < 0.0
 
     @property
@@ -320,7 +320,7 @@ class _Draws:
         clipped_noise: FloatArray,
         shells: FloatArray | None = None,
     ) -> DrawnMoments:
-        """Return what a step released of records, (r, …), seen from where the repetitions stand."""
+        """Return the noisy moments of a step, seen from where the repetitions stand."""
         count = self.class_size
         moments = clipped_moments(
             released,
@@ -358,17 +358,40 @@ class _Draws:
 
 
 def first_belief(model: PublicModel) -> FloatArray:
-    """Return the covariance, (d, d), of where the mean is before any record is used."""
+    """Return the covariance of where the mean is before any record is used.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Public facts of the records.
+
+    Returns
+    -------
+    array, shape (d, d)
+    """
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
     return np.asarray(frame.covariance(np.array([line]), np.array([prior.doubt**2 / d]))[0])
 
 
 def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
-    """Return where steps from points end, in the region, none longer than the region is wide.
+    """Return the ends of steps from points, in the region, none longer than the region is wide.
 
     Noise much wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
     they are not taken. Released values alone decide.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Public facts of the records.
+    points : array, shape (r, *point_shape) or (1, *point_shape)
+        Points of `space`.
+    moved : array, shape (r, d)
+        Steps, in coordinates at the points.
+
+    Returns
+    -------
+    array, shape (r, *point_shape)
     """
     longest = model.feasible_set.diameter / np.maximum(lengths(moved), 1e-300)
     moved = moved * np.minimum(1.0, longest)[:, None]
@@ -399,9 +422,19 @@ def draw_rounds(
     Parameters
     ----------
     classes : sequence of Records
-        Those of one class; or `size`, as many records of one domain in each, held in memory.
+        Records of one class; or of `size`, as many of one domain in each, held in memory.
+    budget : Budget
+        Budget of each mean in all.
+    plan : AdaptivePlan
+        Shares of the budget.
     noise : sequence of Noise
-        That of all; or `size`, of each its own.
+        One source of noise for all; or `size`, one of each.
+    size : int
+        Number of means.
+
+    Returns
+    -------
+    Release
 
     Raises
     ------
@@ -532,7 +565,21 @@ def _ended(
 
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:
-    """Return whether n·μ is so small that noise alone decides: public."""
+    """Return True if n·μ is so small that noise alone decides: public.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a mean in all.
+    n : int
+        Public number of records; of all classes where labels are secret.
+    prior : Prior
+        Public expectation of the records.
+
+    Returns
+    -------
+    bool
+    """
     if isinstance(budget, PureDP):
         return False
     return bool(_is_few(np.array([n / gaussian_sigma(budget, 1.0)]), prior))
@@ -549,7 +596,19 @@ def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
 
 
 def default_shares(prior: Prior, *, few: bool) -> Shares:
-    """Return the shares of the budget, a function of the prior and of n·μ: public."""
+    """Return the shares of the budget, a function of the prior and of n·μ: public.
+
+    Parameters
+    ----------
+    prior : Prior
+        Public expectation of the records.
+    few : bool
+        True if n·μ is so small that noise alone decides: `is_few`.
+
+    Returns
+    -------
+    Shares
+    """
     if prior.line is None:
         return tuning.SHARES_WITHOUT_LINE
     return tuning.SHARES_OF_FEW if few else tuning.SHARES_OF_MANY
@@ -558,11 +617,38 @@ def default_shares(prior: Prior, *, few: bool) -> Shares:
 def step_costs(
     budget: Budget, n: int, shares: Shares, *, dim: int, labels: Labels = PUBLIC_LABELS
 ) -> tuple[Step, ...]:
-    """Return what each step costs; together they compose to at most `budget`.
+    """Return the cost of each step; together they compose to at most `budget`.
 
     As `gaussian_steps` for the mean of n vectors; with secret labels for their sum, whatever n is.
     `dim` is the dimension of the mean; that of counts, whose vectors are not rounded, does not
     matter.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a mean in all.
+    n : int
+        Public number of records of the class; of no effect with secret labels.
+    shares : Shares
+        Shares of the budget.
+    dim : int
+        Dimension d of the mean.
+    labels : Labels
+        Public facts of the labels.
+
+    Returns
+    -------
+    tuple of Step
+        Five steps, named as `STEP_NAMES`.
+
+    Examples
+    --------
+    >>> from covdp import GDP
+    >>> from covdp.mean import Shares
+    >>> from covdp.mean.rounds import step_costs
+    >>> steps = step_costs(GDP(1.0), 1000, Shares(0.08, 0.02, 0.03, 0.03, 0.84), dim=15)
+    >>> round(1000 * steps[-1].sigma, 3)
+    1.091
     """
     return gaussian_steps(budget, STEP_NAMES, shares.all, step_sensitivity(labels, n, dim))
 
@@ -577,6 +663,21 @@ def gaussian_steps(
     turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
     dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
     within the share.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of all steps together.
+    names : tuple of str
+        Name of each step.
+    shares : tuple of float
+        Share of each step; they sum to 1.
+    delta : float
+        Sensitivity Δ of each step.
+
+    Returns
+    -------
+    tuple of Step
 
     Raises
     ------

@@ -98,13 +98,31 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InMemory(Generic[T]):
-    """All n points, or what was made of them, in memory: one part."""
+    """Parts of points in memory: all of them in one part.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    whole : array, or what was made of them
+        All points.
+    """
 
     n: int
     whole: T
 
     def map(self, of: Callable[[T], U]) -> "InMemory[U]":
-        """Return what `of` makes of them, computed now and cached."""
+        """Return the results of a function of the part, computed now and cached.
+
+        Parameters
+        ----------
+        of : callable
+            Function of a part.
+
+        Returns
+        -------
+        InMemory
+        """
         return InMemory(self.n, of(self.whole))
 
     def __iter__(self) -> Iterator[T]:
@@ -114,7 +132,15 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reiterable(Generic[T]):
-    """What `of` makes of each chunk of points, one at a time in memory."""
+    """Parts of points in chunks, one at a time in memory.
+
+    Attributes
+    ----------
+    chunks : Batches
+        Points.
+    of : callable
+        Function of a chunk that makes the part.
+    """
 
     chunks: Batches
     of: Callable[[Point], T]
@@ -126,7 +152,17 @@ class Reiterable(Generic[T]):
         return self.chunks.n
 
     def map(self, of: Callable[[T], U]) -> "Reiterable[U]":
-        """Return what `of` makes of each part, computed again in every pass."""
+        """Return the results of a function of each part, computed again in every pass.
+
+        Parameters
+        ----------
+        of : callable
+            Function of a part.
+
+        Returns
+        -------
+        Reiterable
+        """
         return Reiterable(self.chunks, lambda chunk: of(self.of(chunk)))
 
     def __iter__(self) -> Iterator[T]:
@@ -154,7 +190,24 @@ Parts: TypeAlias = InMemory[T] | Reiterable[T]
 
 
 def parts_of(points: Point | Batches) -> Parts[Point]:
-    """Return points in parts: an array is one, chunks are read again in every pass."""
+    """Return points in parts: an array is one, chunks are read again in every pass.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape), or Batches
+
+    Returns
+    -------
+    Parts
+        Points, one part or several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.mean.sums import parts_of
+    >>> [part.shape for part in parts_of(np.zeros((4, 2, 2)))]
+    [(4, 2, 2)]
+    """
     if isinstance(points, InMemory | Reiterable):
         return points
     if not isinstance(points, np.ndarray) and isinstance(points, Batches):
@@ -165,6 +218,14 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
 
 def in_memory_if_few(points: Batches) -> Batches:
     """Return up to `IN_MEMORY` points in memory, read once; more in their chunks, in every pass.
+
+    Parameters
+    ----------
+    points : Batches
+
+    Returns
+    -------
+    Batches
 
     Raises
     ------
@@ -196,12 +257,34 @@ is 1 long where all have the same. The latter is no number where a repetition ha
 
 
 def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
-    """Return records in some axes, (m, d), and their ‖z − centre‖, (m,), of one repetition."""
+    """Return records in some axes, with their distances, as of one repetition.
+
+    Parameters
+    ----------
+    records : array, shape (m, d)
+    size : array, shape (m,)
+        Distances ‖z − centre‖.
+
+    Returns
+    -------
+    Sized
+        Arrays of shape (1, d, m) and (1, m).
+    """
     return np.ascontiguousarray(records.T)[None], size[None]
 
 
 def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return ‖y − centre‖ of each record, (n,); infinite where it is not a number."""
+    """Return ‖y − centre‖ of each record; infinite where it is not a number.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+    centre : array, shape (d,)
+
+    Returns
+    -------
+    array, shape (n,)
+    """
     coordinates = np.ascontiguousarray(records.T)[None]
     norms: FloatArray = sizes_around(coordinates, np.array([centre]))[0]
     return norms
@@ -209,7 +292,20 @@ def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
 
 @compiled
 def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
-    """Return the same around the centres of r repetitions, (r, n), of records as in `Sized`."""
+    """Return ‖y − centre‖ of each record around the centres of r repetitions.
+
+    It is infinite where it is not a number.
+
+    Parameters
+    ----------
+    records : array, shape (r, d, n) or (1, d, n)
+        Records, as in `Sized`.
+    centres : array, shape (r, d)
+
+    Returns
+    -------
+    array, shape (r, n)
+    """
     repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
     for r in range(repetitions):
@@ -251,7 +347,13 @@ class Clip(NamedTuple):
     odd: FloatArray = np.zeros((0, 1))
 
     def as_repetition(self) -> "Clipping":
-        """Return the clipping of one repetition, r = 1."""
+        """Return the clipping of one repetition, r = 1.
+
+        Returns
+        -------
+        Clipping
+            Arrays that are 1 long.
+        """
         return Clipping(
             np.array(self.centre, float)[None],
             np.array([self.radius], float),
@@ -304,8 +406,9 @@ class Clipping(NamedTuple):
 
 
 COSINE, HALF = 0.8, 0.5
-"""What is cut off of a record points to an odd picture if the cosine is larger; and is cut off
-towards it if it is longer than this share of the way there, or than `Clipping.near`."""
+"""Least cosine, and share of a way. What is cut off of a record points to an odd picture if the
+cosine is larger; and is cut off towards it if it is longer than this share of the way there, or
+than `Clipping.near`."""
 
 
 @compiled
@@ -344,9 +447,25 @@ def _write_halves(
 def alike(
     record: FloatArray, centre: FloatArray, odd: FloatArray, size: float
 ) -> tuple[int, float, float]:
-    """Return which odd picture a record is like, how far it is that way, and how far that is.
+    """Return the odd picture that a record is like, how far it is that way, and how far that is.
 
-    −1 where it is like none.
+    Parameters
+    ----------
+    record, centre : array, shape (d,)
+        Record, and centre of the ball.
+    odd : array, shape (m, d)
+        Odd pictures, relative to the centre.
+    size : float
+        Distance of the record from the centre.
+
+    Returns
+    -------
+    int
+        Row of `odd`; −1 where it is like none.
+    float
+        Length of the record along it.
+    float
+        Length of the odd picture.
     """
     which, best, length = -1, 0.0, 0.0
     for k in range(len(odd)):
@@ -362,7 +481,7 @@ def alike(
 
 @compiled
 def _shorten(record: FloatArray, size: float, to: Clip, beyond: NDArray[np.int64]) -> float:
-    """Return what the vector v of a record outside is multiplied with; add its overshoots.
+    """Return the factor of the vector v of a record outside; add its overshoots.
 
     ‖v‖ is at most ½, and they are at most √(3/8) together. v keeps its direction, and of β = ‖v‖²
     as much as leaves β + 2β² + ‖h‖² ≤ 3/8.
@@ -405,9 +524,24 @@ def _shorten(record: FloatArray, size: float, to: Clip, beyond: NDArray[np.int64
 def sizes_beside_odd(
     records: FloatArray, size: FloatArray, centres: FloatArray, odd: FloatArray, most: float
 ) -> FloatArray:
-    """Return sizes, (r, n), at most `most` of records that are about where odd pictures are.
+    """Return sizes, at most `most` of records that are about where odd pictures are.
 
     They need no wider ball, as the way towards each is an overshoot of its own.
+
+    Parameters
+    ----------
+    records : array, shape (r, d, n) or (1, d, n)
+    size : array, shape (r, n) or (1, n)
+        Distances of the records from the centres.
+    centres : array, shape (r, d)
+    odd : array, shape (r, m, d)
+        Odd pictures, relative to each centre.
+    most : float
+        Radius of the last shell.
+
+    Returns
+    -------
+    array, shape (r, n)
     """
     out = np.empty((len(centres), size.shape[1]))
     for r in range(len(centres)):
@@ -448,7 +582,7 @@ def clipped_vectors(records: FloatArray, to: Clip) -> FloatArray:
 
 
 def _compact(to: Clipping) -> Clipping:
-    """Return it in arrays of one layout: for anything else numba would compile anew."""
+    """Return a clipping in arrays of one layout: for anything else numba would compile anew."""
     parts = (to.centre, to.radius, to.unit, to.near, to.far, to.farthest, to.odd)
     centre, radius, unit, near, far, farthest, odd = (np.array(part, float) for part in parts)
     return Clipping(centre, radius, unit, to.lines, near, far, farthest, odd)
@@ -488,6 +622,15 @@ def clipped_totals(
 ) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     """Return exact sums over records that come in parts, of each repetition of a clipping.
 
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records, in parts.
+    to : Clipping
+        Maps of records to vectors.
+    paired : bool
+        True if products are summed, too.
+
     Returns
     -------
     array of int, shape (r, d + e)
@@ -512,6 +655,14 @@ def of_digits(digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     They are digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the last of any sign, the
     others not negative, of 20, 20 and 40 bits. First the diagonal, then the strict upper triangle,
     by rows.
+
+    Parameters
+    ----------
+    digits : array of int, shape (4, m)
+
+    Returns
+    -------
+    low, high : array of int, shape (m,)
     """
     first, second, third, last = digits
     return first + (second << 20) + (third << 40), (third >> 24) + (last << 16)
@@ -584,11 +735,24 @@ LAMBDA = FACTOR, float(DIAGONAL - int(FACTOR * PER_WEIGHT)) / PER_WEIGHT
 
 
 OVERSHOOT = math.sqrt(NORM)
-"""The overshoot of a record that is its whole reach outside."""
+"""Overshoot of a record that is its whole reach outside."""
 
 
 def weights(dim: int, overshoots: int) -> list[int]:
-    """Return what sums of overshoots, then of v·vᵀ, are weighed with, over `PER_WEIGHT`."""
+    """Return the weights of sums of overshoots, then of v·vᵀ, over `PER_WEIGHT`.
+
+    Parameters
+    ----------
+    dim : int
+        Length d of a vector.
+    overshoots : int
+        Number e of overshoots.
+
+    Returns
+    -------
+    list of int
+        e + d(d + 1)/2 weights.
+    """
     products = [DIAGONAL] * dim + [OFF_DIAGONAL] * (dim * (dim - 1) // 2)
     return [PER_UNIT * PER_WEIGHT] * overshoots + products
 
@@ -600,6 +764,22 @@ def clipped_means(
 
     Each is (Σ v, Σ h, and if `paired` λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
     the last bit, `paired` or not; Σ h is `Clipping.overshoots` long.
+
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records, in parts.
+    n : int
+        Divisor of the sums.
+    to : Clipping
+        Maps of records to vectors.
+    paired : bool
+        True if products are summed, too.
+
+    Returns
+    -------
+    list of array, shape (d + e,) or (d + e + d(d + 1)/2,)
+        One of each repetition.
     """
     totals, digits = clipped_totals(parts, to, paired=paired)
     means = (totals / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
@@ -651,7 +831,21 @@ def _two_product(x: float, y: float) -> tuple[float, float]:
 
 
 def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
-    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them."""
+    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them.
+
+    Parameters
+    ----------
+    first : sequence of int
+        Σ v in steps of the lattice, d of them.
+    second : sequence of int
+        Σ h and Σ v·vᵀ, in steps and squares of steps.
+    per : int
+        Divisor.
+
+    Returns
+    -------
+    array, shape (d + e + d(d + 1)/2,)
+    """
     dim = len(first)
     weighed = map(int.__mul__, second, weights(dim, len(second) - dim * (dim + 1) // 2))
     mean = [number / (per * PER_UNIT) for number in first]
@@ -661,5 +855,15 @@ def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:
-    """Return the mean of v·vᵀ, (..., d, d), of the last d(d + 1)/2 numbers of means of triples."""
+    """Return the mean of v·vᵀ of the last d(d + 1)/2 numbers of means of triples.
+
+    Parameters
+    ----------
+    weighed : array, shape (..., d(d + 1)/2)
+        Weighed sums of products over n.
+
+    Returns
+    -------
+    array, shape (..., d, d)
+    """
     return unvecd(weighed) / FACTOR

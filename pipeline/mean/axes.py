@@ -60,6 +60,7 @@ class Frame:
         Returns
         -------
         array, shape (r, d, d)
+            Covariances.
         """
         squares = np.repeat(rest[:, None], len(self.to_axes), axis=1)
         squares[:, : self.lines] = line[:, None]
@@ -101,6 +102,7 @@ def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Fr
     Returns
     -------
     Frame
+        Axes: the contrast axis first, if there is one.
     """
     d, lines = len(shape), 0 if line is None else 1
     basis = np.eye(d)
@@ -156,6 +158,7 @@ def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (..., j)
+        Products v·M.
     """
     return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
 

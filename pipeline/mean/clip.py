@@ -46,6 +46,7 @@ def shell_counts(size: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     Returns
     -------
     array of int, shape (r, b)
+        Counts, from the centre outwards.
     """
     repetitions, many = size.shape
     out = np.zeros((repetitions, len(edges) + 1), np.int64)
@@ -98,6 +99,7 @@ def likely_counts(shells: FloatArray, n: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (r, b)
+        Counts, none negative.
     """
     falling = -np.sort(-shells, axis=1)
     many = np.arange(1, shells.shape[1] + 1)
@@ -118,6 +120,7 @@ def falling(counts: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (b,)
+        Counts that fall.
     """
     out = counts.copy()
     for i in range(len(out)):
@@ -144,6 +147,7 @@ def one_peak(shells: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (r, b)
+        Counts of one peak.
     """
     out = shells.copy()
     for r in range(len(shells)):
@@ -229,6 +233,7 @@ def clipping(
     Returns
     -------
     Clipping
+        Maps, one a repetition.
     """
     near = np.minimum(
         tuning.NEAR_RADII * radius, np.maximum(radius, tuning.NEAR_TO * prior.unit - radius)
@@ -251,6 +256,7 @@ def ball(radius: FloatArray, centre: FloatArray) -> Clipping:
     Returns
     -------
     Clipping
+        Maps, one a repetition.
     """
     many, nothing = len(radius), np.zeros(len(radius))
     none = np.zeros((many, 0, centre.shape[1]))
@@ -292,9 +298,11 @@ def lengths(vectors: FloatArray) -> FloatArray:
     Parameters
     ----------
     vectors : array, shape (..., d)
+        Vectors, one on each row of the last axis.
 
     Returns
     -------
     array, shape (...)
+        Norms.
     """
     return np.asarray(np.sqrt(vectors_times(vectors, vectors[..., None])[..., 0]))

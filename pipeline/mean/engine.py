@@ -80,6 +80,7 @@ def prepare(
     Returns
     -------
     MeanSetup
+        Records and plan, for `draw`.
 
     Raises
     ------
@@ -348,9 +349,11 @@ def shares_of(
     Parameters
     ----------
     plan : SinglePlan or AdaptivePlan
+        Plan of spending.
     domain : Domain
         Public bound on the records.
     manifold : Manifold
+        Geometry of the mean.
     few : bool
         True if n·μ is so small that noise alone decides: `rounds.is_few`.
 

@@ -215,8 +215,10 @@ class DrawnMoments:
 
         Returns
         -------
-        along, off : array, shape (r,)
-            Squares; `along` is 0 without a contrast axis.
+        along : array, shape (r,)
+            Squares along the contrast axis; 0 without one.
+        off : array, shape (r,)
+            Squares off it.
         """
         found, noise = self.overshoots, self.overshoot_noise
         least = np.array([tuning.LEFT_SD, *[tuning.MISSED_SD] * (found.shape[1] - 1)])
@@ -502,6 +504,7 @@ class NoisyMoments:
         Returns
         -------
         array, shape (d, d)
+            Covariance in coordinates at the base.
         """
         squares = np.full(len(self.axes), off**2 / (len(self.axes) - self.lines))
         squares[: self.lines] = along**2
@@ -538,6 +541,7 @@ def clipped_moments(
     Returns
     -------
     DrawnMoments
+        Moments of all repetitions.
     """
     d, many, unit = len(frame.to_axes), to.overshoots, to.unit[:, None]
     reach, paired = to.reach / unit, released.shape[1] > d + many
@@ -611,6 +615,7 @@ def clipping_bound(parts: WeighedParts) -> float:
     Returns
     -------
     float
+        Bound, in distance.
     """
     return math.hypot(*pooled_bounds(parts))
 
@@ -626,6 +631,7 @@ def pooled_clipping(parts: WeighedParts) -> FloatArray:
     Returns
     -------
     array, shape (d, d)
+        Covariance in coordinates at the base of the first part.
     """
     first = parts[0][1]
     along, off = pooled_bounds(parts)
@@ -646,8 +652,10 @@ def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
 
     Returns
     -------
-    along, off : float
-        Distance along the contrast axis, and off it.
+    along : float
+        Distance along the contrast axis.
+    off : float
+        Distance off it.
     """
     total, squares = np.zeros(3), np.zeros(3)
     for share, part in parts:
@@ -674,6 +682,7 @@ def noisy_covariance(observed: NoisyMoments) -> FloatArray:
     Returns
     -------
     array, shape (d, d)
+        Symmetric matrix A.
 
     Raises
     ------
@@ -702,6 +711,7 @@ def noise_edge(observed: NoisyMoments) -> float:
     Returns
     -------
     float
+        Largest size of an eigenvalue of noise.
     """
     return math.sqrt(2.0 * len(observed.vector)) * observed.sigma / FACTOR
 
@@ -717,6 +727,7 @@ def raw_covariance(observed: NoisyMoments) -> FloatArray:
     Returns
     -------
     array, shape (d, d)
+        Positive semidefinite matrix.
     """
     return congruent(_nearest_semidefinite(noisy_covariance(observed)), observed.axes)
 
@@ -739,6 +750,7 @@ def covariance(observed: NoisyMoments, rough: FloatArray | None = None) -> Float
     Returns
     -------
     array, shape (d, d)
+        Positive semidefinite matrix.
     """
     even = np.diag(observed.rough if rough is None else rough)
     values, vectors = np.linalg.eigh(noisy_covariance(observed) - even)
@@ -753,11 +765,14 @@ def congruent(covariance: FloatArray, rows: FloatArray) -> FloatArray:
     Parameters
     ----------
     covariance : array, shape (m, m)
+        Covariance of the numbers.
     rows : array, shape (m, d)
+        Coordinates of one unit of each number.
 
     Returns
     -------
     array, shape (d, d)
+        Covariance of the coordinates.
     """
     return np.asarray(rows.T @ covariance @ rows)
 
@@ -878,6 +893,7 @@ def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
     Returns
     -------
     PooledMean
+        Mean of all records, with its covariances.
     """
     total, d = sum(part.n for part in parts), len(spread)
     weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]

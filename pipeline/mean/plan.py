@@ -14,7 +14,7 @@ NOT_PRIVATE = "at"
 class SinglePlan:
     """One draw of noise around the mean.
 
-    Parameters
+    Attributes
     ----------
     mechanism, sampler : str
         A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
@@ -103,7 +103,7 @@ class SinglePlan:
 class AdaptivePlan:
     """A private centre and private radii found step by step, then a clipped mean.
 
-    Parameters
+    Attributes
     ----------
     shares : Shares, optional
         Shares of the budget; a public rule when left out.
@@ -127,7 +127,7 @@ class AdaptivePlan:
 class Shares:
     """Shares of an adaptive budget, in the order of spending.
 
-    Parameters
+    Attributes
     ----------
     first, middle, last : float
         For three means, each of records clipped to a ball.
@@ -182,6 +182,7 @@ def read_shares(values: tuple[float, ...] | None) -> Shares | None:
     Returns
     -------
     Shares or None
+        Shares of an adaptive budget.
 
     Raises
     ------
@@ -221,6 +222,7 @@ def choose_plan(plan: Plan | str, definition: str) -> Plan:
     Returns
     -------
     SinglePlan or AdaptivePlan
+        Plan of spending.
 
     Raises
     ------
@@ -259,6 +261,7 @@ def shared_plan(
     Returns
     -------
     AdaptivePlan or None
+        Plan of several steps, without second moments.
 
     Raises
     ------
@@ -299,6 +302,7 @@ def release_plan(
     Returns
     -------
     SinglePlan or AdaptivePlan
+        Plan of spending.
 
     Raises
     ------

@@ -61,7 +61,7 @@ class Domain(Protocol):
 class Ball:
     """Region of all records within `radius` of a public centre.
 
-    Parameters
+    Attributes
     ----------
     radius : float
         Bound on the distance of a record from the centre.
@@ -180,6 +180,7 @@ def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
     Returns
     -------
     FeasibleSet
+        Region, convex in the manifold.
 
     Raises
     ------
@@ -319,6 +320,7 @@ def prior_frame(prior: Prior) -> Frame:
     Returns
     -------
     Frame
+        Axes of the records.
     """
     return build_frame(prior.line, prior.shape, math.sqrt(tuning.LINE_SD))
 
@@ -336,6 +338,7 @@ def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     Returns
     -------
     Prior
+        Public expectation of the records.
 
     Raises
     ------
@@ -451,6 +454,7 @@ def scales_name(descriptor: str, metric: str) -> str:
     Returns
     -------
     str
+        Key of the file.
     """
     return f"{descriptor} {metric}"
 

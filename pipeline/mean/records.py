@@ -155,6 +155,7 @@ class Barycentre(NamedTuple):
         Returns
         -------
         array, shape (d,)
+            Coordinates at the base.
         """
         if self.factor is None:
             return manifold.log(base, self.point)
@@ -191,6 +192,7 @@ def barycentre(
     Returns
     -------
     Barycentre
+        Mean, not private.
 
     Raises
     ------
@@ -240,10 +242,12 @@ def most_steps(diameter: float, tolerance: float, manifold: Manifold) -> int:
     tolerance : float
         Norm τ of the gradient at which steps end.
     manifold : Manifold
+        A Hadamard manifold.
 
     Returns
     -------
     int
+        Number of steps.
     """
     bent = math.sqrt(-manifold.curvature[0]) * diameter
     largest = math.sqrt(1.0 + 4.0 * bent**2) + bent
@@ -262,6 +266,7 @@ def gradient(
     n : int
         Number of records.
     manifold : Manifold
+        A Hadamard manifold.
     at : array, shape (*point_shape)
         Point of the manifold, or its factor where the records are factors.
     diameter : float
@@ -270,6 +275,7 @@ def gradient(
     Returns
     -------
     g : array, shape (d,)
+        Mean logarithm.
     size : float
         Norm of g.
     bound : float
@@ -363,6 +369,7 @@ class PublicModel:
         Returns
         -------
         array, shape (..., d)
+            Coordinates y.
         """
         bases = self.centre if self.space.flat else bases
         return vectors_times(self.space.log(bases, points), self.frame.to_axes)
@@ -529,6 +536,7 @@ class Records(PublicModel):
         Returns
         -------
         Records
+            Records in memory, of the same coordinates.
         """
         return replace(self, parts=InMemory(len(rows), self.placed[rows]), sample_of=(self, rows))
 
@@ -631,10 +639,12 @@ class Records(PublicModel):
         Parameters
         ----------
         points : array, shape (..., *space.point_shape)
+            Points of `space`.
 
         Returns
         -------
         array, shape (..., *point_shape)
+            Points of the manifold.
         """
         return from_chart(self.manifold, points)
 
@@ -666,6 +676,7 @@ def admit(
     Returns
     -------
     Records
+        Records, checked, each inside the region.
 
     Raises
     ------

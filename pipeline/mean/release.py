@@ -120,6 +120,7 @@ class Labels:
         Returns
         -------
         int
+            Divisor: n, or 1.
         """
         return n if self.total is None else 1
 
@@ -134,6 +135,7 @@ class Labels:
         Returns
         -------
         int
+            Public bound on n.
         """
         return n if self.total is None else max(1, self.total)
 
@@ -150,6 +152,7 @@ class Labels:
         Returns
         -------
         array, shape (d + e,) or (d + e + 1,)
+            Vector that noise is added to.
         """
         return vector if self.total is None else np.append(vector, n * COUNT_STEPS / PER_UNIT)
 
@@ -164,12 +167,14 @@ def read_labels(labels: LabelsWord | None, total: int | None) -> Labels:
     Parameters
     ----------
     labels : {"secret", "public"} or None
+        Word of the caller.
     total : int or None
         Public number of records of all classes together.
 
     Returns
     -------
     Labels
+        Public facts of the labels.
 
     Raises
     ------
@@ -237,6 +242,7 @@ class ReleasedCount(NamedTuple):
         Returns
         -------
         ReleasedCount
+            Counts of less variance than either.
         """
         share = self.variance / (self.variance + other.variance)
         mean = self.value + share * (other.value - self.value)
@@ -258,6 +264,7 @@ class ReleasedCount(NamedTuple):
         Returns
         -------
         ReleasedCount
+            Counts of each repetition.
         """
         variance = np.full(len(value), (sigma / COUNT_UNIT) ** 2)
         return cls(value / COUNT_UNIT, variance, total)
@@ -268,10 +275,12 @@ class ReleasedCount(NamedTuple):
         Parameters
         ----------
         repetition : int
+            Place of the repetition.
 
         Returns
         -------
         ReleasedCount
+            Count of it alone.
         """
         return ReleasedCount(self.value[[repetition]], self.variance[[repetition]], self.total)
 
@@ -287,6 +296,7 @@ class ReleasedCount(NamedTuple):
         Returns
         -------
         ReleasedCount
+            Counts of all repetitions.
         """
         values, variances = (np.concatenate(part) for part in list(zip(*counts, strict=True))[:2])
         return cls(values, variances, counts[0].total)

@@ -368,6 +368,7 @@ def first_belief(model: PublicModel) -> FloatArray:
     Returns
     -------
     array, shape (d, d)
+        Covariance in coordinates at the public centre.
     """
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
@@ -392,6 +393,7 @@ def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
     Returns
     -------
     array, shape (r, *point_shape)
+        Points of `space`, inside the region.
     """
     longest = model.feasible_set.diameter / np.maximum(lengths(moved), 1e-300)
     moved = moved * np.minimum(1.0, longest)[:, None]
@@ -435,6 +437,7 @@ def draw_rounds(
     Returns
     -------
     Release
+        Private means and their noise, free to leave.
 
     Raises
     ------
@@ -579,6 +582,7 @@ def is_few(budget: Budget, n: int, prior: Prior) -> bool:
     Returns
     -------
     bool
+        True if it is.
     """
     if isinstance(budget, PureDP):
         return False
@@ -608,6 +612,7 @@ def default_shares(prior: Prior, *, few: bool) -> Shares:
     Returns
     -------
     Shares
+        Shares of an adaptive budget.
     """
     if prior.line is None:
         return tuning.SHARES_WITHOUT_LINE
@@ -678,6 +683,7 @@ def gaussian_steps(
     Returns
     -------
     tuple of Step
+        One a share, in order.
 
     Raises
     ------

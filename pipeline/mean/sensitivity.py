@@ -80,6 +80,7 @@ def mean_sensitivity(n: int, dim: int) -> float:
     Returns
     -------
     float
+        Largest move Δ of the mean by one record.
     """
     return vector_diameter(dim) / n + 2.0 * ROUNDOFF
 
@@ -101,6 +102,7 @@ def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
     Returns
     -------
     float
+        Largest move Δ by one record.
     """
     if labels.total is None:
         return mean_sensitivity(n, dim)
@@ -177,6 +179,7 @@ def frechet_sensitivity(
     family : Family
         Mechanism of the plan.
     manifold : Manifold
+        Geometry of the mean.
 
     Returns
     -------
@@ -217,10 +220,12 @@ def stretch(domain: Domain, manifold: Manifold) -> float:
     domain : Domain
         Public bound on the records.
     manifold : Manifold
+        Geometry of the mean, embedded.
 
     Returns
     -------
     float
+        Factor, in Frobenius norm a unit of distance.
 
     Raises
     ------

@@ -95,10 +95,12 @@ def pays_footpoint(plan: SinglePlan) -> bool:
     Parameters
     ----------
     plan : SinglePlan
+        Plan of one draw.
 
     Returns
     -------
     bool
+        True if a draw pays for one.
 
     Examples
     --------
@@ -120,6 +122,7 @@ def split_budget(budget: Budget, plan: SinglePlan) -> tuple[Budget | None, Budge
     budget : Budget
         Budget of a draw in all.
     plan : SinglePlan
+        Plan of one draw.
 
     Returns
     -------
@@ -155,6 +158,7 @@ def footpoints(
     records : Records
         Records of one class.
     plan : SinglePlan
+        Plan of one draw.
     size : int
         Number of draws.
     rng : numpy.random.Generator
@@ -163,6 +167,7 @@ def footpoints(
     Returns
     -------
     Footpoints or None
+        Means, not private.
     """
     if plan.footpoint == "origin" or not MECHANISMS[plan.mechanism].wrapped:
         return None
@@ -187,10 +192,12 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     budget : Budget
         Budget of the mean, without that of its footpoint.
     plan : SinglePlan
+        Plan of one draw.
 
     Returns
     -------
     CentredLaw
+        Mechanism and what it is drawn around: not private.
 
     Raises
     ------
@@ -234,6 +241,7 @@ def draw_single(
     budget : Budget
         Budget of each mean with its footpoint.
     plan : SinglePlan
+        Plan of one draw.
     noise : Noise
         Source of noise.
     size : int
@@ -344,6 +352,7 @@ def draw_footpoints(
     budget : Budget
         Budget of each mean with its footpoint.
     plan : SinglePlan
+        Plan of one draw.
     noise : Noise
         Source of noise.
     size : int
@@ -354,6 +363,7 @@ def draw_footpoints(
     Returns
     -------
     DrawnFootpoints or None
+        One of each draw.
 
     Raises
     ------

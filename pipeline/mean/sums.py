@@ -122,6 +122,7 @@ class InMemory(Generic[T]):
         Returns
         -------
         InMemory
+            Results, in memory.
         """
         return InMemory(self.n, of(self.whole))
 
@@ -162,6 +163,7 @@ class Reiterable(Generic[T]):
         Returns
         -------
         Reiterable
+            Results, one part at a time.
         """
         return Reiterable(self.chunks, lambda chunk: of(self.of(chunk)))
 
@@ -195,6 +197,7 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
     Parameters
     ----------
     points : array, shape (n, *point_shape), or Batches
+        Points.
 
     Returns
     -------
@@ -222,10 +225,12 @@ def in_memory_if_few(points: Batches) -> Batches:
     Parameters
     ----------
     points : Batches
+        Points in chunks.
 
     Returns
     -------
     Batches
+        The same points.
 
     Raises
     ------
@@ -262,6 +267,7 @@ def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
     Parameters
     ----------
     records : array, shape (m, d)
+        Records z.
     size : array, shape (m,)
         Distances ‖z − centre‖.
 
@@ -279,11 +285,14 @@ def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
     Parameters
     ----------
     records : array, shape (n, d)
+        Records y.
     centre : array, shape (d,)
+        Centre of the distances.
 
     Returns
     -------
     array, shape (n,)
+        Distances.
     """
     coordinates = np.ascontiguousarray(records.T)[None]
     norms: FloatArray = sizes_around(coordinates, np.array([centre]))[0]
@@ -301,10 +310,12 @@ def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
     records : array, shape (r, d, n) or (1, d, n)
         Records, as in `Sized`.
     centres : array, shape (r, d)
+        Centre of each repetition.
 
     Returns
     -------
     array, shape (r, n)
+        Distances.
     """
     repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
@@ -531,9 +542,11 @@ def sizes_beside_odd(
     Parameters
     ----------
     records : array, shape (r, d, n) or (1, d, n)
+        Records, as in `Sized`.
     size : array, shape (r, n) or (1, n)
         Distances of the records from the centres.
     centres : array, shape (r, d)
+        Centre of each repetition.
     odd : array, shape (r, m, d)
         Odd pictures, relative to each centre.
     most : float
@@ -542,6 +555,7 @@ def sizes_beside_odd(
     Returns
     -------
     array, shape (r, n)
+        Distances, as shells count them.
     """
     out = np.empty((len(centres), size.shape[1]))
     for r in range(len(centres)):
@@ -659,10 +673,14 @@ def of_digits(digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     Parameters
     ----------
     digits : array of int, shape (4, m)
+        Digits of m sums.
 
     Returns
     -------
-    low, high : array of int, shape (m,)
+    low : array of int, shape (m,)
+        Lower 64 binary digits, 0 or more.
+    high : array of int, shape (m,)
+        Part above them, of any sign.
     """
     first, second, third, last = digits
     return first + (second << 20) + (third << 40), (third >> 24) + (last << 16)
@@ -751,7 +769,7 @@ def weights(dim: int, overshoots: int) -> list[int]:
     Returns
     -------
     list of int
-        e + d(d + 1)/2 weights.
+        Weights, of length e + d(d + 1)/2.
     """
     products = [DIAGONAL] * dim + [OFF_DIAGONAL] * (dim * (dim - 1) // 2)
     return [PER_UNIT * PER_WEIGHT] * overshoots + products
@@ -845,6 +863,7 @@ def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
     Returns
     -------
     array, shape (d + e + d(d + 1)/2,)
+        Mean of triples.
     """
     dim = len(first)
     weighed = map(int.__mul__, second, weights(dim, len(second) - dim * (dim + 1) // 2))
@@ -865,5 +884,6 @@ def second_moment(weighed: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (..., d, d)
+        Symmetric matrices.
     """
     return unvecd(weighed) / FACTOR

@@ -22,7 +22,7 @@ from covdp.mean import (
     release_plan,
     rounds,
 )
-from covdp.mean.sums import Clipping, Sized, as_repetition, clipped_totals, of_digits, sizes
+from covdp.mean.sums import Clip, Sized, as_repetition, clipped_totals, of_digits, sizes
 from covdp.mechanisms import NOISES, FloatNoise, Noise
 from covdp.privacy import Budget
 
@@ -44,7 +44,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, radius: float) -> None:
     monkeypatch.setattr(rounds, "choose_radius", same)
 
 
-def reaching(dim: int, lines: int, radius: float = 1.5, *, many: int = 1) -> Clipping:
+def reaching(dim: int, lines: int, radius: float = 1.5, *, many: int = 1) -> Clip:
     """Return a clipping of one class that overshoots are measured with, around 0.
 
     Of `many` odd pictures the first is far below along the contrast axis, as a blank image is, and
@@ -54,7 +54,7 @@ def reaching(dim: int, lines: int, radius: float = 1.5, *, many: int = 1) -> Cli
     odd *= np.linspace(9.0, 4.0, many)[:, None] / np.linalg.norm(odd, axis=1)[:, None]
     odd[2:] = 0.5 * odd[1:-1] + 0.4 * odd[2:]
     odd[:1] = np.append(-9.0, np.linspace(1.0, 2.0, dim - 1))
-    return Clipping(np.zeros(dim), radius, 2.0 * radius, lines, 4.0, 9.0, 12.0, odd)
+    return Clip(np.zeros(dim), radius, 2.0 * radius, lines, 4.0, 9.0, 12.0, odd)
 
 
 def drawn(ready: MeanSetup, budget: Budget, noise: Noise | int, *, size: int = 1) -> Release:
@@ -79,14 +79,14 @@ def released(
     return mean(points, budget, domain=domain, manifold=manifold, plan=plan, noise=source)
 
 
-def clipped_sum(seen: FloatArray, to: Clipping) -> NDArray[np.int64]:
+def clipped_sum(seen: FloatArray, to: Clip) -> NDArray[np.int64]:
     """Return 2⁴⁰ times the sum of the clipped vectors of records, (d,)."""
     sized = as_repetition(seen, sizes(seen, to.centre))
     (found,), _ = clipped_totals([sized], to.as_repetition(), paired=False)
     return found[: seen.shape[1]].astype(np.int64)
 
 
-def exact_sums(parts: Iterable[Sized], to: Clipping) -> tuple[list[int], list[int]]:
+def exact_sums(parts: Iterable[Sized], to: Clip) -> tuple[list[int], list[int]]:
     """Return 2⁴⁰ times the sum of vectors, then that of overshoots and 2⁸⁰ times that of v·vᵀ."""
     (found,), (digits,) = clipped_totals(parts, to.as_repetition())
     d = len(to.centre)

@@ -50,7 +50,7 @@ MOST = {
     "returns of a walk: night": 6,
     "rooms of a walk: DICOM": 3,
     "returns of a walk: DICOM": 1,
-    "record types from noise to region": 4,
+    "record types from noise to region": 5,
     "openings of a dataset in a run of 3 classes": 1,
     "passes of digests in a run of 3 classes": 1,
     "parses of a config in a release": 1,

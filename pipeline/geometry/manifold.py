@@ -158,6 +158,23 @@ class EmbeddedManifold(Protocol):
         """
 
 
+@runtime_checkable
+class FactoredManifold(Protocol):
+    """A manifold whose points are given by factors, which hold digits that their arrays lost."""
+
+    def factors(self, points: Point) -> FloatArray:
+        """Return the factors of points."""
+
+    def factor_logs(self, base: Point, factors: FloatArray) -> FloatArray:
+        """Return log(base, X), ``(..., d)``, for factors of points X."""
+
+    def logs_of_factors(self, factor: FloatArray, factors: FloatArray) -> FloatArray:
+        """Return the same at a base that is given by its factor, in a frame of its own."""
+
+    def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the factor of the end of a geodesic: `logs_of_factors` taken back."""
+
+
 @dataclass(frozen=True)
 class SphereArea:
     """The area A(ρ) ∝ Π s_κ(ρ)^m of geodesic spheres, of a space of rank one.

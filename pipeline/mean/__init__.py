@@ -1,4 +1,4 @@
-"""The private mean: where every mean of this project is planned, bounded and drawn.
+"""Private means: where every mean of this project is planned, bounded and drawn.
 
     points ─► records ─► plan ─┬► single: statistic, sensitivity, noise ─┐
               (the door)       └► adaptive: means and counts ────────────┴► Release

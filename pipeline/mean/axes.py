@@ -1,20 +1,20 @@
-"""The axes of records: coordinates in which those of a class are about as wide in all directions.
+"""Axes of records: coordinates in which those of a class are about as wide in all directions.
 
 Coordinates u ∈ R^d at any base (``manifold.log``) become y = u·A (`Frame.to_axes`): along the
 contrast axis, if there is one, and in d − 1 (or d) scaled directions of the rest.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold, Point
 from covdp.parallel import compiled
 
-Numbers: TypeAlias = Any
-"""A number, or an array of one for each repetition."""
+Scalar = TypeVar("Scalar", bound=np.generic)
 CACHED = 512
 """Vectors that are multiplied with a matrix together."""
 
@@ -37,29 +37,51 @@ class Frame:
 
     @property
     def line(self) -> FloatArray:
-        """The contrast axis as a row of length 1, (1, d); without one (0, d)."""
+        """Contrast axis as a row of length 1, (1, d); without one (0, d)."""
         rows = self.from_axes[: self.lines]
         return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
     @property
     def unit_length(self) -> float:
-        """The distance of one unit off the contrast axis, in the mean over records as expected.
+        """Distance of one unit off the contrast axis, in the mean over records as expected.
 
         That is the root mean square over directions, each weighed by its own length.
         """
         return float(unit_length(self.from_axes[self.lines :]))
 
-    def covariance(self, line: Numbers, rest: Numbers) -> FloatArray:
-        """Return the covariance of u, (..., d, d), of variances of y along the axis and off it."""
-        squares = np.empty((*np.shape(rest), len(self.to_axes)))
-        squares[...], squares[..., : self.lines] = column(rest), column(line)
-        return np.asarray((self.from_axes.T * squares[..., None, :]) @ self.from_axes)
+    def covariance(self, line: FloatArray, rest: FloatArray) -> FloatArray:
+        """Return the covariances of u, given variances of y.
+
+        Parameters
+        ----------
+        line, rest : array, shape (r,)
+            Variance of y along the contrast axis, and of each coordinate off it.
+
+        Returns
+        -------
+        array, shape (r, d, d)
+            Covariances.
+        """
+        squares = np.repeat(rest[:, None], len(self.to_axes), axis=1)
+        squares[:, : self.lines] = line[:, None]
+        return np.asarray((self.from_axes.T * squares[:, None, :]) @ self.from_axes)
 
 
-def unit_length(rows: FloatArray) -> Numbers:
-    """Return that of axes, (..., m, d), off the contrast axis: see `Frame.unit_length`."""
+def unit_length(rows: FloatArray) -> FloatArray:
+    """Return the distance of one unit off the contrast axis: see `Frame.unit_length`.
+
+    Parameters
+    ----------
+    rows : array, shape (..., m, d)
+        Axes off the contrast axis: rows of `Frame.from_axes`.
+
+    Returns
+    -------
+    array, shape (...)
+        Distances.
+    """
     scales = np.linalg.eigvalsh(rows @ rows.swapaxes(-1, -2))
-    return np.sqrt(np.sum(scales**2, axis=-1) / np.sum(scales, axis=-1))
+    return np.asarray(np.sqrt(np.sum(scales**2, axis=-1) / np.sum(scales, axis=-1)))
 
 
 def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Frame:
@@ -74,6 +96,13 @@ def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Fr
         covariance Σ of the records. For with scales A the clip has a radius near √tr(A⁻²Σ), and the
         noise of the mean is as large as twice that, times √tr(A²): by Cauchy and Schwarz 2·tr(Σ^½)
         or more, with equality for A² ∝ Σ^½.
+    length : float
+        Distance of a step of 1 along the contrast axis.
+
+    Returns
+    -------
+    Frame
+        Axes: the contrast axis first, if there is one.
     """
     d, lines = len(shape), 0 if line is None else 1
     basis = np.eye(d)
@@ -90,7 +119,24 @@ def build_frame(line: FloatArray | None, shape: FloatArray, length: float) -> Fr
 
 
 def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> FloatArray:
-    """Return points in the axes at `base`, (n, d)."""
+    """Return points in the axes at a base.
+
+    Parameters
+    ----------
+    space : Manifold
+        Manifold that the points are on.
+    frame : Frame
+        Axes, of its dimension d.
+    base : array, shape (*point_shape)
+        Point whose coordinates are 0.
+    points : array, shape (n, *point_shape)
+        Records.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Their coordinates y.
+    """
     logs = space.log(base, points)
     out = np.empty(logs.shape[::-1])
     matmul_in_order(np.ascontiguousarray(logs.T), frame.to_axes, out)
@@ -98,21 +144,40 @@ def to_frame(space: Manifold, frame: Frame, base: Point, points: Point) -> Float
 
 
 def vectors_times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
-    """Return v·M for each vector by itself, (..., j), of vectors (..., i), matrices (..., i, j).
+    """Return v·M for each vector by itself.
 
     One product of a library for all may depend, in its last bits, on how many there are.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., i)
+        Rows v.
+    matrices : array, shape (..., i, j)
+        Matrices M, one for each vector or one for all.
+
+    Returns
+    -------
+    array, shape (..., j)
+        Products v·M.
     """
     return np.asarray((vectors[..., None, :] @ matrices)[..., 0, :])
 
 
-def column(numbers: Numbers) -> Numbers:
-    """Return numbers of several repetitions, (r,), as a column; one number as it is."""
-    return numbers[..., None] if isinstance(numbers, np.ndarray) else numbers
+def in_shape(array: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
+    """Return an array broadcast to a shape; one that has it is returned itself.
 
+    Parameters
+    ----------
+    array : array
+        Values.
+    shape : tuple of int
+        Shape that they broadcast to.
 
-def in_shape(numbers: Numbers, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers broadcast to a shape; an array that has it is returned itself."""
-    array = np.asarray(numbers)
+    Returns
+    -------
+    array
+        Values of that shape, not to be written into.
+    """
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
@@ -122,6 +187,15 @@ def matmul_in_order(coordinates: FloatArray, matrix: FloatArray, out: FloatArray
 
     The vectors are given as (d, n), too. Four products are added in a pass, one after the other, to
     as many vectors as the processor's cache has room for.
+
+    Parameters
+    ----------
+    coordinates : array, shape (d, n)
+        Vectors, one a column.
+    matrix : array, shape (d, d)
+        Factor on the right.
+    out : array, shape (d, n)
+        Result, overwritten.
     """
     d, n = coordinates.shape
     out[:] = 0.0

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray
 from covdp.geometry import Manifold
 from covdp.mean import tuning
-from covdp.mean.axes import Numbers, vectors_times
+from covdp.mean.axes import vectors_times
 from covdp.mean.public_model import Prior
 from covdp.mean.sums import Clipping
 from covdp.parallel import compiled
@@ -31,10 +31,22 @@ SQRT2 = math.sqrt(2.0)
 
 @compiled
 def shell_counts(size: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return the number of records in each shell, by their size, (r, n): (r, b).
+    """Return the number of records in each shell, by their size.
 
     They are counted up to each edge from the one before, and above all. What is no number is no
     record.
+
+    Parameters
+    ----------
+    size : array, shape (r, n)
+        Distances from the centre, as each repetition sees them; NaN of no record.
+    edges : array, shape (b - 1,)
+        Increasing radii between shells.
+
+    Returns
+    -------
+    array of int, shape (r, b)
+        Counts, from the centre outwards.
     """
     repetitions, many = size.shape
     out = np.zeros((repetitions, len(edges) + 1), np.int64)
@@ -51,27 +63,65 @@ def shell_counts(size: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     return out
 
 
-def records_outside(sigma: Numbers, dim: int, n: Numbers) -> FloatArray:
-    """Return how many of n records a ball leaves outside, for noise of σ in their sum."""
+def records_outside(sigma: float, dim: int, n: FloatArray) -> FloatArray:
+    """Return the number of n records that a ball leaves outside.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise in the sum of their vectors.
+    dim : int
+        Length d of a vector.
+    n : array, shape (r,)
+        Number of records.
+
+    Returns
+    -------
+    array, shape (r,)
+        Number of records, at most `MOST_OUTSIDE` of n.
+    """
     wanted = tuning.OUTSIDE * math.sqrt(dim) * sigma
-    return np.asarray(np.minimum(wanted, tuning.MOST_OUTSIDE * np.asarray(n)))
+    return np.minimum(wanted, tuning.MOST_OUTSIDE * n)
 
 
-def likely_counts(shells: FloatArray, n: Numbers) -> FloatArray:
-    """Return the counts nearest to noised ones, (r, b), of which none is negative and n the sum.
+def likely_counts(shells: FloatArray, n: FloatArray) -> FloatArray:
+    """Return the counts nearest to noised ones of which none is negative and n the sum.
 
     So empty shells, which are many, add hardly any noise: less of it than the smallest ones have.
+
+    Parameters
+    ----------
+    shells : array, shape (r, b)
+        Noised counts.
+    n : array, shape (r,) or (1,)
+        Number of records.
+
+    Returns
+    -------
+    array, shape (r, b)
+        Counts, none negative.
     """
     falling = -np.sort(-shells, axis=1)
     many = np.arange(1, shells.shape[1] + 1)
-    excess = (np.cumsum(falling, axis=1) - np.reshape(n, (-1, 1))) / many
+    excess = (np.cumsum(falling, axis=1) - n[:, None]) / many
     last = np.count_nonzero(falling > excess, axis=1, keepdims=True) - 1
     return np.asarray(np.maximum(shells - np.take_along_axis(excess, last, axis=1), 0.0))
 
 
 @compiled
 def falling(counts: FloatArray) -> FloatArray:
-    """Return the numbers nearest to some, (b,), of which none is larger than the one before it."""
+    """Return the nearest numbers of which none is larger than the one before it.
+
+    Parameters
+    ----------
+    counts : array, shape (b,)
+        Noised counts.
+
+    Returns
+    -------
+    array, shape (b,)
+        Counts that fall.
+    """
     out = counts.copy()
     for i in range(len(out)):
         start, level = i, out[i]
@@ -84,10 +134,20 @@ def falling(counts: FloatArray) -> FloatArray:
 
 @compiled
 def one_peak(shells: FloatArray) -> FloatArray:
-    """Return the counts nearest to noised ones, (r, b), that rise to one peak and fall beyond it.
+    """Return the counts nearest to noised ones that rise to one peak and fall beyond it.
 
     So noise in outer shells, which are empty or hold few records, is not taken for records far out.
     A function of released counts alone, so it costs no privacy.
+
+    Parameters
+    ----------
+    shells : array, shape (r, b)
+        Noised counts.
+
+    Returns
+    -------
+    array, shape (r, b)
+        Counts of one peak.
     """
     out = shells.copy()
     for r in range(len(shells)):
@@ -102,16 +162,22 @@ def one_peak(shells: FloatArray) -> FloatArray:
 
 @repeatable
 def choose_radius(shells: FloatArray, edges: FloatArray, outside: FloatArray) -> FloatArray:
-    """Return the radius that so many records are outside of, (r,): from outside in, the first.
+    """Return the radius that so many records are outside of: from outside in, the first.
 
     Parameters
     ----------
     shells : array, shape (r, b)
         Noised counts.
     edges : array, shape (b - 1,)
-        Between them.
+        Radii between shells.
     outside : array, shape (r,)
-        How many; between edges a radius is found as if they were even in its logarithm.
+        Number of records outside; between edges a radius is found as if they were even in its
+        logarithm.
+
+    Returns
+    -------
+    array, shape (r,)
+        Radii, from the first edge to the last.
     """
     beyond = np.cumsum(shells[:, ::-1], axis=1)[:, -2::-1]  # each edge
     many = np.asarray(outside)[..., None]
@@ -126,7 +192,22 @@ def choose_radius(shells: FloatArray, edges: FloatArray, outside: FloatArray) ->
 
 
 def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float:
-    """Return the share of records outside of a ball that noised shares in shells, (b,), say."""
+    """Return the share of records outside of a ball, as noised shells say.
+
+    Parameters
+    ----------
+    shells : array, shape (b,)
+        Noised shares of the records.
+    edges : array, shape (b - 1,)
+        Radii between shells.
+    radius : float
+        Radius of the ball.
+
+    Returns
+    -------
+    float
+        Share, 0 to 1.
+    """
     beyond = np.cumsum(shells[::-1])[-2::-1]  # each edge
     return float(np.clip(np.interp(math.log(radius), np.log(edges), beyond), 0.0, 1.0))
 
@@ -134,12 +215,25 @@ def share_outside(shells: FloatArray, edges: FloatArray, radius: float) -> float
 def clipping(
     radius: FloatArray, centre: FloatArray, odd: FloatArray, lines: int, prior: Prior
 ) -> Clipping:
-    """Return what maps a record to its vector in the last mean, and what overshoots reach to.
+    """Return the maps of records to vectors in the last mean, with the reach of overshoots.
 
     Parameters
     ----------
-    radius, centre, odd
-        As in `Clipping`, of each repetition.
+    radius : array, shape (r,)
+        Radii of the balls.
+    centre : array, shape (r, d)
+        Centres of the balls, in the axes.
+    odd : array, shape (r, m, d)
+        Odd pictures, relative to each centre.
+    lines : {0, 1}
+        Number of leading coordinates along the contrast axis.
+    prior : Prior
+        Public expectation, whose unit and farthest record set the reach.
+
+    Returns
+    -------
+    Clipping
+        Maps, one a repetition.
     """
     near = np.minimum(
         tuning.NEAR_RADII * radius, np.maximum(radius, tuning.NEAR_TO * prior.unit - radius)
@@ -150,14 +244,27 @@ def clipping(
 
 
 def ball(radius: FloatArray, centre: FloatArray) -> Clipping:
-    """Return what maps a record to its vector in a mean that measures no overshoots."""
+    """Return the maps of records to vectors in a mean that measures no overshoots.
+
+    Parameters
+    ----------
+    radius : array, shape (r,)
+        Radii of the balls.
+    centre : array, shape (r, d)
+        Centres of the balls, in the axes.
+
+    Returns
+    -------
+    Clipping
+        Maps, one a repetition.
+    """
     many, nothing = len(radius), np.zeros(len(radius))
     none = np.zeros((many, 0, centre.shape[1]))
     return Clipping(centre, radius, 2.0 * radius, 0, nothing, nothing, nothing, none)
 
 
 def newton_step(space: Manifold, moment: FloatArray) -> FloatArray:
-    """Return what turns the mean of log(p, x) into the way from p to the Fréchet mean, (d, d).
+    """Return the factor of the mean of log(p, x) that leads from p to the Fréchet mean.
 
     The Hessian of ½·dist(·, x)² at p is √A·coth √A, A = −R(·, u)u, u = log(p, x) (Karcher 1977). It
     is concave in A, as a sum of t/(t + π²m²), and A is linear in u·uᵀ. So the mean Hessian is at
@@ -171,6 +278,11 @@ def newton_step(space: Manifold, moment: FloatArray) -> FloatArray:
         as it may be.
     moment : array, shape (d, d)
         Second moment of u.
+
+    Returns
+    -------
+    array, shape (d, d)
+        Symmetric, of eigenvalues 0 to 1.
     """
     own, least = getattr(space, "jacobi_operator", None), space.curvature[0]
     bent = least * (np.trace(moment) * np.eye(len(moment)) - moment) if own is None else own(moment)
@@ -181,5 +293,16 @@ def newton_step(space: Manifold, moment: FloatArray) -> FloatArray:
 
 
 def lengths(vectors: FloatArray) -> FloatArray:
-    """Return the norms of vectors, (...), each by itself."""
+    """Return the norms of vectors, each by itself.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., d)
+        Vectors, one on each row of the last axis.
+
+    Returns
+    -------
+    array, shape (...)
+        Norms.
+    """
     return np.asarray(np.sqrt(vectors_times(vectors, vectors[..., None])[..., 0]))

@@ -37,14 +37,16 @@ from covdp.privacy import Budget
 
 
 class MeanSetup(NamedTuple):
-    """What all budgets and repetitions of one plan share; nothing of it may leave.
+    """Records and plan that all budgets and repetitions share; nothing of it may leave.
 
     Attributes
     ----------
     records : Records
-    plan : Plan
+        Records of one class.
+    plan : SinglePlan or AdaptivePlan
+        Plan of spending.
     footpoints : Footpoints or None
-        Single plans with a private footpoint.
+        Means behind the private footpoints of a single plan; None where it has none.
     """
 
     records: Records
@@ -64,6 +66,10 @@ def prepare(
 
     Parameters
     ----------
+    records : Records
+        Records of one class, of `admit`.
+    plan : SinglePlan or AdaptivePlan
+        Plan of spending.
     size : int
         Number of draws that will be made.
     rng : numpy.random.Generator or None
@@ -71,10 +77,26 @@ def prepare(
     nonprivate : bool
         True if all that is drawn stays in an experiment, whose plan need not be private.
 
+    Returns
+    -------
+    MeanSetup
+        Records and plan, for `draw`.
+
     Raises
     ------
     PrivacyError
         For a plan of one draw where labels are secret; for one that is not private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import AdaptivePlan, Ball, admit, prepare
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> points = np.array([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    >>> records = admit(points, domain=Ball(2.0, manifold.name), manifold=manifold)
+    >>> prepare(records, AdaptivePlan(), rng=None).records.n
+    2
     """
     if isinstance(plan, AdaptivePlan):
         _ = records.seen  # its own checks
@@ -102,6 +124,17 @@ def select_footpoints(
     """Draw the private footpoints of `size` means, for their share of `budget`.
 
     `draw` does it by itself. Drawn before, from the same source of noise, they are the same.
+
+    Parameters
+    ----------
+    prepared : MeanSetup
+        Setup of `prepare`, for at least as many draws.
+    budget : Budget
+        Budget of each draw in all.
+    noise : Noise
+        Source of noise.
+    size : int
+        Number of draws.
 
     Returns
     -------
@@ -134,23 +167,24 @@ def draw(
 
     Parameters
     ----------
-    prepared : Prepared
-        Of `prepare`, for at least as many draws.
+    prepared : MeanSetup
+        Setup of `prepare`, for at least as many draws.
     budget : Budget
-        What each draw may spend in all.
+        Budget of each draw in all.
     noise : Noise
         `FloatNoise` of a generator for experiments, `LATTICE` for releases.
     size : int
         Number of independent draws.
     footpoint : DrawnFootpoints, optional
-        What `select_footpoints` drew for them, from the same budget; drawn first when left out.
+        Footpoints that `select_footpoints` drew for them, from the same budget; drawn first when
+        left out.
 
     Returns
     -------
     Release
-        What may leave.
+        Private means and their noise, free to leave.
     array, shape (size,), or None
-        What may not: distances of the outputs to the mean where the points cannot tell.
+        Distances of the outputs to the mean where the points cannot tell: not private.
 
     Raises
     ------
@@ -158,6 +192,21 @@ def draw(
         When `size` is below 1.
     PrivacyError
         When the mechanism has no density, no guarantee or no hardened noise at this budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import GDP, MANIFOLDS, describe, domain, open_dataset
+    >>> from covdp.mean import AdaptivePlan, admit, draw, prepare
+    >>> from covdp.mechanisms import FloatNoise
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=5)
+    >>> points = describe(next(open_dataset("tiles").chunks(label=0)), "oct5")
+    >>> records = admit(points, domain=domain("oct5", height=28, width=28), manifold=manifold)
+    >>> prepared = prepare(records, AdaptivePlan(), rng=None)
+    >>> noise = FloatNoise(np.random.default_rng(0))
+    >>> release, _ = draw(prepared, GDP(1.0), noise=noise, size=3)
+    >>> release.points.shape
+    (3, 5, 5)
     """
     check_size(size)
     records, plan = prepared.records, prepared.plan
@@ -181,13 +230,20 @@ def draw_each(
 
     Parameters
     ----------
-    prepared : sequence of Prepared
-        Of one adaptive plan: as many records in each, of one domain, in memory. With secret labels
-        the total is the same, and each may have any number.
+    prepared : sequence of MeanSetup
+        Setups of one adaptive plan: as many records in each, of one domain, in memory. With secret
+        labels the total is the same, and each may have any number.
+    budget : Budget
+        Budget of each mean in all.
     noise : Noise, or sequence of Noise
-        That of all, or of each its own.
+        Source of noise of all, or one of each.
     size : int, optional
         Number of means, where there is one data set, or one for each of them.
+
+    Returns
+    -------
+    Release
+        One output of each data set, in order.
 
     Raises
     ------
@@ -228,25 +284,29 @@ def mean(
 
     Parameters
     ----------
-    points : array, shape (n, *point_shape), or Chunks
-        The records of one class; those outside the domain are moved to its nearest point. Chunks
-        are read once for each step of the plan and never held together.
+    points : array, shape (n, *point_shape), or Batches
+        Records of one class; those outside the domain are moved to its nearest point. Batches are
+        read once for each step of the plan and never held together.
     budget : Budget
-        What may be spent in all.
+        Budget in all.
     domain : Domain
-        The public bound on the records, in the distance of `manifold`.
+        Public bound on the records, in the distance of `manifold`.
     manifold : Manifold or str
-        The geometry, or its name in `MANIFOLDS`.
+        Geometry, or its name in `MANIFOLDS`.
     plan : SinglePlan, AdaptivePlan, "auto" or "single"
-        How to spend; see `choose_plan`.
+        Plan of spending; see `choose_plan`.
     noise : Noise
         `LATTICE`, or `FloatNoise` of a generator.
     labels : {"public", "secret"}, optional
-        Whether it is public in which class each record is; secret where `total` is given. If it is
-        secret, one draw of each class costs `budget` for all classes together, see ``release.py``;
-        `points` may be none.
+        "secret" if the class of each record is; so where `total` is given. Then one draw of each
+        class costs `budget` for all classes together, see ``release.py``; `points` may be none.
     total : int, optional
-        With secret labels the public number of records of all classes together.
+        Public number of records of all classes together, with secret labels.
+
+    Returns
+    -------
+    Release
+        Private mean and its noise, free to leave.
 
     Raises
     ------
@@ -254,6 +314,23 @@ def mean(
         As `admit`.
     PrivacyError
         As `draw`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import GDP, describe, domain, open_dataset
+    >>> from covdp.mean import mean
+    >>> from covdp.mechanisms import FloatNoise
+    >>> release = mean(
+    ...     describe(next(open_dataset("tiles").chunks(label=0)), "oct5"),
+    ...     GDP(1.0),
+    ...     domain=domain("oct5", height=28, width=28),
+    ...     manifold="spd-log-euclidean",
+    ...     plan="auto",
+    ...     noise=FloatNoise(np.random.default_rng(0)),
+    ... )
+    >>> [step.name for step in release.steps]
+    ['mean 1', 'shells 1', 'mean 2', 'shells 2', 'mean 3']
     """
     space = _space(manifold, points)
     class_labels = read_labels(labels, total)
@@ -265,9 +342,33 @@ def mean(
 def shares_of(
     plan: Plan, domain: Domain, manifold: Manifold, *, few: bool = False
 ) -> dict[str, float]:
-    """Return what each step of a plan takes of the budget, by name, in order: public.
+    """Return the share of the budget of each step of a plan, by name, in order: public.
 
     Shares are of what adds up: share s of μ is √s·μ.
+
+    Parameters
+    ----------
+    plan : SinglePlan or AdaptivePlan
+        Plan of spending.
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Geometry of the mean.
+    few : bool
+        True if n·μ is so small that noise alone decides: `rounds.is_few`.
+
+    Returns
+    -------
+    dict of str to float
+        Shares, which sum to 1.
+
+    Examples
+    --------
+    >>> from covdp import MANIFOLDS, domain
+    >>> from covdp.mean import SinglePlan, shares_of
+    >>> bound = domain("oct5", height=28, width=28)
+    >>> shares_of(SinglePlan(footpoint="all"), bound, MANIFOLDS["spd-log-euclidean"](k=5))
+    {'footpoint': 0.1, 'mean': 0.9}
     """
     if isinstance(plan, SinglePlan):
         if not pays_footpoint(plan):
@@ -299,27 +400,27 @@ def private_mean(
         Records, as points of the manifold: of `describe`, covariance matrices (n, k, k). Those
         outside the domain are moved to its nearest point.
     budget : Budget
-        What may be spent in all, such as ``GDP(0.5)`` or ``ApproxDP(1.0, 1e-6)``.
+        Budget in all, such as ``GDP(0.5)`` or ``ApproxDP(1.0, 1e-6)``.
     domain : Domain
         Public bound on the records, in the distance of the manifold: `covdp.domain` proves that
         of a descriptor.
     manifold : Manifold or str
         Geometry, or its name in `MANIFOLDS`.
     plan : {"auto", "single"}, SinglePlan or AdaptivePlan
-        How the budget is spent; "auto" is the most accurate plan there is.
+        Plan of spending; "auto" is the most accurate plan there is.
     rng : numpy.random.Generator or Noise
         Source of noise: a generator, or `LATTICE` for hardened noise.
     labels : {"public", "secret"}, optional
-        Whether it is public in which class each record is; secret where `total` is given.
+        "secret" if the class of each record is; so where `total` is given.
     total : int, optional
         Public number of records of all classes together, with secret labels.
 
     Returns
     -------
     Release
-        What may leave; ``release.point`` is the private mean, (*point_shape).
+        Private mean, free to leave: ``release.point``, (*point_shape).
     NonPrivate
-        What may not: the exact mean, and the error of the private one.
+        Exact mean, and the error of the private one: not to leave.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How a budget is spent, decided before the data are read: in one draw, or in adaptive steps."""
+"""Plans of spending a budget, decided before data are read: in one draw, or in adaptive steps."""
 
 import math
 from dataclasses import dataclass
@@ -7,52 +7,62 @@ from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 from covdp.errors import ConfigError, require_known
 
 NOT_PRIVATE = "at"
-"""The footpoint that is taken from the true mean."""
+"""Footpoint that is taken from the true mean."""
 
 
 @dataclass(frozen=True)
 class SinglePlan:
     """One draw of noise around the mean.
 
-    Parameters
+    Attributes
     ----------
     mechanism, sampler : str
         A name in `MECHANISMS`, drawn exactly or by the published Markov chain.
     statistic : {"frechet", "barycentre"}
-        The certified Fréchet mean, as the papers take it; or the same computed by steps that cannot
+        Certified Fréchet mean, as the papers take it; or the same computed by steps that cannot
         fail, from exact sums: what a release uses.
     sensitivity : {"diameter", "radius"}
         D/n of this project, or 2r/n of the papers.
     footpoint : {"origin", "all", "subsample", "at"}
-        The public origin of the manifold, or a private mean of all records or of a uniform
-        subsample, paid with `footpoint_share` of the budget; or, for experiments alone, a point at
+        Public origin of the manifold, or a private mean of all records or of a uniform subsample,
+        paid with `footpoint_share` of the budget; or, for experiments alone, a point at
         `footpoint_distance` from the true mean, which is not private.
     footpoint_mechanism : str
-        How a private footpoint is drawn.
+        Mechanism that draws a private footpoint.
     footpoint_share, subsample : float
         Share of the budget for the footpoint; fraction of the records in a subsample.
     footpoint_distance : float, optional
-        Of footpoint "at", in a random direction.
+        Distance of footpoint "at" from the true mean, in a random direction.
     burn_in : int
         Steps that a Markov chain discards.
     start : float, optional
-        Where it starts, see `covdp.addons.papers.chains.ChainSettings`.
+        Start of the chain, see `covdp.addons.papers.chains.ChainSettings`.
     analytic : bool
-        The exact (ε, δ) condition, or the classical formula.
+        True for the exact (ε, δ) condition, False for the classical formula.
     scale : float
         Noise as a multiple of what the guarantee needs.
     aligned : bool
-        Outlines are rotated onto each other before their mean is taken.
+        True if outlines are rotated onto each other before their mean is taken.
     charted : bool
-        Draw coordinates in the chart where there is one; or points of the manifold, as timed.
+        True to draw coordinates in the chart where there is one; False to draw points of the
+        manifold, as timed.
     projected : bool
-        Put the result back into the public region that holds every record: post-processing.
+        True to put the result back into the public region that holds every record: post-processing.
 
     Raises
     ------
     ConfigError
         For a word that is not known: it would be taken for another, with that one's sensitivity;
         and for a distance of a footpoint that has none, or none of one that has.
+
+    Examples
+    --------
+    >>> from covdp.mean import SinglePlan
+    >>> plan = SinglePlan("ewl", footpoint="all", footpoint_share=0.2)
+    >>> plan.private
+    True
+    >>> SinglePlan(footpoint="at", footpoint_distance=0.5).private
+    False
     """
 
     mechanism: str = "ewg"
@@ -93,13 +103,20 @@ class SinglePlan:
 class AdaptivePlan:
     """A private centre and private radii found step by step, then a clipped mean.
 
-    Parameters
+    Attributes
     ----------
     shares : Shares, optional
         Shares of the budget; a public rule when left out.
     moment : bool
-        Whether the second moment rides along in the last mean. It costs no privacy and the mean
+        True if the second moment rides along in the last mean. It costs no privacy and the mean
         stays as it is, but it takes time, which repetitions of one experiment may spare.
+
+    Examples
+    --------
+    >>> from covdp.mean import AdaptivePlan, Shares
+    >>> plan = AdaptivePlan(Shares(0.1, 0.05, 0.1, 0.05, 0.7), moment=False)
+    >>> plan.shares.last
+    0.7
     """
 
     shares: "Shares | None" = None
@@ -110,7 +127,7 @@ class AdaptivePlan:
 class Shares:
     """Shares of an adaptive budget, in the order of spending.
 
-    Parameters
+    Attributes
     ----------
     first, middle, last : float
         For three means, each of records clipped to a ball.
@@ -121,6 +138,12 @@ class Shares:
     ------
     ConfigError
         Unless all are positive and sum to 1 within 1e-9.
+
+    Examples
+    --------
+    >>> from covdp.mean import Shares
+    >>> Shares(first=0.1, shells=0.05, middle=0.1, last_shells=0.05, last=0.7).all
+    (0.1, 0.05, 0.1, 0.05, 0.7)
     """
 
     first: float
@@ -137,21 +160,29 @@ class Shares:
 
     @property
     def all(self) -> tuple[float, ...]:
-        """All shares in the order of spending."""
+        """Shares in the order of spending."""
         return self.first, self.shells, self.middle, self.last_shells, self.last
 
 
 STEP_NAMES = ("mean 1", "shells 1", "mean 2", "shells 2", "mean 3")
-"""What each share is spent on."""
+"""Statistic that each share is spent on."""
 
 
 Plan: TypeAlias = SinglePlan | AdaptivePlan
 
 
 def read_shares(values: tuple[float, ...] | None) -> Shares | None:
-    """Return shares that are written in the order of spending.
+    """Return shares that are written in the order of spending; None where they are left out.
 
-    None where they are left out.
+    Parameters
+    ----------
+    values : tuple of float, or None
+        Five shares, for `STEP_NAMES`.
+
+    Returns
+    -------
+    Shares or None
+        Shares of an adaptive budget.
 
     Raises
     ------
@@ -169,22 +200,42 @@ def read_shares(values: tuple[float, ...] | None) -> Shares | None:
 
 
 RELEASE_PLANS = ("auto",)
-"""What a release names as its mechanism where its plan is adaptive."""
+"""Mechanisms of releases whose plan is adaptive."""
 SERIES_PLANS = ("adaptive",)
-"""What a series names as its footpoint for the same: only the error of its means is stored."""
+"""Footpoints of series whose plan is adaptive: only the error of their means is stored."""
 
 
 def choose_plan(plan: Plan | str, definition: str) -> Plan:
-    """Return the plan that is meant, for a budget in a definition.
+    """Return the plan that a word names, for a budget in a definition.
 
     "single" adds exponential-wrapped Gaussian noise at the origin. "auto" is the most accurate plan
     there is: the adaptive one; or for pure DP, which Gaussian noise never gives, noise of the
     exponential-wrapped Laplace mechanism at the origin.
 
+    Parameters
+    ----------
+    plan : SinglePlan, AdaptivePlan, "auto" or "single"
+        Plan, returned itself, or its name.
+    definition : str
+        Name of the definition of privacy, such as "gdp"; `Budget.name`.
+
+    Returns
+    -------
+    SinglePlan or AdaptivePlan
+        Plan of spending.
+
     Raises
     ------
     ConfigError
         For any other word.
+
+    Examples
+    --------
+    >>> from covdp.mean.plan import choose_plan
+    >>> choose_plan("auto", "gdp")
+    AdaptivePlan(shares=None, moment=True)
+    >>> choose_plan("auto", "pure").mechanism
+    'ewl'
     """
     if not isinstance(plan, str):
         return plan
@@ -199,6 +250,18 @@ def shared_plan(
     mechanism: str, sampler: str, footpoint: str, shares: tuple[float, ...] | None
 ) -> Plan | None:
     """Return the plan of several steps that the footpoint of a series names, None for one draw.
+
+    Parameters
+    ----------
+    mechanism, sampler, footpoint : str
+        Words of the series.
+    shares : tuple of float, or None
+        Five shares of the budget, for `STEP_NAMES`.
+
+    Returns
+    -------
+    AdaptivePlan or None
+        Plan of several steps, without second moments.
 
     Raises
     ------
@@ -227,10 +290,32 @@ def release_plan(
 
     Hardened results are put back into the public region; what is drawn in floats is left as it is.
 
+    Parameters
+    ----------
+    mechanism : str
+        "auto", or a name in `MECHANISMS`.
+    hardened : bool
+        True if noise is drawn on the lattice.
+    shares : tuple of float, optional
+        Five shares of the budget, for `STEP_NAMES`.
+
+    Returns
+    -------
+    SinglePlan or AdaptivePlan
+        Plan of spending.
+
     Raises
     ------
     ConfigError
         When shares are given to a plan that has none.
+
+    Examples
+    --------
+    >>> from covdp.mean import release_plan
+    >>> release_plan("auto", hardened=True)
+    AdaptivePlan(shares=None, moment=True)
+    >>> release_plan("ewg", hardened=True).statistic
+    'barycentre'
     """
     if mechanism in RELEASE_PLANS:
         return AdaptivePlan(read_shares(shares))

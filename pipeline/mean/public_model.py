@@ -1,4 +1,4 @@
-"""What is publicly known of the records of a class: their region, and what is expected of them.
+"""Public knowledge of the records of a class: their region, and what is expected of them.
 
 **The region** holds every record, and a map puts a point back into it. Each region here is convex
 for its manifold (in coordinates if flat, along geodesics if not), so it holds the Fréchet mean of
@@ -39,7 +39,7 @@ from covdp.mean.axes import Frame, build_frame
 
 
 class Domain(Protocol):
-    """The public bound on the records of a class, in the distance of one manifold."""
+    """Public bound on the records of a class, in the distance of one manifold."""
 
     def __hash__(self) -> int:
         """Let what follows from a domain be cached by it."""
@@ -59,7 +59,23 @@ class Domain(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Records within `radius` of a public centre, the manifold's origin when left out."""
+    """Region of all records within `radius` of a public centre.
+
+    Attributes
+    ----------
+    radius : float
+        Bound on the distance of a record from the centre.
+    manifold : str
+        Name of the manifold whose distance it is in.
+    center : array, shape (*point_shape), optional
+        Public centre; the manifold's origin when left out.
+
+    Examples
+    --------
+    >>> from covdp.mean import Ball
+    >>> Ball(2.0, "spd-log-euclidean").diameter
+    4.0
+    """
 
     radius: float
     manifold: str
@@ -67,12 +83,25 @@ class Ball:
 
     @property
     def diameter(self) -> float:
-        """2r: two records of a ball are at most that far apart, and some are."""
+        """Largest distance of two records, 2r: some of a ball are that far apart."""
         return 2.0 * self.radius
 
 
 def center_of(domain: Domain, manifold: Manifold) -> Point:
-    """Return the public centre of a domain in `manifold`: its own, else the manifold's origin."""
+    """Return the public centre of a domain in `manifold`: its own, else the manifold's origin.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Manifold, or its chart.
+
+    Returns
+    -------
+    array, shape (*point_shape)
+        Public centre.
+    """
     own = getattr(domain, "center", None)
     if own is None:
         return manifold.origin
@@ -83,7 +112,20 @@ def center_of(domain: Domain, manifold: Manifold) -> Point:
 
 
 def check_domain(domain: Domain, manifold: Manifold) -> None:
-    """Raise `DomainError` unless the bounds of `domain` are in the distance of `manifold`."""
+    """Refuse a domain whose bounds are not in the distance of a manifold.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Manifold that a mean is taken on.
+
+    Raises
+    ------
+    DomainError
+        When the domain is that of another manifold or dimension, or bounds nothing.
+    """
     if domain.manifold != manifold.name:
         raise DomainError(
             f"the domain bounds distances of {domain.manifold}, the mean is taken on "
@@ -108,9 +150,9 @@ class FeasibleSet:
     Attributes
     ----------
     inside : callable
-        The metric projection onto the set, ``(..., *point_shape)`` to the same.
+        Metric projection onto the set, ``(..., *point_shape)`` to the same.
     diameter : float
-        D: the largest distance between two of its points.
+        Largest distance D between two of its points.
     condition : float
         Largest condition number of its points, where rounding grows with it; else 1.
     """
@@ -121,17 +163,40 @@ class FeasibleSet:
 
 
 def feasible_set(domain: Domain, manifold: Manifold) -> FeasibleSet:
-    """Return the region of `domain`.
+    """Return the public region of a domain.
 
     Covariance descriptors are where the metric says (`Covariances.place`); other records in the
     ball {x : dist(centre, x) ≤ r} around the domain's centre. Balls of a Hadamard manifold are
     convex, and so are those that a mechanism accepts on positive curvature; the projection shortens
     the geodesic from the centre.
 
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Manifold, or its chart.
+
+    Returns
+    -------
+    FeasibleSet
+        Region, convex in the manifold.
+
     Raises
     ------
     DomainError
         When the domain is that of another manifold or dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import Ball, feasible_set
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> region = feasible_set(Ball(1.0, manifold.name), manifold)
+    >>> far = manifold.exp(manifold.origin, np.array([3.0, 0.0, 4.0]))
+    >>> manifold.log(manifold.origin, region.inside(far)).round(6).tolist()
+    [0.6, 0.0, 0.8]
     """
     check_domain(domain, manifold)
     covariances = covariances_of(manifold)
@@ -194,12 +259,12 @@ As ``python -m tests.tools.tuning --scales`` makes them of pictures of scikit-im
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A public expectation, in the manifold's coordinates at `centre`.
+    """Public expectation of the records, in the manifold's coordinates at `centre`.
 
     Attributes
     ----------
     centre : array, shape (d,)
-        Where the mean is expected: log(origin, centre).
+        Expected place of the mean: log(origin, centre).
     line : array, shape (d,), or None
         Unit vector e of the *contrast axis*, along which records spread widely and unevenly: of
         images, where a change of contrast moves them. None: all directions are treated the same.
@@ -210,8 +275,8 @@ class Prior:
         covariance of the records, so the square root of the standard deviation in each principal
         direction.
     unit : float
-        How long the vectors of records are expected to be, in the axes of those scales
-        (`prior_frame`), if the centre is right.
+        Expected length of the vectors of records, in the axes of those scales (`prior_frame`), if
+        the centre is right.
     first, doubt : float
         Radius of the first ball; and how far off the contrast axis the mean may be, in the root
         mean square of all directions together.
@@ -245,17 +310,48 @@ class Prior:
 
 @lru_cache(maxsize=32)
 def prior_frame(prior: Prior) -> Frame:
-    """Return the axes that the prior expects."""
+    """Return the axes that the prior expects.
+
+    Parameters
+    ----------
+    prior : Prior
+        Public expectation of the records.
+
+    Returns
+    -------
+    Frame
+        Axes of the records.
+    """
     return build_frame(prior.line, prior.shape, math.sqrt(tuning.LINE_SD))
 
 
 def default_prior(domain: Domain, manifold: Manifold) -> Prior:
     """Return the prior of image descriptors on SPD(k), of a ball on any other manifold.
 
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Manifold, or its chart.
+
+    Returns
+    -------
+    Prior
+        Public expectation of the records.
+
     Raises
     ------
     DomainError
         When the domain is that of another manifold or dimension.
+
+    Examples
+    --------
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import Ball, default_prior
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> default_prior(Ball(1.0, manifold.name), manifold).first
+    1.0
     """
     check_domain(domain, manifold)
     covariances = covariances_of(manifold)
@@ -346,7 +442,20 @@ def _typical(domain: DescriptorDomain, logs: FloatArray) -> FloatArray:
 
 
 def scales_name(descriptor: str, metric: str) -> str:
-    """Return the name that a shape has in `SCALES_FILE`."""
+    """Return the name that a shape has in `SCALES_FILE`.
+
+    Parameters
+    ----------
+    descriptor : str
+        Name of a descriptor.
+    metric : str
+        Name of a metric.
+
+    Returns
+    -------
+    str
+        Key of the file.
+    """
     return f"{descriptor} {metric}"
 
 

@@ -1,4 +1,4 @@
-"""The records of one class: checked, put into their public region, and put into axes.
+"""Records of one class: checked, put into their public region, and put into axes.
 
 **The door.** Records come in one array or in chunks (`Batches`), which are read, checked and put
 into the region again in every pass: an adaptive mean, and a single one around the barycentre, hold
@@ -12,7 +12,7 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
 
 - *Reading.* A descriptor of images in bytes is R̂ = R + E, R ⪰ η·Id, and E and the rounding of a
   factorisation together are at most e. The domain refuses an η below 4e, before any image is
-  read (``descriptors/diameter.py``). So R̂ is positive definite, Cholesky's factorisation of it
+  read (``descriptors/bounds.py``). So R̂ is positive definite, Cholesky's factorisation of it
   succeeds (Higham, *Accuracy and Stability of Numerical Algorithms*, Theorem 10.7), and its
   correction, relative to R̂, is at most e/(η − e) ≤ 1/3, of the ½ that ``linalg.py`` asks for.
 - *Logarithms.* Rotations end after a fixed number of sweeps, converged or not (``jacobi.py``), and
@@ -44,13 +44,13 @@ records may shift. An inductive mean, which walks through the records in an orde
 bound: shifted by one place, records of rank 1 move it by 18·D/n at n = 6,000.
 
 *What is computed.* From a public centre on, x ← exp(x, t·g), g = (1/n) Σ log(x, x_i), −g the
-gradient of F (``geometry/mean.py``), t = 2/(1 + L), L = (1/n) Σ h_i + κ‖g‖, −κ² the least curvature
-and h_i = √(1 + κ²·dist(x, x_i)²). A step shrinks ‖g‖ by (L − 1)/(L + 1) or better, whatever the
-records are (there). As dist(x, x̄) ≤ ‖g‖ ≤ D at each x, L is at most √(1 + 4κ²D²) + κD, a public
-number, and ln(D/τ)·(L + 1)/2 steps always reach ‖g‖ ≤ τ, so that dist(x, x̄) ≤ τ. There is no
-test that could fail: it ends at τ, or after as many steps. As descriptors are less curved than the
-bound, t = 1 is taken as long as it shrinks ‖g‖ by as much; the first that does not is taken back,
-and from then on t is 2/(1 + L).
+gradient of F (``geometry/frechet.py``), t = 2/(1 + L), L = (1/n) Σ h_i + κ‖g‖, −κ² the least
+curvature and h_i = √(1 + κ²·dist(x, x_i)²). A step shrinks ‖g‖ by (L − 1)/(L + 1) or better,
+whatever the records are (there). As dist(x, x̄) ≤ ‖g‖ ≤ D at each x, L is at most √(1 + 4κ²D²) +
+κD, a public number, and ln(D/τ)·(L + 1)/2 steps always reach ‖g‖ ≤ τ, so that dist(x, x̄) ≤ τ.
+There is no test that could fail: it ends at τ, or after as many steps. As descriptors are less
+curved than the bound, t = 1 is taken as long as it shrinks ‖g‖ by as much; the first that does not
+is taken back, and from then on t is 2/(1 + L).
 
 *Numerics.* Each log(x, x_i)/(2D), of norm at most 1, and h_i over its bound are rounded to the
 lattice of ``sums.py``, and whole numbers are added: x is the same to the last bit for any order and
@@ -71,7 +71,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,7 @@ from covdp.geometry import (
     from_chart,
     to_chart,
 )
+from covdp.geometry.manifold import FactoredManifold
 from covdp.mean.axes import Frame, build_frame, matmul_in_order, to_frame, vectors_times
 from covdp.mean.public_model import (
     Domain,
@@ -103,7 +104,7 @@ from covdp.mean.public_model import (
 from covdp.mean.release import PUBLIC_LABELS, Labels
 from covdp.mean.sums import (
     Batches,
-    Clipping,
+    Clip,
     InMemory,
     Parts,
     Sized,
@@ -125,18 +126,41 @@ WORST = 1e15
 
 
 class Barycentre(NamedTuple):
-    """The mean, what its computed logarithms are off by at most, and its factor if it has one."""
+    """Fréchet mean that moves by at most D/n with one record.
+
+    Attributes
+    ----------
+    point : array, shape (*point_shape)
+        Mean as a point of the manifold.
+    rounding : float
+        Bound on the error of its computed logarithms, in distance.
+    factor : array, shape (k, k), or None
+        Factor of the mean, of a manifold that knows factors.
+    """
 
     point: Point
     rounding: float
     factor: FloatArray | None = None
 
     def seen_from(self, base: Point, manifold: Manifold) -> FloatArray:
-        """Return log(base, mean), ``(d,)``."""
+        """Return log(base, mean).
+
+        Parameters
+        ----------
+        base : array, shape (*point_shape)
+            Base of the coordinates.
+        manifold : Manifold
+            Manifold that the mean is on.
+
+        Returns
+        -------
+        array, shape (d,)
+            Coordinates at the base.
+        """
         if self.factor is None:
             return manifold.log(base, self.point)
-        factored: Any = manifold
-        return np.asarray(factored.factor_logs(base, self.factor))
+        assert isinstance(manifold, FactoredManifold)
+        return np.asarray(manifold.factor_logs(base, self.factor))
 
 
 def barycentre(
@@ -153,16 +177,22 @@ def barycentre(
     Parameters
     ----------
     parts : Parts
-        The records, in a geodesically convex region.
+        Records, in a geodesically convex region.
     n : int
+        Number of records.
     manifold : Manifold
         A Hadamard manifold.
-    centre : array
-        A public point of the region, where the steps begin.
+    centre : array, shape (*point_shape)
+        Public point of the region, where the steps begin.
     diameter : float
-        D, of the region.
+        Diameter D of the region.
     condition : float
-        A public bound on the condition numbers of the records; 1 where they are no matrices.
+        Public bound on the condition numbers of the records; 1 where they are no matrices.
+
+    Returns
+    -------
+    Barycentre
+        Mean, not private.
 
     Raises
     ------
@@ -180,10 +210,11 @@ def barycentre(
             "take a larger eta, or a flat manifold"
         )
     scale = math.sqrt(max(1.0, condition / CONDITION))
-    on_factors: Any = manifold if hasattr(manifold, "factor_logs") else None
-    if on_factors is not None:
-        parts, centre = parts.map(on_factors.factors), on_factors.factors(centre)
-    exp = manifold.exp if on_factors is None else on_factors.factor_exp
+    exp: Callable[[Point, FloatArray], Point] = manifold.exp
+    on_factors = isinstance(manifold, FactoredManifold)
+    if isinstance(manifold, FactoredManifold):
+        parts, centre = parts.map(manifold.factors), manifold.factors(centre)
+        exp = manifold.factor_exp
     pull, size, bound = gradient(parts, n, manifold, centre, diameter)
     full_step = True
     for _ in range(most_steps(diameter, GRADIENT_TOLERANCE * scale, manifold)):
@@ -196,13 +227,28 @@ def barycentre(
             continue
         centre, (pull, size, bound) = place, result
     rounding = (GRADIENT_TOLERANCE + 2.0 * GRADIENT_ROUNDING) * scale
-    if on_factors is None:
-        return Barycentre(centre, rounding)
-    return Barycentre(centre @ centre.T, rounding, centre)
+    if on_factors:
+        return Barycentre(centre @ centre.T, rounding, centre)
+    return Barycentre(centre, rounding)
 
 
 def most_steps(diameter: float, tolerance: float, manifold: Manifold) -> int:
-    """Return how many steps always suffice: public."""
+    """Return the public number of steps that always suffices.
+
+    Parameters
+    ----------
+    diameter : float
+        Diameter D of the region.
+    tolerance : float
+        Norm τ of the gradient at which steps end.
+    manifold : Manifold
+        A Hadamard manifold.
+
+    Returns
+    -------
+    int
+        Number of steps.
+    """
     bent = math.sqrt(-manifold.curvature[0]) * diameter
     largest = math.sqrt(1.0 + 4.0 * bent**2) + bent
     return 1 + math.ceil(math.log(max(diameter / tolerance, 1.0)) * (largest + 1.0) / 2.0)
@@ -211,8 +257,31 @@ def most_steps(diameter: float, tolerance: float, manifold: Manifold) -> int:
 def gradient(
     parts: Parts[Point], n: int, manifold: Manifold, at: Point, diameter: float
 ) -> tuple[FloatArray, float, float]:
-    """Return g, ``(d,)``, ‖g‖ and L at a point, which is a factor where the records are factors."""
-    own: Any = getattr(manifold, "logs_of_factors", manifold.log)
+    """Return the mean logarithm g of the records at a point, its norm, and the bound L.
+
+    Parameters
+    ----------
+    parts : Parts
+        Records, or their factors on a manifold that knows factors.
+    n : int
+        Number of records.
+    manifold : Manifold
+        A Hadamard manifold.
+    at : array, shape (*point_shape)
+        Point of the manifold, or its factor where the records are factors.
+    diameter : float
+        Diameter D of the region.
+
+    Returns
+    -------
+    g : array, shape (d,)
+        Mean logarithm.
+    size : float
+        Norm of g.
+    bound : float
+        Bound L on the Hessian.
+    """
+    own = manifold.logs_of_factors if isinstance(manifold, FactoredManifold) else manifold.log
     bent, reach = -manifold.curvature[0], 2.0 * diameter
     largest = math.sqrt(1.0 + bent * reach**2)
 
@@ -222,7 +291,7 @@ def gradient(
         vectors = np.concatenate([logs / reach, hessians / largest], axis=-1)
         return as_repetition(vectors, sizes(vectors, np.zeros(vectors.shape[1])))
 
-    no_clip = Clipping(np.zeros(manifold.dim + 1), radius=2.0, unit=1.0)
+    no_clip = Clip(np.zeros(manifold.dim + 1), radius=2.0, unit=1.0)
     *pull, hessian = clipped_mean((scaled(part) for part in parts), n, no_clip)
     vector = np.array(pull) * reach
     size = float(np.linalg.norm(vector))
@@ -244,14 +313,14 @@ def _expected(domain: Domain, space: Manifold) -> tuple[FeasibleSet, Prior, Poin
 
 
 class PublicModel:
-    """What follows from what is publicly known of the records of a mean, or of a stream.
+    """Public facts of the records of a mean, or of a stream.
 
     Attributes
     ----------
     manifold : Manifold
-        Where they live.
+        Manifold that the records are on.
     domain : Domain
-        What is publicly known of them.
+        Public bound on the records.
     """
 
     manifold: Manifold
@@ -259,27 +328,27 @@ class PublicModel:
 
     @cached_property
     def space(self) -> Manifold:
-        """Where the work is done: the chart of a flat manifold, else the manifold itself."""
+        """Manifold that work is done on: the chart of a flat manifold, else the manifold itself."""
         return chart_of(self.manifold)
 
     @cached_property
     def feasible_set(self) -> FeasibleSet:
-        """The public, convex region that holds every record, in `space`."""
+        """Public, convex region that holds every record, in `space`."""
         return _expected(self.domain, self.space)[0]
 
     @cached_property
     def prior(self) -> Prior:
-        """What is publicly expected of the records."""
+        """Public expectation of the records."""
         return _expected(self.domain, self.space)[1]
 
     @cached_property
     def centre(self) -> Point:
-        """Where the records are publicly expected, in `space` and inside the region."""
+        """Public centre of the records, in `space` and inside the region, (*point_shape)."""
         return _expected(self.domain, self.space)[2]
 
     @cached_property
     def frame(self) -> Frame:
-        """The axes that the prior expects."""
+        """Axes that the prior expects."""
         return prior_frame(self.prior)
 
     @cached_property
@@ -288,29 +357,42 @@ class PublicModel:
         return self.space.exp(self.space.origin, self.prior.odd)
 
     def in_axes(self, bases: Point, points: Point) -> FloatArray:
-        """Return points in the axes: at the bases, (..., d); on a flat manifold at the centre."""
+        """Return points in the axes: at the bases; on a flat manifold at the centre.
+
+        Parameters
+        ----------
+        bases : array, shape (..., *point_shape)
+            Bases of the coordinates.
+        points : array, shape (..., *point_shape)
+            Points of `space`.
+
+        Returns
+        -------
+        array, shape (..., d)
+            Coordinates y.
+        """
         bases = self.centre if self.space.flat else bases
         return vectors_times(self.space.log(bases, points), self.frame.to_axes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(PublicModel):
-    """The records of one class, admitted by `admit`; what is computed of them is cached.
+    """Records of one class, admitted by `admit`; results computed from them are cached.
 
     Attributes
     ----------
     manifold : Manifold
-        Where they live.
+        Manifold that the records are on.
     domain : Domain
-        What is publicly known of them.
+        Public bound on the records.
     parts : Parts
-        They as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
+        Records as points of `space`, inside the region, in arrays of shape (m, *space.point_shape).
     labels : Labels
-        Whether it is public in which class a record is.
-    sample_of : (Records, array), optional
-        The records in memory that these were drawn from, and which rows.
+        Public facts of their labels.
+    sample_of : (Records, array of int), optional
+        Records in memory that these were drawn from, and their rows, (n,).
     shaped : bool
-        Whether their axes are scaled as the prior expects, or all in the same way.
+        True if their axes are scaled as the prior expects, False if all in the same way.
 
     Raises
     ------
@@ -335,19 +417,19 @@ class Records(PublicModel):
 
     @cached_property
     def frame(self) -> Frame:
-        """The axes of their coordinates."""
+        """Axes of the coordinates of the records."""
         plain = build_frame(self.prior.line, np.eye(self.space.dim), 1.0)
         return prior_frame(self.prior) if self.shaped else plain
 
     @cached_property
     def unshaped(self) -> "Records":
-        """They as wide in all directions as they are: in a turned basis of the manifold."""
+        """Records in axes that are turned, but not scaled."""
         sample_of = self.sample_of and (self.sample_of[0].unshaped, self.sample_of[1])
         return replace(self, sample_of=sample_of, shaped=False)
 
     @property
     def placed(self) -> Point:
-        """All of them in one array.
+        """Array of all records as points of `space`, (n, *space.point_shape).
 
         Raises
         ------
@@ -363,19 +445,19 @@ class Records(PublicModel):
 
     @cached_property
     def stored(self) -> Point:
-        """The records as points of the manifold, shape (n, *point_shape)."""
+        """Array of all records as points of the manifold, (n, *point_shape)."""
         return self.on_manifold(self.placed)
 
     @cached_property
     def frechet(self) -> FrechetMean:
-        """The certified Fréchet mean, in `space`."""
+        """Certified Fréchet mean, in `space`."""
         if self.parts.whole is None:
             return frechet_mean_of_parts(self.parts, self.n, self.space, tolerance=MEAN_TOLERANCE)
         return frechet_mean(self.placed, self.space, tolerance=MEAN_TOLERANCE)
 
     @cached_property
     def barycentre(self) -> Barycentre:
-        """The Fréchet mean, computed so that it moves by at most D/n with one record."""
+        """Fréchet mean, computed so that it moves by at most D/n with one record."""
         self.check_rounding()
         if self.space.flat:
             return self._flat_mean()
@@ -396,7 +478,7 @@ class Records(PublicModel):
         by uD.
         """
         wide = self.feasible_set.diameter
-        to = Clipping(self.centre, radius=wide, unit=wide)
+        to = Clip(self.centre, radius=wide, unit=wide)
         sized = self.parts.map(lambda part: as_repetition(part, sizes(part, self.centre)))
         point = self.centre + wide * clipped_mean(sized, self.n, to)
         rounding = ROUNDOFF * (4.0 * wide + float(np.linalg.norm(self.centre)))
@@ -404,7 +486,7 @@ class Records(PublicModel):
 
     @property
     def span(self) -> float:
-        """The diameter of what the n records add to the computed log(p, barycentre), for every p.
+        """Diameter of what the n records add to the computed log(p, barycentre), for every p.
 
         One replaced record moves it by at most ``span``/n: on a Hadamard manifold log(p, ·) is a
         contraction, so by D/n, D the diameter of the region, and what rounding may add on both data
@@ -414,9 +496,14 @@ class Records(PublicModel):
         return self.feasible_set.diameter + 2.0 * self.n * self.barycentre.rounding
 
     def check_rounding(self) -> None:
-        """Raise `PrivacyError` unless the rounding of their barycentre has a bound.
+        """Refuse records whose barycentre has a rounding without a bound.
 
         It was measured on some manifolds (see the top of this file), up to a distance.
+
+        Raises
+        ------
+        PrivacyError
+            When the domain is farther from the origin than rounding was measured on the manifold.
         """
         if self.space.flat:
             return
@@ -432,19 +519,30 @@ class Records(PublicModel):
 
     @cached_property
     def logarithms(self) -> tuple[Callable[[Point, Point], FloatArray], Parts[Point]]:
-        """log(base, ·), and the records as it takes them: their factors, if it would take these."""
-        space: Any = self.space
-        if hasattr(space, "factor_logs"):
+        """Function log(base, ·), and the records as it takes them: factors, if it takes these."""
+        space = self.space
+        if isinstance(space, FactoredManifold):
             return space.factor_logs, self.parts.map(space.factors)
         return space.log, self.parts.map(np.asfortranarray) if space.flat else self.parts
 
     def sample(self, rows: NDArray[np.int64]) -> "Records":
-        """Return some of them, held in memory; a row may come several times."""
+        """Return some of the records, held in memory; a row may come several times.
+
+        Parameters
+        ----------
+        rows : array of int, shape (m,)
+            Rows of `placed`.
+
+        Returns
+        -------
+        Records
+            Records in memory, of the same coordinates.
+        """
         return replace(self, parts=InMemory(len(rows), self.placed[rows]), sample_of=(self, rows))
 
     @cached_property
     def seen(self) -> Parts[FloatArray]:
-        """They in the axes, from the prior's centre.
+        """Record coordinates in `frame`, from the prior's centre, in arrays of shape (m, d).
 
         Those of a sample have the coordinates that they have among all.
 
@@ -465,27 +563,31 @@ class Records(PublicModel):
 
     @cached_property
     def _in_axes(self) -> FloatArray:
-        """Those in memory in the axes, (d, n)."""
+        """Coordinates of records in memory in the axes, (d, n)."""
         return np.ascontiguousarray(np.concatenate(list(self.seen)).T)
 
     def around(
         self, points: Point, centres: FloatArray, each: "Sequence[Records]" = ()
     ) -> Parts[Sized]:
-        """Return the records in the axes, of each of several repetitions, with ‖y − c‖.
+        """Return the records in the axes of each of several repetitions, with their distances.
 
         Parameters
         ----------
         points : array, shape (r, *space.point_shape)
             Bases of the coordinates; on a flat manifold all have the prior's centre.
         centres : array, shape (r, d)
-            c.
+            Points c of the axes that distances ‖y − c‖ are from.
         each : sequence of Records
-            The records of each repetition, in memory, where they are not these.
+            Records of each repetition, in memory, where they are not these.
+
+        Returns
+        -------
+        Parts of Sized
+            Coordinates and distances.
         """
-        before, (views, ends) = self._last_view
-        if before is not points:
-            views, ends = self._view(points, each)
-            self._last_view[:] = points, (views, ends)
+        if not self._last_view or self._last_view[0][0] is not points:
+            self._last_view[:] = [(points, *self._view(points, each))]
+        _, views, ends = self._last_view[0]
 
         def sized(coordinates: FloatArray) -> Sized:
             size = sizes_around(coordinates, centres)
@@ -493,13 +595,12 @@ class Records(PublicModel):
                 own[end:] = np.nan
             return coordinates, size
 
-        parts: Parts[Sized] = views.map(sized)
-        return parts
+        return views.map(sized)
 
     @cached_property
-    def _last_view(self) -> list[Any]:
-        """The last bases that records were seen from, and how: two steps may share them."""
-        return [None, (None, [])]
+    def _last_view(self) -> list[tuple[Point, Parts[FloatArray], Sequence[int]]]:
+        """Last bases that records were seen from, with the view: two steps may share them."""
+        return []
 
     def _view(
         self, points: Point, each: "Sequence[Records]"
@@ -507,7 +608,7 @@ class Records(PublicModel):
         """Return the records in the axes at bases, and how many each repetition has."""
         space, axes, many = self.space, self.frame.to_axes, len(points)
 
-        def seen_from(points: Point, part: Any) -> FloatArray:
+        def seen_from(points: Point, part: Point) -> FloatArray:
             logs = self.logarithms[0](points[:, None], part)
             out = np.empty((len(points), space.dim, logs.shape[1]))
             for own, place in zip(logs, out, strict=True):
@@ -526,14 +627,25 @@ class Records(PublicModel):
             sets = [np.asarray(own.seen.whole).T for own in each]
         else:
             parts = (own.logarithms[1].whole for own in each)
-            sets = [seen_from(points[[r]], part)[0] for r, part in enumerate(parts)]
+            sets = [seen_from(points[[r]], np.asarray(part))[0] for r, part in enumerate(parts)]
         coordinates = np.zeros((many, space.dim, max(part.shape[1] for part in sets)))
         for own, part in zip(coordinates, sets, strict=True):
             own[:, : part.shape[1]] = part
         return InMemory(self.n, coordinates), [part.shape[1] for part in sets]
 
     def on_manifold(self, points: Point) -> Point:
-        """Return points of `space` as points of the manifold."""
+        """Return points of `space` as points of the manifold.
+
+        Parameters
+        ----------
+        points : array, shape (..., *space.point_shape)
+            Points of `space`.
+
+        Returns
+        -------
+        array, shape (..., *point_shape)
+            Points of the manifold.
+        """
         return from_chart(self.manifold, points)
 
     def __repr__(self) -> str:
@@ -549,15 +661,22 @@ def admit(
 
     Parameters
     ----------
-    points : array, shape (n, *point_shape), or Chunks
-        The records; chunks are checked as they are read. Of a flat manifold of matrices they may
-        be points of its chart, (n, d), as `person_records` returns them. Those outside the region
-        are moved to its nearest point, unreported: whether one was outside is private.
+    points : array, shape (n, *point_shape), or Batches
+        Records; batches are checked as they are read. Of a flat manifold of matrices they may be
+        points of its chart, (n, d), as `person_records` returns them. Those outside the region are
+        moved to its nearest point, unreported: whether one was outside is private.
     domain : Domain
-        What is publicly known of them, in the distance of `manifold`.
+        Public bound on the records, in the distance of `manifold`.
     manifold : Manifold
+        Geometry of the mean.
     labels : Labels
-        Where they are secret a class may have no record: what is released of it is noise.
+        Public facts of the labels. Where they are secret a class may have no record: what is
+        released of it is noise.
+
+    Returns
+    -------
+    Records
+        Records, checked, each inside the region.
 
     Raises
     ------
@@ -565,6 +684,16 @@ def admit(
         When the domain is that of another manifold or dimension, there is no record though the
         number is public, or there are more than all classes have, or a record has the wrong shape
         or is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import Ball, admit
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> points = np.array([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    >>> admit(points, domain=Ball(2.0, manifold.name), manifold=manifold)
+    Records(n=2, manifold='spd-log-euclidean')
     """
     records = Records(manifold, domain, parts_of(points), labels)
     if records.n > labels.size(records.n):
@@ -598,7 +727,7 @@ def _checked(points: Point, manifold: Manifold) -> Point:
 
 
 def person_records(points: Point, persons: Point, manifold: Manifold) -> Point:
-    """Return one point a person, in the order in which they come.
+    """Return one record a person, in the order in which they come.
 
     On a flat manifold it is the mean of the images' coordinates, a point of the chart, (persons,
     d): as a matrix it might be none that doubles hold (``records.py``). On another Hadamard
@@ -610,10 +739,16 @@ def person_records(points: Point, persons: Point, manifold: Manifold) -> Point:
     Parameters
     ----------
     points : array, shape (n, *point_shape)
-        The images' points; those of a person one after another.
+        Points of the images; those of a person one after another.
     persons : array, shape (n,)
-        Whose each is.
+        Person of each image.
     manifold : Manifold
+        Geometry of the mean.
+
+    Returns
+    -------
+    array, shape (persons, d) or (persons, *point_shape)
+        Points of the chart of a flat manifold, else of the manifold.
 
     Raises
     ------
@@ -624,6 +759,16 @@ def person_records(points: Point, persons: Point, manifold: Manifold) -> Point:
     References
     ----------
     Sturm, "Probability measures on metric spaces of nonpositive curvature" (2003), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import person_records
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> points = np.array([np.eye(2), np.eye(2), 3.0 * np.eye(2)])
+    >>> person_records(points, np.array(["a", "a", "b"]), manifold).shape
+    (2, 3)
     """
     begins = np.flatnonzero(np.concatenate([[True], persons[1:] != persons[:-1]]))
     if len(np.unique(persons[begins])) < len(begins):

@@ -1,4 +1,4 @@
-"""What a private mean comes out as: what may leave, what may not, and whether labels are secret.
+"""Results of a private mean: what may leave, what may not, and whether labels are secret.
 
 **Labels** are public or secret. That decides what neighbours are, and whether the count of a class
 is released with noise.
@@ -63,7 +63,7 @@ of itself moves a mean by that share of its way from there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,13 +71,14 @@ from numpy.typing import NDArray
 from covdp.arrays import FloatArray, facts_html, facts_text
 from covdp.errors import ConfigError
 from covdp.geometry import Manifold, Point, chart_of, to_chart
+from covdp.geometry.charts import Chart
 from covdp.mean.noisy_moments import NoisyMoments
 from covdp.mean.sums import NORM, PER_UNIT
 from covdp.mechanisms import Diagnostics
 from covdp.privacy import Budget
 
 LabelsWord: TypeAlias = Literal["secret", "public"]
-"""What says to a door whether classes are secret."""
+"""Words that say to a door if classes are secret."""
 COUNT_STEPS = math.isqrt(int((1.0 / 2.0 - NORM) * PER_UNIT**2))
 """a in steps of the lattice, from below: a² + `NORM` is at most ½."""
 COUNT_UNIT = COUNT_STEPS / PER_UNIT
@@ -86,32 +87,73 @@ COUNT_UNIT = COUNT_STEPS / PER_UNIT
 
 @dataclass(frozen=True)
 class Labels:
-    """What is public of the classes of records.
+    """Public facts of the classes of records.
 
     Attributes
     ----------
     total : int or None
         N: the public number of all records (of persons, where a person may be in several classes),
         where classes are secret. None where they are public, with the size of each.
+
+    Examples
+    --------
+    >>> from covdp.mean import PUBLIC_LABELS, Labels
+    >>> Labels(total=1000).secret, PUBLIC_LABELS.secret
+    (True, False)
     """
 
     total: int | None = None
 
     @property
     def secret(self) -> bool:
-        """Whether the class of a record is."""
+        """True if the class of a record is secret."""
         return self.total is not None
 
     def divisor(self, n: int) -> int:
-        """Return what the sums of n records are divided by before noise: n only if it is public."""
+        """Return the divisor of the sums of n records before noise: n only if it is public.
+
+        Parameters
+        ----------
+        n : int
+            Number of records of a class.
+
+        Returns
+        -------
+        int
+            Divisor: n, or 1.
+        """
         return n if self.total is None else 1
 
     def size(self, n: int) -> int:
-        """Return a public number that no class is larger than: n itself only if it is public."""
+        """Return a public number that no class is larger than: n itself only if it is public.
+
+        Parameters
+        ----------
+        n : int
+            Number of records of a class.
+
+        Returns
+        -------
+        int
+            Public bound on n.
+        """
         return n if self.total is None else max(1, self.total)
 
     def counted(self, vector: FloatArray, n: int) -> FloatArray:
-        """Return the mean's vector of n records, with Σ a as last coordinate if n is secret."""
+        """Return the mean's vector of n records, with Σ a as last coordinate if n is secret.
+
+        Parameters
+        ----------
+        vector : array, shape (d + e,)
+            Mean of the vectors, or their sum.
+        n : int
+            Number of records of a class.
+
+        Returns
+        -------
+        array, shape (d + e,) or (d + e + 1,)
+            Vector that noise is added to.
+        """
         return vector if self.total is None else np.append(vector, n * COUNT_STEPS / PER_UNIT)
 
 
@@ -120,7 +162,19 @@ PUBLIC_LABELS = Labels()
 
 
 def read_labels(labels: LabelsWord | None, total: int | None) -> Labels:
-    """Return what the caller says of labels; they are secret where a total is given.
+    """Return the public facts of labels that the caller states; secret where a total is given.
+
+    Parameters
+    ----------
+    labels : {"secret", "public"} or None
+        Word of the caller.
+    total : int or None
+        Public number of records of all classes together.
+
+    Returns
+    -------
+    Labels
+        Public facts of the labels.
 
     Raises
     ------
@@ -140,16 +194,16 @@ def read_labels(labels: LabelsWord | None, total: int | None) -> Labels:
 
 
 class ReleasedCount(NamedTuple):
-    """The released numbers of records of a class, of each repetition; all of it is public.
+    """Released numbers of records of a class, of each repetition; all of it is public.
 
     Attributes
     ----------
     value : array, shape (r,)
-        Of any sign.
+        Counts, of any sign.
     variance : array, shape (r,)
-        Of its noise.
+        Variance of their noise.
     total : int
-        N.
+        Public number N of all records.
     """
 
     value: FloatArray
@@ -163,13 +217,13 @@ class ReleasedCount(NamedTuple):
 
     @property
     def divisor(self) -> FloatArray:
-        """What sums are divided by, (r,): whole, at least 1 and the noise's own size, at most N."""
+        """Divisor of sums, (r,): whole, at least 1 and the noise's own size, at most N."""
         least = np.minimum(np.maximum(1.0, self.sd), self.total)
         return np.rint(np.clip(self.value, least, self.total))
 
     @property
     def relative(self) -> FloatArray:
-        """By what share of the divisor it is off, (r,)."""
+        """Relative standard deviation of the divisor, (r,)."""
         return np.asarray(self.sd / self.divisor)
 
     @property
@@ -178,24 +232,72 @@ class ReleasedCount(NamedTuple):
         return np.rint(self.value).astype(np.int64)
 
     def joined(self, other: "ReleasedCount") -> "ReleasedCount":
-        """Return both put together, by precision: their variances are public."""
+        """Return two counts put together, by precision: their variances are public.
+
+        Parameters
+        ----------
+        other : ReleasedCount
+            Counts of the same records.
+
+        Returns
+        -------
+        ReleasedCount
+            Counts of less variance than either.
+        """
         share = self.variance / (self.variance + other.variance)
         mean = self.value + share * (other.value - self.value)
         return ReleasedCount(mean, share * other.variance, self.total)
 
     @classmethod
     def of(cls, value: FloatArray, sigma: float, total: int) -> "ReleasedCount":
-        """Return what the last coordinate of a mean's sum says, (r,), whose noise is σ."""
+        """Return the counts that the last coordinates of a mean's sums say.
+
+        Parameters
+        ----------
+        value : array, shape (r,)
+            Last coordinates, noised.
+        sigma : float
+            Standard deviation σ of their noise.
+        total : int
+            Public number N of all records.
+
+        Returns
+        -------
+        ReleasedCount
+            Counts of each repetition.
+        """
         variance = np.full(len(value), (sigma / COUNT_UNIT) ** 2)
         return cls(value / COUNT_UNIT, variance, total)
 
     def at(self, repetition: int) -> "ReleasedCount":
-        """Return that of one repetition."""
+        """Return the count of one repetition, r = 1.
+
+        Parameters
+        ----------
+        repetition : int
+            Place of the repetition.
+
+        Returns
+        -------
+        ReleasedCount
+            Count of it alone.
+        """
         return ReleasedCount(self.value[[repetition]], self.variance[[repetition]], self.total)
 
     @classmethod
     def joint(cls, counts: "Sequence[ReleasedCount]") -> "ReleasedCount":
-        """Return the counts of several blocks of repetitions as one."""
+        """Return the counts of several blocks of repetitions as one.
+
+        Parameters
+        ----------
+        counts : sequence of ReleasedCount
+            Counts of blocks, in order.
+
+        Returns
+        -------
+        ReleasedCount
+            Counts of all repetitions.
+        """
         values, variances = (np.concatenate(part) for part in list(zip(*counts, strict=True))[:2])
         return cls(values, variances, counts[0].total)
 
@@ -207,7 +309,19 @@ NOT_ADAPTIVE = (
 
 
 class Step(NamedTuple):
-    """One draw of noise: on what, its share, how far a record could move it (Δ), and σ."""
+    """One draw of noise.
+
+    Attributes
+    ----------
+    name : str
+        Statistic that it was drawn on.
+    budget : Budget
+        Its share of the budget.
+    sensitivity : float
+        Largest move Δ by one record.
+    sigma : float
+        Standard deviation σ of the noise of each coordinate.
+    """
 
     name: str
     budget: Budget
@@ -216,16 +330,17 @@ class Step(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Private and free to leave.
+    """Private means, free to leave.
 
     Attributes
     ----------
     outputs : array, shape (size, *space.point_shape)
-        The private means, as points of `space`.
+        Private means, as points of `space`.
     manifold, space : Manifold
-        Where the means live, and where they were drawn: the manifold, or its chart at the origin.
+        Manifold that the means are on, and that they were drawn on: the manifold, or its chart at
+        the origin.
     steps : tuple of Step
-        What the budget was spent on, in order; their shares compose to it.
+        Draws that the budget was spent on, in order; their shares compose to it.
     rhos : array, shape (size, steps)
         ρ-zCDP that the source of noise certifies for each step, NaN where it does not.
     expected_error : float or None
@@ -236,15 +351,32 @@ class Release(NamedTuple):
     seconds : float
         Wall time of one draw.
     moments : tuple of NoisyMoments
-        What the last mean of each draw of an adaptive plan released; empty for a single one.
+        Moments that the last mean of each draw of an adaptive plan released; empty for a single
+        one.
     diagnostics : Diagnostics
-        How the sampler made the draws.
+        Facts of the sampler's run.
     class_size : ReleasedCount or None
-        The number of records, with noise, where labels are secret.
+        Number of records, with noise, where labels are secret.
     footpoint : array, shape (size, *space.point_shape), or None
         Private footpoints of a single plan, one a draw; None for a public one.
     expected_square : float or None
         Exact expectation of the squared distance to the mean, where the law gives it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import GDP, describe, domain, open_dataset, private_mean
+    >>> release, _ = private_mean(
+    ...     describe(next(open_dataset("tiles").chunks(label=0)), "oct5"),
+    ...     GDP(1.0),
+    ...     domain=domain("oct5", height=28, width=28),
+    ...     manifold="spd-log-euclidean",
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> release.point.shape, release.coordinates.shape
+    ((5, 5), (15,))
+    >>> release.noisy_moments.vector.shape
+    (15,)
     """
 
     outputs: Point
@@ -266,12 +398,12 @@ class Release(NamedTuple):
         return facts_text("Release", self._facts)
 
     def _repr_html_(self) -> str:
-        """Return the same as a table of a notebook."""
+        """Return the five facts as a table of a notebook."""
         return facts_html("Release", self._facts)
 
     @property
     def _facts(self) -> dict[str, str]:
-        """What is shown of it: all of it may leave."""
+        """Facts that are shown of a release, by name: all of them may leave."""
         count, predicted = self.class_size, self.predicted_error
         n = f"{self.moments[0].n:,}" if self.moments else "public"
         if count is not None:
@@ -287,18 +419,17 @@ class Release(NamedTuple):
 
     @property
     def points(self) -> Point:
-        """The private means, shape (size, *manifold.point_shape), as near as doubles hold them.
+        """Private means, (size, *manifold.point_shape), as near as doubles hold them.
 
         Matrices are definite. `coordinates` are what was released, exactly.
         """
-        if self.space is self.manifold:
+        if self.space is self.manifold or not isinstance(self.space, Chart):
             return self.outputs
-        chart: Any = self.space
-        return np.asarray(chart.points(self.outputs))
+        return np.asarray(self.space.points(self.outputs))
 
     @property
     def placed(self) -> Point:
-        """The private means as records are placed: points of `chart_of` the manifold.
+        """Private means as records are placed: points of `chart_of` the manifold.
 
         On a curved manifold they are `points`, whatever chart they were drawn in.
         """
@@ -307,22 +438,22 @@ class Release(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """The first private mean, shape (*manifold.point_shape)."""
+        """First private mean, (*manifold.point_shape)."""
         return np.asarray(self.points[0])
 
     @property
     def coordinates(self) -> FloatArray:
-        """The first private mean in the chart at the origin, shape (d,)."""
+        """First private mean in the chart at the origin, (d,)."""
         return self.space.log(self.space.origin, self.outputs[0])
 
     @property
     def place(self) -> Point:
-        """The first private mean, a point of `space`."""
+        """First private mean, a point of `space`."""
         return np.asarray(self.outputs[0])
 
     @property
     def noisy_moments(self) -> NoisyMoments:
-        """What the last step of the first mean released, its base a point of `space`.
+        """Moments that the last step of the first mean released, their base a point of `space`.
 
         Raises
         ------
@@ -335,7 +466,7 @@ class Release(NamedTuple):
 
     @property
     def each(self) -> list["Release"]:
-        """Every draw as a release of its own, as if nothing else had been drawn."""
+        """Releases of one draw each, as if nothing else had been drawn."""
         predicted, count, base = self.predicted_error, self.class_size, self.footpoint
         return [
             self._replace(
@@ -351,21 +482,21 @@ class Release(NamedTuple):
 
     @property
     def sigma(self) -> float:
-        """σ of the last step."""
+        """Standard deviation σ of the noise of the last step."""
         return self.steps[-1].sigma
 
 
 class NonPrivate(NamedTuple):
-    """Computed from the records and not private: for experiments, never for a release's files.
+    """Results computed from the records that are not private: for experiments only.
 
     Shown, it tells nothing but that it is not private.
 
     Attributes
     ----------
     mean : array, shape (*point_shape)
-        The certified Fréchet mean.
+        Certified Fréchet mean.
     gradient_norm : float
-        Its certificate.
+        Norm of the gradient there: its certificate.
     error : float
         Distance of the private mean to it.
     n : int

@@ -1,4 +1,4 @@
-"""The adaptive private mean: two means find where records are, counts how wide, the third is it.
+"""Adaptive private means: two means find where records are, counts how wide, the third is it.
 
     mean 1 ─► centre ─► shells 1 ─► radius ─► mean 2 ─► centre ─► shells 2 ─► radius
                                                                                 │
@@ -37,7 +37,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ from covdp.arrays import FloatArray
 from covdp.errors import ConvergenceError, DomainError, PrivacyError
 from covdp.geometry import Point
 from covdp.mean import tuning
-from covdp.mean.axes import Numbers, column, in_shape, vectors_times
+from covdp.mean.axes import Scalar, in_shape, vectors_times
 from covdp.mean.clip import (
     SQRT2,
     ball,
@@ -60,6 +60,7 @@ from covdp.mean.clip import (
     shell_counts,
 )
 from covdp.mean.noisy_moments import (
+    DrawnMoments,
     NoisyMoments,
     clipped_moments,
     covariance,
@@ -88,7 +89,7 @@ COORDINATES_AT_ONCE = 2**21
 
 @dataclass(eq=False)
 class _Draws:
-    """Repetitions on their way: what every step draws from, and where they stand after it.
+    """State of repetitions: what every step draws from, and where they stand after it.
 
     They draw from records of all, or of each its own. Where they stand, how sure they are and how
     wide they clip has them as the first axis of all arrays; it is 1 long where all are equal.
@@ -109,28 +110,30 @@ class _Draws:
 
     @property
     def model(self) -> Records:
-        """The records of the first, whose axes, shells and public numbers are those of all."""
+        """Records of the first class, whose axes, shells and public numbers are those of all."""
         return self.classes[0]
 
     @property
     def labels(self) -> Labels:
-        """What is public of the classes."""
+        """Public facts of the labels."""
         return self.model.labels
 
-    def counted(self) -> Numbers:
-        """Return how many records sums are of: n where it is public, else the released count."""
-        return self.model.n if self.class_size is None else self.class_size.divisor
+    def counted(self) -> FloatArray:
+        """Return the number of records in sums, (r,): public n, (1,), else the released count."""
+        n = np.array([float(self.model.n)])
+        return n if self.class_size is None else self.class_size.divisor
 
-    def sigma(self, step: int) -> Numbers:
-        """Return the noise of a mean: of a sum of secret size over the released count."""
-        return self.steps[step].sigma / (1.0 if self.class_size is None else self.counted())
+    def sigma(self, step: int) -> FloatArray:
+        """Return the noise of a mean, (r,): of a sum of secret size over the released count."""
+        sigma = np.array([self.steps[step].sigma])
+        return sigma if self.class_size is None else sigma / self.counted()
 
     def sum_noise(self) -> float:
         """Return the noise that the whole budget would leave in a sum of vectors."""
         return _whole_noise([step.sigma for step in self.steps], self.labels, self.model.n)
 
     def few(self) -> NDArray[np.bool_]:
-        """Return where n·μ is so small that noise alone decides, (size,): `is_few` of the count."""
+        """Return True where n·μ is so small that noise alone decides, (size,), by `is_few`."""
         counted = in_shape(self.counted(), (self.size,))
         return _is_few(counted / self.sum_noise(), self.model.prior)
 
@@ -151,7 +154,7 @@ class _Draws:
         return [output.vector for output in drawn]
 
     def centres(self) -> FloatArray:
-        """Return where balls are centred, in the axes, of as many repetitions as differ."""
+        """Return the centres of balls in the axes, (r, d), of as many repetitions as differ."""
         many = max(len(self.points), len(self.middle), len(self.classes))
         points, middle = (in_shape(x, (many, *x.shape[1:])) for x in (self.points, self.middle))
         return self.model.in_axes(points, middle)
@@ -186,17 +189,18 @@ class _Draws:
         return self.model.in_axes(base, self.model.odd) - centres[:, None]
 
     def outside(self) -> FloatArray:
-        """Return how many records are left outside, (size,)."""
+        """Return the number of records that are left outside, (size,)."""
         many = records_outside(self.sum_noise(), self.model.space.dim, self.counted())
         return in_shape(many, (self.size,))
 
     @property
     def may_cut(self) -> bool:
-        """Whether the noise is worth one record outside of the ball; else it holds all of them."""
-        return bool(records_outside(self.sum_noise(), self.model.space.dim, np.inf) >= 1.0)
+        """True if the noise is worth one record outside of the ball; else it holds all of them."""
+        every = np.array([np.inf])
+        return bool(records_outside(self.sum_noise(), self.model.space.dim, every) >= 1.0)
 
     def far(self, shells: FloatArray) -> NDArray[np.bool_]:
-        """Return where more records are beyond the last edge than is worth it or noise, (size,)."""
+        """Return True where more are beyond the last edge than is worth it or noise, (size,)."""
         noise = SQRT2 * self.labels.divisor(self.model.n) * self.steps[1].sigma
         return np.asarray(shells[:, -1] > np.maximum(self.outside(), tuning.FAR_SD * noise))
 
@@ -211,7 +215,7 @@ class _Draws:
         return _chosen(which & ~cluster, found, shells)
 
     def radius(self, shells: FloatArray, far: NDArray[np.bool_], share: float = 1.0) -> FloatArray:
-        """Return the radius that such counts say, of each repetition.
+        """Return the radius that such counts say, (size,).
 
         It leaves a share outside of the records that may be there.
         """
@@ -221,14 +225,14 @@ class _Draws:
         return np.where(far, choose_radius(shells, prior.far_edges, outside), found)
 
     def is_wide(self, radius: FloatArray) -> NDArray[np.bool_]:
-        """Return where a ball has more noise than one around all that records may be, (size,)."""
+        """Return True where a ball has more noise than one around the whole domain, (size,)."""
         axes, most = self.model.frame.from_axes, self.model.domain.radius
         return np.asarray(radius**2 * np.sum(axes**2) > most**2 * len(axes))
 
     def most_beyond(
         self, step: int, shells: FloatArray, far: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return where so many records are beyond that a ball around all is worth it, (size,).
+        """Return True where so many are beyond that a ball around all is worth it, (size,).
 
         Beyond the farthest edge those are as many as may be outside of a ball.
         """
@@ -249,7 +253,7 @@ class _Draws:
         def own(each: Sequence[T]) -> list[T]:
             return [each[r] for r in rows] if len(each) > 1 else list(each)
 
-        def part(values: NDArray[Any]) -> NDArray[Any]:
+        def part(values: NDArray[Scalar]) -> NDArray[Scalar]:
             return in_shape(values, (self.size, *values.shape[1:]))[rows]
 
         classes = own(self.classes)
@@ -273,7 +277,7 @@ class _Draws:
         return [self.labels.counted(m, sizes[r % len(sizes)]) for r, m in enumerate(means)]
 
     def means(self, step: int, vectors: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return them noised, of each repetition; of secret size over the count so far."""
+        """Return noised means, of each repetition; of secret size over the count so far."""
         released = self.release(step, vectors)
         if not self.labels.secret:
             return released
@@ -293,32 +297,43 @@ class _Draws:
         """Move the centres to the noised mean of records clipped to balls around them."""
         to = ball(*self.centred(radius))
         released = np.array(self.means(step, self.vectors(to, paired=self.bent)))
-        self.put(self.seen(step, released, to, clipped=0.0, clipped_noise=0.0))
+        self.put(self.seen(step, released, to, clipped=np.zeros(1), clipped_noise=np.zeros(1)))
         self.middle = self.points
 
     @property
     def bent(self) -> bool:
-        """Whether curvature makes Newton's step need a second moment of every mean."""
+        """True if curvature makes Newton's step need a second moment of every mean."""
         return self.model.space.curvature[0] < 0.0
 
     @property
-    def off(self) -> Numbers:
-        """By what share of itself the count is off that means are divided by."""
-        return 0.0 if self.class_size is None else self.class_size.relative
+    def off(self) -> FloatArray:
+        """Relative standard deviation of the count that means are divided by, (r,)."""
+        return np.zeros(1) if self.class_size is None else self.class_size.relative
 
-    def seen(self, step: int, released: FloatArray, to: Clipping, **known: Any) -> NoisyMoments:
-        """Return what a step released of records, (r, …), seen from where the repetitions stand."""
-        count, n = self.class_size, self.counted()
+    def seen(
+        self,
+        step: int,
+        released: FloatArray,
+        to: Clipping,
+        *,
+        clipped: FloatArray,
+        clipped_noise: FloatArray,
+        shells: FloatArray | None = None,
+    ) -> DrawnMoments:
+        """Return the noisy moments of a step, seen from where the repetitions stand."""
+        count = self.class_size
         moments = clipped_moments(
             released,
             to,
             self.model.frame,
-            n=n if count is None else count.divisor.astype(np.int64),
+            n=self.counted().astype(np.int64),
             base=in_shape(self.points, (self.size, *self.points.shape[1:])),
             middle=to.centre * self.bent / to.unit[:, None],
             sigma=self.sigma(step),
-            n_sd=0.0 if count is None else count.sd,
-            **known,
+            n_sd=np.zeros(1) if count is None else count.sd,
+            clipped=clipped,
+            clipped_noise=clipped_noise,
+            shells=shells,
         )
         if not self.bent:
             return moments
@@ -334,7 +349,7 @@ class _Draws:
                 return newton_step(self.model.space, square * min(1.0, most / max(trace, most)))
         return np.eye(len(mean))
 
-    def put(self, moments: NoisyMoments) -> None:
+    def put(self, moments: DrawnMoments) -> None:
         """Put what was observed together with what was known: where centres are, and how sure."""
         vector = moments.middle + moments.vector
         observed = observe(vector, moments.steps, moments.sigma, self.off)
@@ -343,17 +358,42 @@ class _Draws:
 
 
 def first_belief(model: PublicModel) -> FloatArray:
-    """Return the covariance, (d, d), of where the mean is before any record is used."""
+    """Return the covariance of where the mean is before any record is used.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Public facts of the records.
+
+    Returns
+    -------
+    array, shape (d, d)
+        Covariance in coordinates at the public centre.
+    """
     d, prior, frame = model.space.dim, model.prior, model.frame
     line = (tuning.PRIOR_SD_LINE / float(np.linalg.norm(frame.from_axes[0]))) ** 2
-    return frame.covariance(line, prior.doubt**2 / d)
+    return np.asarray(frame.covariance(np.array([line]), np.array([prior.doubt**2 / d]))[0])
 
 
 def end_of(model: PublicModel, points: Point, moved: FloatArray) -> Point:
-    """Return where steps from points end, in the region, none longer than the region is wide.
+    """Return the ends of steps from points, in the region, none longer than the region is wide.
 
     Noise much wider than the region makes steps on curved manifolds whose ends doubles cannot hold:
     they are not taken. Released values alone decide.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Public facts of the records.
+    points : array, shape (r, *point_shape) or (1, *point_shape)
+        Points of `space`.
+    moved : array, shape (r, d)
+        Steps, in coordinates at the points.
+
+    Returns
+    -------
+    array, shape (r, *point_shape)
+        Points of `space`, inside the region.
     """
     longest = model.feasible_set.diameter / np.maximum(lengths(moved), 1e-300)
     moved = moved * np.minimum(1.0, longest)[:, None]
@@ -384,9 +424,20 @@ def draw_rounds(
     Parameters
     ----------
     classes : sequence of Records
-        Those of one class; or `size`, as many records of one domain in each, held in memory.
+        Records of one class; or of `size`, as many of one domain in each, held in memory.
+    budget : Budget
+        Budget of each mean in all.
+    plan : AdaptivePlan
+        Shares of the budget.
     noise : sequence of Noise
-        That of all; or `size`, of each its own.
+        One source of noise for all; or `size`, one of each.
+    size : int
+        Number of means.
+
+    Returns
+    -------
+    Release
+        Private means and their noise, free to leave.
 
     Raises
     ------
@@ -398,7 +449,8 @@ def draw_rounds(
     shares = plan.shares or default_shares(records.prior, few=False)
     steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     noise_of_all = _whole_noise([step.sigma for step in steps], labels, records.n)
-    if plan.shares is None and _is_few(labels.size(records.n) / noise_of_all, records.prior):
+    information = np.array([labels.size(records.n) / noise_of_all])
+    if plan.shares is None and _is_few(information, records.prior):
         shares = default_shares(records.prior, few=True)
         steps = step_costs(budget, records.n, shares, dim=dim, labels=labels)
     block = max(1, COORDINATES_AT_ONCE // (labels.size(records.n) * dim))
@@ -491,7 +543,7 @@ def _last(
 
 def _ended(
     source: _Draws, to: Clipping, released: FloatArray, shells: FloatArray
-) -> tuple[FloatArray, NoisyMoments]:
+) -> tuple[FloatArray, DrawnMoments]:
     """Move the centres to the last means; return predicted errors, and what was released."""
     model, n = source.model, source.counted()
     share_noise = source.steps[3].sigma * SQRT2 * source.labels.divisor(model.n) / n
@@ -502,7 +554,7 @@ def _ended(
         to,
         clipped=in_shape(source.outside() / n, (source.size,)),
         clipped_noise=share_noise * np.sqrt(outside),
-        shells=shells / column(n),
+        shells=shells / n[:, None],
     )
     source.put(moments)
     moments = replace(moments, belief=source.belief)
@@ -516,10 +568,25 @@ def _ended(
 
 
 def is_few(budget: Budget, n: int, prior: Prior) -> bool:
-    """Return whether n·μ is so small that noise alone decides: public."""
+    """Return True if n·μ is so small that noise alone decides: public.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a mean in all.
+    n : int
+        Public number of records; of all classes where labels are secret.
+    prior : Prior
+        Public expectation of the records.
+
+    Returns
+    -------
+    bool
+        True if it is.
+    """
     if isinstance(budget, PureDP):
         return False
-    return bool(_is_few(n / gaussian_sigma(budget, 1.0), prior))
+    return bool(_is_few(np.array([n / gaussian_sigma(budget, 1.0)]), prior))
 
 
 def _whole_noise(sigmas: Sequence[float], labels: Labels, n: int) -> float:
@@ -527,13 +594,26 @@ def _whole_noise(sigmas: Sequence[float], labels: Labels, n: int) -> float:
     return labels.divisor(n) / math.sqrt(math.fsum(sigma**-2.0 for sigma in sigmas))
 
 
-def _is_few(information: Numbers, prior: Prior) -> NDArray[np.bool_]:
-    few = np.asarray(information) < tuning.FEW * math.sqrt(len(prior.centre))
+def _is_few(information: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+    few = information < tuning.FEW * math.sqrt(len(prior.centre))
     return np.asarray(few & (prior.line is not None))
 
 
 def default_shares(prior: Prior, *, few: bool) -> Shares:
-    """Return the shares of the budget, a function of the prior and of n·μ: public."""
+    """Return the shares of the budget, a function of the prior and of n·μ: public.
+
+    Parameters
+    ----------
+    prior : Prior
+        Public expectation of the records.
+    few : bool
+        True if n·μ is so small that noise alone decides: `is_few`.
+
+    Returns
+    -------
+    Shares
+        Shares of an adaptive budget.
+    """
     if prior.line is None:
         return tuning.SHARES_WITHOUT_LINE
     return tuning.SHARES_OF_FEW if few else tuning.SHARES_OF_MANY
@@ -542,11 +622,38 @@ def default_shares(prior: Prior, *, few: bool) -> Shares:
 def step_costs(
     budget: Budget, n: int, shares: Shares, *, dim: int, labels: Labels = PUBLIC_LABELS
 ) -> tuple[Step, ...]:
-    """Return what each step costs; together they compose to at most `budget`.
+    """Return the cost of each step; together they compose to at most `budget`.
 
     As `gaussian_steps` for the mean of n vectors; with secret labels for their sum, whatever n is.
     `dim` is the dimension of the mean; that of counts, whose vectors are not rounded, does not
     matter.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a mean in all.
+    n : int
+        Public number of records of the class; of no effect with secret labels.
+    shares : Shares
+        Shares of the budget.
+    dim : int
+        Dimension d of the mean.
+    labels : Labels
+        Public facts of the labels.
+
+    Returns
+    -------
+    tuple of Step
+        Five steps, named as `STEP_NAMES`.
+
+    Examples
+    --------
+    >>> from covdp import GDP
+    >>> from covdp.mean import Shares
+    >>> from covdp.mean.rounds import step_costs
+    >>> steps = step_costs(GDP(1.0), 1000, Shares(0.08, 0.02, 0.03, 0.03, 0.84), dim=15)
+    >>> round(1000 * steps[-1].sigma, 3)
+    1.091
     """
     return gaussian_steps(budget, STEP_NAMES, shares.all, step_sensitivity(labels, n, dim))
 
@@ -561,6 +668,22 @@ def gaussian_steps(
     turned into the largest μ-GDP that implies it, since all noise here is Gaussian: better than
     dividing ε and δ. σ is raised by 1e-12 of its value, so that an account that rounds up stays
     within the share.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of all steps together.
+    names : tuple of str
+        Name of each step.
+    shares : tuple of float
+        Share of each step; they sum to 1.
+    delta : float
+        Sensitivity Δ of each step.
+
+    Returns
+    -------
+    tuple of Step
+        One a share, in order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far a statistic moves when one of n records is replaced, rounding included.
+"""Sensitivities: how far a statistic moves when one of n records is replaced, rounding included.
 
 **The adaptive mean** has one private operation: the noisy mean of vectors of diameter 1.
 
@@ -49,7 +49,18 @@ from covdp.mechanisms.exponential import (
 
 
 def vector_diameter(dim: int) -> float:
-    """Return the diameter of the set of computed vectors of length `dim`, on the lattice."""
+    """Return the diameter of the set of computed vectors of length `dim`, on the lattice.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a vector.
+
+    Returns
+    -------
+    float
+        Diameter, just above 1.
+    """
     lattice = (2.0 * math.sqrt(dim) + 8.0) / PER_UNIT
     return 1.0 + 2e-12 + 2.0 * dim * ROUNDOFF + lattice
 
@@ -58,6 +69,18 @@ def mean_sensitivity(n: int, dim: int) -> float:
     """Return Δ of the mean of n vectors of length `dim`, see the top of this file.
 
     The roundings of this formula itself are among the 1000.
+
+    Parameters
+    ----------
+    n : int
+        Number of vectors.
+    dim : int
+        Length of a vector.
+
+    Returns
+    -------
+    float
+        Largest move Δ of the mean by one record.
     """
     return vector_diameter(dim) / n + 2.0 * ROUNDOFF
 
@@ -66,6 +89,20 @@ def step_sensitivity(labels: Labels, n: int, dim: int) -> float:
     """Return Δ of what one step releases of a class of n records: of their mean, or of their sum.
 
     With secret labels it is that of all classes' sums together, see ``release.py``.
+
+    Parameters
+    ----------
+    labels : Labels
+        Public facts of the labels.
+    n : int
+        Number of records of the class; of no effect with secret labels.
+    dim : int
+        Length of a vector.
+
+    Returns
+    -------
+    float
+        Largest move Δ by one record.
     """
     if labels.total is None:
         return mean_sensitivity(n, dim)
@@ -80,6 +117,20 @@ def sensitivity(records: Records, plan: SinglePlan, family: Family) -> float:
     a lattice add what ``sensitivity.py`` says.
 
     **Fréchet mean**: `frechet_sensitivity`.
+
+    Parameters
+    ----------
+    records : Records
+        Records of one class.
+    plan : SinglePlan
+        Plan of one draw.
+    family : Family
+        Mechanism of the plan.
+
+    Returns
+    -------
+    float
+        Largest move Δ of the statistic by one record, as `Family.moves` measures it.
 
     Raises
     ------
@@ -117,10 +168,39 @@ def frechet_sensitivity(
     were not aligned moves by at most 2/n, as no landmark is farther than 1 from the centre. The
     computed mean has an error of at most τ/h on both data sets.
 
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    n : int
+        Public number of records.
+    plan : SinglePlan
+        Plan of one draw.
+    family : Family
+        Mechanism of the plan.
+    manifold : Manifold
+        Geometry of the mean.
+
+    Returns
+    -------
+    float
+        Largest move Δ of the mean by one record, as `Family.moves` measures it.
+
     Raises
     ------
     DomainError
         When the domain is that of another manifold or dimension.
+
+    Examples
+    --------
+    >>> from covdp import MANIFOLDS
+    >>> from covdp.mean import Ball, SinglePlan
+    >>> from covdp.mean.sensitivity import frechet_sensitivity
+    >>> from covdp.mechanisms import MECHANISMS
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> ball = Ball(1.0, manifold.name)
+    >>> round(frechet_sensitivity(ball, 100, SinglePlan(), MECHANISMS["ewg"], manifold), 6)
+    0.02
     """
     check_domain(domain, manifold)
     if manifold.curvature[1] > 0.0:
@@ -133,7 +213,19 @@ def frechet_sensitivity(
 
 
 def stretch(domain: Domain, manifold: Manifold) -> float:
-    """Return how far, in Frobenius norm, a mean moves at most for each unit of distance.
+    """Return the largest move of a mean, in Frobenius norm, for each unit of distance.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public bound on the records.
+    manifold : Manifold
+        Geometry of the mean, embedded.
+
+    Returns
+    -------
+    float
+        Factor, in Frobenius norm a unit of distance.
 
     Raises
     ------

@@ -7,7 +7,7 @@ Published mechanisms spend a budget in one such draw, or in two.
 
 import math
 import time
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -27,12 +27,12 @@ from covdp.privacy import Budget, split
 
 
 class Footpoints(NamedTuple):
-    """The means that private footpoints are drawn around, and the records behind each of them.
+    """Means that private footpoints are drawn around, and the records behind each of them.
 
     Attributes
     ----------
     means : array, shape (*point_shape) or (size, *point_shape)
-        Not private.
+        Means of the records, not private.
     n : int
         Number of records behind each.
     """
@@ -46,14 +46,14 @@ class Footpoints(NamedTuple):
 
 
 class DrawnFootpoints(NamedTuple):
-    """The footpoints of some draws, one of each.
+    """Footpoints of some draws, one of each.
 
     Attributes
     ----------
     points : array, shape (size, *point_shape)
-        Free to leave, if they have a `step`.
+        Footpoints, free to leave if they have a `step`.
     step : Step or None
-        What they cost; None of footpoints that are not private, for experiments.
+        Cost of the footpoints; None if they are not private, for experiments.
     """
 
     points: Point
@@ -65,7 +65,19 @@ class DrawnFootpoints(NamedTuple):
 
 
 class CentredLaw(NamedTuple):
-    """A mechanism that is ready to be drawn from, and what it is drawn around (not private)."""
+    """Mechanism that is ready to be drawn from, and its centre (not private).
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        Mechanism, calibrated.
+    space : Manifold
+        Manifold that is drawn on.
+    statistic : array
+        Centre of the noise, or the records: not private.
+    base : array, shape (*point_shape), or None
+        Public footpoint; None at the origin.
+    """
 
     mechanism: Mechanism
     space: Manifold
@@ -78,15 +90,54 @@ class CentredLaw(NamedTuple):
 
 
 def pays_footpoint(plan: SinglePlan) -> bool:
-    """Return whether a draw pays for a footpoint: a private one, which its mechanism reads."""
+    """Return True if a draw pays for a footpoint: a private one, which its mechanism reads.
+
+    Parameters
+    ----------
+    plan : SinglePlan
+        Plan of one draw.
+
+    Returns
+    -------
+    bool
+        True if a draw pays for one.
+
+    Examples
+    --------
+    >>> from covdp.mean import SinglePlan, pays_footpoint
+    >>> pays_footpoint(SinglePlan()), pays_footpoint(SinglePlan(footpoint="all"))
+    (False, True)
+    """
     moved = plan.private and plan.footpoint != "origin"
     return moved and MECHANISMS[plan.mechanism].wrapped
 
 
 def split_budget(budget: Budget, plan: SinglePlan) -> tuple[Budget | None, Budget]:
-    """Return what the footpoint may spend, None where none is paid, and what the mean may.
+    """Return the budget of the footpoint, None where none is paid, and that of the mean.
 
     A mechanism that reads no footpoint spends all on the mean.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of a draw in all.
+    plan : SinglePlan
+        Plan of one draw.
+
+    Returns
+    -------
+    Budget or None
+        Budget of the footpoint.
+    Budget
+        Budget of the mean.
+
+    Examples
+    --------
+    >>> from covdp import ZCDP
+    >>> from covdp.mean import SinglePlan, split_budget
+    >>> footpoint, mean = split_budget(ZCDP(1.0), SinglePlan(footpoint="all"))
+    >>> round(footpoint.rho, 9), round(mean.rho, 9)
+    (0.1, 0.9)
     """
     if not pays_footpoint(plan):
         return None, budget
@@ -101,6 +152,22 @@ def footpoints(
 
     None, too, where the mechanism reads no footpoint. Those that are not private are returned
     themselves, each in a direction of its own.
+
+    Parameters
+    ----------
+    records : Records
+        Records of one class.
+    plan : SinglePlan
+        Plan of one draw.
+    size : int
+        Number of draws.
+    rng : numpy.random.Generator
+        Generator of the subsamples.
+
+    Returns
+    -------
+    Footpoints or None
+        Means, not private.
     """
     if plan.footpoint == "origin" or not MECHANISMS[plan.mechanism].wrapped:
         return None
@@ -118,6 +185,20 @@ def footpoints(
 def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     """Return the mechanism of `plan` at `budget`, and its statistic, without drawing.
 
+    Parameters
+    ----------
+    records : Records
+        Records of one class.
+    budget : Budget
+        Budget of the mean, without that of its footpoint.
+    plan : SinglePlan
+        Plan of one draw.
+
+    Returns
+    -------
+    CentredLaw
+        Mechanism and what it is drawn around: not private.
+
     Raises
     ------
     PrivacyError
@@ -126,7 +207,7 @@ def calibrate(records: Records, budget: Budget, plan: SinglePlan) -> CentredLaw:
     family = MECHANISMS[plan.mechanism]
     space, statistic = _statistic(records, plan, family)
     base = None
-    options: dict[str, Any] = {} if plan.analytic else {"analytic": False}
+    options: dict[str, object] = {} if plan.analytic else {"analytic": False}
     if plan.sampler != "exact":
         options["chain"] = SAMPLERS[plan.sampler](plan.burn_in, start=plan.start)
     if records.manifold.curvature[1] > 0.0:
@@ -152,6 +233,28 @@ def draw_single(
     **Privacy.** Replace-one adjacency, n public. A private footpoint and the mean are two releases
     about the same records; their shares compose to `budget`. With NumPy's noise numerics are
     idealised: floats are taken as real numbers.
+
+    Parameters
+    ----------
+    records : Records
+        Records of one class.
+    budget : Budget
+        Budget of each mean with its footpoint.
+    plan : SinglePlan
+        Plan of one draw.
+    noise : Noise
+        Source of noise.
+    size : int
+        Number of draws.
+    footpoint : DrawnFootpoints or None
+        Footpoints, drawn before.
+
+    Returns
+    -------
+    Release
+        Private means and their noise, free to leave.
+    array, shape (size,), or None
+        Distances of the outputs to the mean where the points cannot tell: not private.
 
     Raises
     ------
@@ -241,6 +344,26 @@ def draw_footpoints(
     """Draw the footpoints of `size` draws for their share of `budget`; None of the public origin.
 
     Footpoints that are not private cost nothing, and are what they are.
+
+    Parameters
+    ----------
+    records : Records
+        Records of one class.
+    budget : Budget
+        Budget of each mean with its footpoint.
+    plan : SinglePlan
+        Plan of one draw.
+    noise : Noise
+        Source of noise.
+    size : int
+        Number of draws.
+    footpoints : Footpoints or None
+        Means that they are drawn around; None of the public origin.
+
+    Returns
+    -------
+    DrawnFootpoints or None
+        One of each draw.
 
     Raises
     ------

@@ -69,7 +69,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,6 @@ from covdp.arrays import FloatArray
 from covdp.errors import DomainError
 from covdp.geometry import Point
 from covdp.geometry.linalg import unvecd
-from covdp.mean.axes import Numbers
 from covdp.parallel import compiled
 
 T = TypeVar("T")
@@ -99,13 +98,32 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InMemory(Generic[T]):
-    """All n points, or what was made of them, in memory: one part."""
+    """Parts of points in memory: all of them in one part.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    whole : array, or what was made of them
+        All points.
+    """
 
     n: int
     whole: T
 
     def map(self, of: Callable[[T], U]) -> "InMemory[U]":
-        """Return what `of` makes of them, computed now and cached."""
+        """Return the results of a function of the part, computed now and cached.
+
+        Parameters
+        ----------
+        of : callable
+            Function of a part.
+
+        Returns
+        -------
+        InMemory
+            Results, in memory.
+        """
         return InMemory(self.n, of(self.whole))
 
     def __iter__(self) -> Iterator[T]:
@@ -115,7 +133,15 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reiterable(Generic[T]):
-    """What `of` makes of each chunk of points, one at a time in memory."""
+    """Parts of points in chunks, one at a time in memory.
+
+    Attributes
+    ----------
+    chunks : Batches
+        Points.
+    of : callable
+        Function of a chunk that makes the part.
+    """
 
     chunks: Batches
     of: Callable[[Point], T]
@@ -127,7 +153,18 @@ class Reiterable(Generic[T]):
         return self.chunks.n
 
     def map(self, of: Callable[[T], U]) -> "Reiterable[U]":
-        """Return what `of` makes of each part, computed again in every pass."""
+        """Return the results of a function of each part, computed again in every pass.
+
+        Parameters
+        ----------
+        of : callable
+            Function of a part.
+
+        Returns
+        -------
+        Reiterable
+            Results, one part at a time.
+        """
         return Reiterable(self.chunks, lambda chunk: of(self.of(chunk)))
 
     def __iter__(self) -> Iterator[T]:
@@ -155,7 +192,25 @@ Parts: TypeAlias = InMemory[T] | Reiterable[T]
 
 
 def parts_of(points: Point | Batches) -> Parts[Point]:
-    """Return points in parts: an array is one, chunks are read again in every pass."""
+    """Return points in parts: an array is one, chunks are read again in every pass.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape), or Batches
+        Points.
+
+    Returns
+    -------
+    Parts
+        Points, one part or several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.mean.sums import parts_of
+    >>> [part.shape for part in parts_of(np.zeros((4, 2, 2)))]
+    [(4, 2, 2)]
+    """
     if isinstance(points, InMemory | Reiterable):
         return points
     if not isinstance(points, np.ndarray) and isinstance(points, Batches):
@@ -166,6 +221,16 @@ def parts_of(points: Point | Batches) -> Parts[Point]:
 
 def in_memory_if_few(points: Batches) -> Batches:
     """Return up to `IN_MEMORY` points in memory, read once; more in their chunks, in every pass.
+
+    Parameters
+    ----------
+    points : Batches
+        Points in chunks.
+
+    Returns
+    -------
+    Batches
+        The same points.
 
     Raises
     ------
@@ -197,12 +262,38 @@ is 1 long where all have the same. The latter is no number where a repetition ha
 
 
 def as_repetition(records: FloatArray, size: FloatArray) -> Sized:
-    """Return records in some axes, (m, d), and their ‖z − centre‖, (m,), of one repetition."""
+    """Return records in some axes, with their distances, as of one repetition.
+
+    Parameters
+    ----------
+    records : array, shape (m, d)
+        Records z.
+    size : array, shape (m,)
+        Distances ‖z − centre‖.
+
+    Returns
+    -------
+    Sized
+        Arrays of shape (1, d, m) and (1, m).
+    """
     return np.ascontiguousarray(records.T)[None], size[None]
 
 
 def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return ‖y − centre‖ of each record, (n,); infinite where it is not a number."""
+    """Return ‖y − centre‖ of each record; infinite where it is not a number.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records y.
+    centre : array, shape (d,)
+        Centre of the distances.
+
+    Returns
+    -------
+    array, shape (n,)
+        Distances.
+    """
     coordinates = np.ascontiguousarray(records.T)[None]
     norms: FloatArray = sizes_around(coordinates, np.array([centre]))[0]
     return norms
@@ -210,7 +301,22 @@ def sizes(records: FloatArray, centre: FloatArray) -> FloatArray:
 
 @compiled
 def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
-    """Return the same around the centres of r repetitions, (r, n), of records as in `Sized`."""
+    """Return ‖y − centre‖ of each record around the centres of r repetitions.
+
+    It is infinite where it is not a number.
+
+    Parameters
+    ----------
+    records : array, shape (r, d, n) or (1, d, n)
+        Records, as in `Sized`.
+    centres : array, shape (r, d)
+        Centre of each repetition.
+
+    Returns
+    -------
+    array, shape (r, n)
+        Distances.
+    """
     repetitions, many = len(centres), records.shape[2]
     out = np.zeros((repetitions, many))
     for r in range(repetitions):
@@ -224,57 +330,96 @@ def sizes_around(records: FloatArray, centres: FloatArray) -> FloatArray:
     return out
 
 
-class Clipping(NamedTuple):
-    """What maps a record to its vector: y − centre, clipped to a ball, over `unit`.
-
-    Of several repetitions it has arrays, which they lead.
+class Clip(NamedTuple):
+    """Map of a record to its vector: y − centre, clipped to a ball, over `unit`.
 
     Attributes
     ----------
     centre : array, shape (d,)
         Middle of the ball.
     radius, unit : float
-        Of the ball; and the length that a vector of length 1 has.
+        Radius of the ball; length that a vector of length 1 has.
     lines : {0, 1}
         Number of leading coordinates along the contrast axis.
     near, far, farthest : float
-        What overshoots are measured by: along the contrast axis up to `near`, beyond it up to
-        `far`, of what is left up to `farthest`. 0 where none are measured.
+        Lengths that overshoots are measured by: along the contrast axis up to `near`, beyond it up
+        to `far`, of the rest up to `farthest`. 0 where none are measured.
     odd : array, shape (m, d)
-        Public odd pictures, from the centre.
+        Public odd pictures, relative to the centre.
     """
 
     centre: FloatArray
-    radius: Numbers
-    unit: Numbers
+    radius: float
+    unit: float
     lines: int = 0
-    near: Numbers = 0.0
-    far: Numbers = 0.0
-    farthest: Numbers = 0.0
+    near: float = 0.0
+    far: float = 0.0
+    farthest: float = 0.0
     odd: FloatArray = np.zeros((0, 1))
 
     def as_repetition(self) -> "Clipping":
-        """Return that of one repetition, which leads all arrays."""
-        each: Any = {name: np.asarray(part, float)[None] for name, part in self._asdict().items()}
-        return self._replace(**{**each, "lines": self.lines})
+        """Return the clipping of one repetition, r = 1.
+
+        Returns
+        -------
+        Clipping
+            Arrays that are 1 long.
+        """
+        return Clipping(
+            np.array(self.centre, float)[None],
+            np.array([self.radius], float),
+            np.array([self.unit], float),
+            self.lines,
+            np.array([self.near], float),
+            np.array([self.far], float),
+            np.array([self.farthest], float),
+            np.array(self.odd, float)[None],
+        )
+
+
+class Clipping(NamedTuple):
+    """Maps of records to vectors, one a repetition: see `Clip`.
+
+    Attributes
+    ----------
+    centre : array, shape (r, d)
+        Middle of each ball.
+    radius, unit : array, shape (r,)
+        Radius of each ball; length that a vector of length 1 has.
+    lines : {0, 1}
+        Number of leading coordinates along the contrast axis.
+    near, far, farthest : array, shape (r,)
+        Lengths that overshoots are measured by; all 0 where none are measured.
+    odd : array, shape (r, m, d)
+        Public odd pictures, relative to each centre.
+    """
+
+    centre: FloatArray
+    radius: FloatArray
+    unit: FloatArray
+    lines: int
+    near: FloatArray
+    far: FloatArray
+    farthest: FloatArray
+    odd: FloatArray
 
     @property
     def overshoots(self) -> int:
-        """How many overshoots a record has: what is left, and those along public directions."""
-        many = 1 + 4 * self.lines + int(self.odd.shape[-2])
+        """Number e of overshoots of a record: the rest, and those along public directions."""
+        many = 1 + 4 * self.lines + int(self.odd.shape[1])
         return many if np.all(self.farthest) else 0
 
     @property
     def reach(self) -> FloatArray:
-        """Reach of each, (..., overshoots): left, below, above, both beyond `near`, each odd."""
+        """Reach of each overshoot, (r, e): rest, below, above, both beyond `near`, each odd."""
         ends = [self.farthest, *[self.near, self.near, self.far, self.far] * self.lines]
-        ends += list(np.moveaxis(np.linalg.norm(self.odd, axis=-1), -1, 0))
-        return np.stack([np.asarray(end) for end in ends], axis=-1)
+        return np.stack([*ends, *np.linalg.norm(self.odd, axis=-1).T], axis=-1)
 
 
 COSINE, HALF = 0.8, 0.5
-"""What is cut off of a record points to an odd picture if the cosine is larger; and is cut off
-towards it if it is longer than this share of the way there, or than `Clipping.near`."""
+"""Least cosine, and share of a way. What is cut off of a record points to an odd picture if the
+cosine is larger; and is cut off towards it if it is longer than this share of the way there, or
+than `Clipping.near`."""
 
 
 @compiled
@@ -283,7 +428,7 @@ def _write_halves(
     size: FloatArray,
     start: int,
     many: int,
-    to: Clipping,
+    to: Clip,
     beyond: NDArray[np.int64],
     out: FloatArray,
 ) -> None:
@@ -313,9 +458,25 @@ def _write_halves(
 def alike(
     record: FloatArray, centre: FloatArray, odd: FloatArray, size: float
 ) -> tuple[int, float, float]:
-    """Return which odd picture a record is like, how far it is that way, and how far that is.
+    """Return the odd picture that a record is like, how far it is that way, and how far that is.
 
-    −1 where it is like none.
+    Parameters
+    ----------
+    record, centre : array, shape (d,)
+        Record, and centre of the ball.
+    odd : array, shape (m, d)
+        Odd pictures, relative to the centre.
+    size : float
+        Distance of the record from the centre.
+
+    Returns
+    -------
+    int
+        Row of `odd`; −1 where it is like none.
+    float
+        Length of the record along it.
+    float
+        Length of the odd picture.
     """
     which, best, length = -1, 0.0, 0.0
     for k in range(len(odd)):
@@ -330,8 +491,8 @@ def alike(
 
 
 @compiled
-def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.int64]) -> float:
-    """Return what the vector v of a record outside is multiplied with; add its overshoots.
+def _shorten(record: FloatArray, size: float, to: Clip, beyond: NDArray[np.int64]) -> float:
+    """Return the factor of the vector v of a record outside; add its overshoots.
 
     ‖v‖ is at most ½, and they are at most √(3/8) together. v keeps its direction, and of β = ‖v‖²
     as much as leaves β + 2β² + ‖h‖² ≤ 3/8.
@@ -374,9 +535,27 @@ def _shorten(record: FloatArray, size: float, to: Clipping, beyond: NDArray[np.i
 def sizes_beside_odd(
     records: FloatArray, size: FloatArray, centres: FloatArray, odd: FloatArray, most: float
 ) -> FloatArray:
-    """Return sizes, (r, n), at most `most` of records that are about where odd pictures are.
+    """Return sizes, at most `most` of records that are about where odd pictures are.
 
     They need no wider ball, as the way towards each is an overshoot of its own.
+
+    Parameters
+    ----------
+    records : array, shape (r, d, n) or (1, d, n)
+        Records, as in `Sized`.
+    size : array, shape (r, n) or (1, n)
+        Distances of the records from the centres.
+    centres : array, shape (r, d)
+        Centre of each repetition.
+    odd : array, shape (r, m, d)
+        Odd pictures, relative to each centre.
+    most : float
+        Radius of the last shell.
+
+    Returns
+    -------
+    array, shape (r, n)
+        Distances, as shells count them.
     """
     out = np.empty((len(centres), size.shape[1]))
     for r in range(len(centres)):
@@ -390,27 +569,37 @@ def sizes_beside_odd(
     return out
 
 
-def clipped_vectors(records: FloatArray, to: Clipping) -> FloatArray:
-    """Return the vectors of records, (n, d): upper halves and lower ones together, exact."""
-    own, size = as_repetition(records, sizes(records, to.centre))
-    halves, beyond = np.empty((2 * len(to.centre), len(records))), np.zeros(to.overshoots, np.int64)
-    _write_halves(own[0], size[0], 0, len(records), _compact(to), beyond, halves)
+def clipped_vectors(records: FloatArray, to: Clip) -> FloatArray:
+    """Return the vectors of records, exact: upper halves and lower ones together.
+
+    Parameters
+    ----------
+    records : array, shape (n, d)
+        Records in the axes.
+    to : Clip
+        Map of a record to its vector.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Vectors on the lattice, none longer than ½.
+    """
+    centre, odd = np.array(to.centre, float), np.array(to.odd, float)
+    radius, unit, near, far, farthest = map(float, (*to[1:3], *to[4:7]))
+    one = Clip(centre, radius, unit, to.lines, near, far, farthest, odd)
+    own, size = as_repetition(records, sizes(records, centre))
+    beyond = np.zeros(to.as_repetition().overshoots, np.int64)
+    halves = np.empty((2 * len(centre), len(records)))
+    _write_halves(own[0], size[0], 0, len(records), one, beyond, halves)
     upper, lower = np.split(halves, 2)
     return np.asarray((upper * 2.0**HALF_DIGITS + lower).T / PER_UNIT)
 
 
 def _compact(to: Clipping) -> Clipping:
-    """Return it of floats and arrays of one layout: for anything else numba would compile anew."""
-    parts: Any = (
-        part if name == "lines" else np.array(part, float) for name, part in to._asdict().items()
-    )
-    own = Clipping(*parts)
-    if own.centre.ndim > 1:
-        return own
-    ends: Any = {
-        name: float(getattr(own, name)) for name in ("radius", "unit", "near", "far", "farthest")
-    }
-    return own._replace(**ends)
+    """Return a clipping in arrays of one layout: for anything else numba would compile anew."""
+    parts = (to.centre, to.radius, to.unit, to.near, to.far, to.farthest, to.odd)
+    centre, radius, unit, near, far, farthest, odd = (np.array(part, float) for part in parts)
+    return Clipping(centre, radius, unit, to.lines, near, far, farthest, odd)
 
 
 @compiled
@@ -423,7 +612,7 @@ def _add_each(
     paired: bool,
     sums: NDArray[np.int64],
     digits: NDArray[np.int64],
-    to: Any,
+    to: Clipping,
 ) -> None:
     """Add Σ v and Σ h of records from `start` to `stop` to `sums`, Σ v·vᵀ to `digits` if paired.
 
@@ -435,7 +624,7 @@ def _add_each(
     for r in range(len(centre)):
         own, beyond = (records[r % len(records)], size[r % len(size)]), sums[r, d:]
         ends = near[r], far[r], farthest[r], odd[r]
-        one = Clipping(centre[r], radius[r], unit[r], lines, *ends)
+        one = Clip(centre[r], radius[r], unit[r], lines, *ends)
         for begin in range(start, stop, block):
             many = min(block, stop - begin)
             _write_halves(*own, begin, many, one, beyond, halves)
@@ -444,8 +633,17 @@ def _add_each(
 
 def clipped_totals(
     parts: Iterable[Sized], to: Clipping, *, paired: bool = True
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     """Return exact sums over records that come in parts, of each repetition of a clipping.
+
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records, in parts.
+    to : Clipping
+        Maps of records to vectors.
+    paired : bool
+        True if products are summed, too.
 
     Returns
     -------
@@ -471,6 +669,18 @@ def of_digits(digits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     They are digits[0] + 2²⁰·digits[1] + 2⁴⁰·digits[2] + 2⁸⁰·digits[3]: the last of any sign, the
     others not negative, of 20, 20 and 40 bits. First the diagonal, then the strict upper triangle,
     by rows.
+
+    Parameters
+    ----------
+    digits : array of int, shape (4, m)
+        Digits of m sums.
+
+    Returns
+    -------
+    low : array of int, shape (m,)
+        Lower 64 binary digits, 0 or more.
+    high : array of int, shape (m,)
+        Part above them, of any sign.
     """
     first, second, third, last = digits
     return first + (second << 20) + (third << 40), (third >> 24) + (last << 16)
@@ -510,10 +720,22 @@ def _add_exact(
             digits[3, place] += third >> 2 * HALF_DIGITS
 
 
-def clipped_mean(parts: Iterable[Sized], n: int, to: Clipping) -> FloatArray:
-    """Return the mean vector of n records that come in parts, (d,); see the top of this file.
+def clipped_mean(parts: Iterable[Sized], n: int, to: Clip) -> FloatArray:
+    """Return the mean vector of n records that come in parts; see the top of this file.
 
-    Of the only repetition of the parts; `to` has none.
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records in the axes, of one repetition.
+    n : int
+        Number of records.
+    to : Clip
+        Map of a record to its vector.
+
+    Returns
+    -------
+    array, shape (d + e,)
+        Mean of the vectors, then of the overshoots if any are measured.
     """
     return clipped_means(parts, n, to.as_repetition(), paired=False)[0]
 
@@ -531,11 +753,24 @@ LAMBDA = FACTOR, float(DIAGONAL - int(FACTOR * PER_WEIGHT)) / PER_WEIGHT
 
 
 OVERSHOOT = math.sqrt(NORM)
-"""The overshoot of a record that is its whole reach outside."""
+"""Overshoot of a record that is its whole reach outside."""
 
 
 def weights(dim: int, overshoots: int) -> list[int]:
-    """Return what sums of overshoots, then of v·vᵀ, are weighed with, over `PER_WEIGHT`."""
+    """Return the weights of sums of overshoots, then of v·vᵀ, over `PER_WEIGHT`.
+
+    Parameters
+    ----------
+    dim : int
+        Length d of a vector.
+    overshoots : int
+        Number e of overshoots.
+
+    Returns
+    -------
+    list of int
+        Weights, of length e + d(d + 1)/2.
+    """
     products = [DIAGONAL] * dim + [OFF_DIAGONAL] * (dim * (dim - 1) // 2)
     return [PER_UNIT * PER_WEIGHT] * overshoots + products
 
@@ -547,6 +782,22 @@ def clipped_means(
 
     Each is (Σ v, Σ h, and if `paired` λ·Σ v·vᵀ)/n: what `pairs` returns, sooner. Σ v is the same to
     the last bit, `paired` or not; Σ h is `Clipping.overshoots` long.
+
+    Parameters
+    ----------
+    parts : iterable of Sized
+        Records, in parts.
+    n : int
+        Divisor of the sums.
+    to : Clipping
+        Maps of records to vectors.
+    paired : bool
+        True if products are summed, too.
+
+    Returns
+    -------
+    list of array, shape (d + e,) or (d + e + d(d + 1)/2,)
+        One of each repetition.
     """
     totals, digits = clipped_totals(parts, to, paired=paired)
     means = (totals / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once
@@ -598,7 +849,22 @@ def _two_product(x: float, y: float) -> tuple[float, float]:
 
 
 def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
-    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them."""
+    """Return (Σ v, Σ h, λ·Σ v·vᵀ)/`per` of exact sums, or weighted sums of them.
+
+    Parameters
+    ----------
+    first : sequence of int
+        Σ v in steps of the lattice, d of them.
+    second : sequence of int
+        Σ h and Σ v·vᵀ, in steps and squares of steps.
+    per : int
+        Divisor.
+
+    Returns
+    -------
+    array, shape (d + e + d(d + 1)/2,)
+        Mean of triples.
+    """
     dim = len(first)
     weighed = map(int.__mul__, second, weights(dim, len(second) - dim * (dim + 1) // 2))
     mean = [number / (per * PER_UNIT) for number in first]
@@ -608,5 +874,16 @@ def pairs(first: Sequence[int], second: Sequence[int], per: int) -> FloatArray:
 
 
 def second_moment(weighed: FloatArray) -> FloatArray:
-    """Return the mean of v·vᵀ, (..., d, d), of the last d(d + 1)/2 numbers of means of triples."""
+    """Return the mean of v·vᵀ of the last d(d + 1)/2 numbers of means of triples.
+
+    Parameters
+    ----------
+    weighed : array, shape (..., d(d + 1)/2)
+        Weighed sums of products over n.
+
+    Returns
+    -------
+    array, shape (..., d, d)
+        Symmetric matrices.
+    """
     return unvecd(weighed) / FACTOR

@@ -46,7 +46,7 @@ from covdp.mean.rounds import step_costs
 from covdp.mean.sums import (
     BLOCK,
     PER_UNIT,
-    Clipping,
+    Clip,
     as_repetition,
     clipped_mean,
     clipped_means,
@@ -317,7 +317,7 @@ def test_a_sensitivity_too_small_is_seen(name: str, monkeypatch: pytest.MonkeyPa
     assert (found > 1.0).all()
 
 
-def lattice_vectors(seen: FloatArray, to: Clipping) -> list[list[int]]:
+def lattice_vectors(seen: FloatArray, to: Clip) -> list[list[int]]:
     """Return the vector of each record times 2⁴⁰, as it is added up."""
     return [clipped_sum(record[None], to).tolist() for record in seen]
 
@@ -339,7 +339,7 @@ def test_vectors_on_the_lattice_differ_by_at_most_the_stated_diameter(dim: int) 
     alike = np.tri(dim) + 0.0  # m coordinates alike: all of them may be rounded outwards
     spokes = np.concatenate([alike, rng.standard_normal((60, dim))])
     spokes *= 3.0 * 10.0 ** rng.uniform(0.0, 6.0, (len(spokes), 1))
-    to = Clipping(np.zeros(dim), radius=1.7, unit=3.4)
+    to = Clip(np.zeros(dim), radius=1.7, unit=3.4)
     found = lattice_vectors(np.concatenate([spokes, -spokes]), to)
     pairs = itertools.islice(itertools.combinations(found, 2), 0, None, 7)
     worst = max(apart(*pair) for pair in [*zip(found, found[len(spokes) :], strict=False), *pairs])
@@ -375,7 +375,7 @@ def test_sums_do_not_overflow_and_are_rounded_once() -> None:
     n = 2 * BLOCK + 1
     seen = np.full((n, 1), 5.0)
     seen[0] = 1.0
-    to = Clipping(np.zeros(1), radius=3.0, unit=3.0)
+    to = Clip(np.zeros(1), radius=3.0, unit=3.0)
     one = Fraction(round(Fraction(1, 3) * PER_UNIT), PER_UNIT)
     found = clipped_mean([as_repetition(seen, sizes(seen, np.zeros(1)))], n, to)
     assert found.tolist() == [float((n - 1 + one) / n)]

@@ -43,7 +43,7 @@ from covdp.mean.public_model import FeasibleSet
 from covdp.mean.records import CONDITION
 from covdp.mean.records import GRADIENT_TOLERANCE as STEPS_END
 from covdp.mean.rounds import default_shares, is_few, step_costs
-from covdp.mean.sums import PER_UNIT, Clipping, clipped_vectors, sizes, sizes_around
+from covdp.mean.sums import PER_UNIT, Clip, clipped_vectors, sizes, sizes_around
 from covdp.mean.tuning import (
     FEW,
     MOST_BEYOND,
@@ -374,7 +374,8 @@ def test_covariances_of_the_frame(lines: int) -> None:
     frame = frame_of(3, 6, lines=lines)
     variances = np.array([2.0] * lines + [3.0] * (6 - lines))
     expected = frame.from_axes.T @ np.diag(variances) @ frame.from_axes
-    np.testing.assert_allclose(frame.covariance(2.0, 3.0), expected, rtol=1e-12, atol=1e-12)
+    (one,) = frame.covariance(np.array([2.0]), np.array([3.0]))
+    np.testing.assert_allclose(one, expected, rtol=1e-12, atol=1e-12)
     both = frame.covariance(np.array([2.0, 1.0]), np.array([3.0, 1.0]))
     np.testing.assert_allclose(both[0], expected, rtol=1e-12, atol=1e-12)
 
@@ -553,7 +554,7 @@ def test_where_records_are_few_a_radius_is_of_counts_of_one_peak(
 
 def test_records_outside_go_with_the_noise_and_never_are_most() -> None:
     """√d·σ of a sum times a number, and at most a share of all."""
-    few, many = records_outside(0.5, 16, 1000), records_outside(1e6, 16, 1000)
+    ((few,), (many,)) = (records_outside(noise, 16, np.array([1000])) for noise in (0.5, 1e6))
     assert few == pytest.approx(OUTSIDE * 4.0 * 0.5)
     assert many == pytest.approx(MOST_OUTSIDE * 1000)
 
@@ -578,7 +579,7 @@ def test_clipped_sums_are_the_plain_formula(radius: float) -> None:
     seen, centre = 2.0 * rng.standard_normal((200, 6)), rng.standard_normal(6)
     way = seen - centre
     expected = way * np.minimum(1.0, radius / np.linalg.norm(way, axis=1))[:, None]
-    to = Clipping(centre, radius, 2.0 * radius)
+    to = Clip(centre, radius, 2.0 * radius)
     found = clipped_sum(seen, to)
     assert found.dtype == np.int64
     np.testing.assert_allclose(

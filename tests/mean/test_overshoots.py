@@ -24,7 +24,7 @@ from covdp.mean.clip import lengths
 from covdp.mean.noisy_moments import TURNED
 from covdp.mean.release import COUNT_UNIT
 from covdp.mean.sensitivity import vector_diameter
-from covdp.mean.sums import COSINE, HALF, NORM, OVERSHOOT, Clipping, as_repetition, sizes
+from covdp.mean.sums import COSINE, HALF, NORM, OVERSHOOT, Clip, Clipping, as_repetition, sizes
 from covdp.mean.tuning import MISSED_SD, OVERSHOOT_SD
 from covdp.privacy import GDP
 from tests.sample_means import adaptive, drawn, forced, reaching
@@ -264,7 +264,7 @@ class Parts(NamedTuple):
     """The picture that it is like; −1 where it is like none."""
 
 
-def parts_by_formula(way: FloatArray, to: Clipping) -> Parts:
+def parts_by_formula(way: FloatArray, to: Clip) -> Parts:
     """Return the parts of records as ``sums.py`` says, of their way from the centre: (n, d)."""
     size = np.linalg.norm(way, axis=1, keepdims=True)
     cut, length = np.maximum(size - to.radius, 0.0) / size * way, size[:, 0] - to.radius
@@ -286,9 +286,9 @@ def parts_by_formula(way: FloatArray, to: Clipping) -> Parts:
     return Parts(ball, axis, onto, way - ball - axis - onto, which)
 
 
-def lengths_of(overshoots: FloatArray, to: Clipping) -> FloatArray:
+def lengths_of(overshoots: FloatArray, to: Clip) -> FloatArray:
     """Return what overshoots say in lengths."""
-    return np.asarray(overshoots / OVERSHOOT * to.reach)
+    return np.asarray(overshoots / OVERSHOOT * to.as_repetition().reach[0])
 
 
 def some_records(dim: int, pictures: int) -> FloatArray:
@@ -309,7 +309,7 @@ def check_parts(dim: int, lines: int, pictures: int, kernels: ModuleType = sums)
     for record, *expected in zip(records, *parts_by_formula(records, to), strict=True):
         ball, axis, odd, left, which = expected
         (vector,) = triples(record[None], to.as_repetition(), kernels)
-        v, h = vector[:dim], vector[dim : dim + to.overshoots]
+        v, h = vector[:dim], vector[dim : dim + to.as_repetition().overshoots]
         found = lengths_of(h, to)
         wanted = [np.linalg.norm(left)]
         if lines:
@@ -317,9 +317,10 @@ def check_parts(dim: int, lines: int, pictures: int, kernels: ModuleType = sums)
             far = max(below, above) > to.near
             wanted += [0.0, 0.0, below, above] if far else [below, above, 0.0, 0.0]
         wanted += [np.linalg.norm(odd) * (k == which) for k in range(pictures)]
-        shares = np.minimum(np.array(wanted) / to.reach, 1.0)
+        (reach,) = to.as_repetition().reach
+        shares = np.minimum(np.array(wanted) / reach, 1.0)
         scale = max(1.0, float(np.linalg.norm(shares)))
-        np.testing.assert_allclose(found, shares * to.reach / scale, atol=30.0 * ROUNDED)
+        np.testing.assert_allclose(found, shares * reach / scale, atol=30.0 * ROUNDED)
         beta = float(v @ v)
         room = NORM - float(h @ h)
         full = ball / to.unit
@@ -495,7 +496,7 @@ def test_what_a_round_releases_says_how_much_clipping_cuts(
     def shares(seen: NoisyMoments) -> FloatArray:
         way = space.log(seen.base, ready.records.placed) @ ready.records.frame.to_axes
         odd = unit * seen.odd.reshape(6, 15)
-        to = Clipping(np.zeros(15), unit / 2.0, unit, 1, *(unit * seen.reach[[1, 3, 0]]), odd)
+        to = Clip(np.zeros(15), unit / 2.0, unit, 1, *(unit * seen.reach[[1, 3, 0]]), odd)
         parts = parts_by_formula(way, to)
         axis, left = parts.axis[:, 0] / unit, np.linalg.norm(parts.left, axis=1) / unit
         sides = [np.where(s * axis > 0.0, s * axis, 0.0) for s in (-1.0, 1.0)]

@@ -28,7 +28,7 @@ from covdp.mean.sums import (
     PER_UNIT,
     PER_WEIGHT,
     PRODUCTS,
-    Clipping,
+    Clip,
     as_repetition,
     clipped_mean,
     clipped_means,
@@ -94,11 +94,11 @@ def test_pairs_are_at_most_one_apart(dim: int) -> None:
         assert expected > 1.004
 
 
-def exactly(vector: FloatArray, to: Clipping) -> list[Fraction]:
+def exactly(vector: FloatArray, to: Clip) -> list[Fraction]:
     """Return the pair of one record, as its sums are weighed and added."""
     seen = vector[None]
     first, second = exact_sums([as_repetition(seen, sizes(seen, to.centre))], to)
-    weighed = zip(second, weights(len(first), to.overshoots), strict=True)
+    weighed = zip(second, weights(len(first), to.as_repetition().overshoots), strict=True)
     pair = [Fraction(one, PER_UNIT) for one in first]
     return pair + [Fraction(a * b, PER_UNIT**2 * PER_WEIGHT) for a, b in weighed]
 
@@ -121,7 +121,7 @@ def test_released_pairs_differ_by_at_most_the_stated_diameter(dim: int) -> None:
     It looks with a factor 1 % above √2, so at pairs that a factor too large would set apart.
     """
     rng = np.random.default_rng(dim)
-    to = Clipping(np.zeros(dim), radius=1.0, unit=2.0)
+    to = Clip(np.zeros(dim), radius=1.0, unit=2.0)
     spokes = [*rng.standard_normal((20, dim)), np.ones(dim), -np.ones(dim), np.eye(dim)[0]]
     spokes += np.split(farthest(dim, 1.01 * math.sqrt(2.0)), 2)
     pairs = [exactly(9.0 * spoke / np.linalg.norm(spoke), to) for spoke in spokes]
@@ -155,11 +155,15 @@ def test_sums_of_products_are_exact_in_any_order_and_chunks(data: st.DataObject)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "PRODUCTS", data.draw(st.integers(1, 9)))
         first, second = exact_sums(parts, to)
-        assert (first, second[to.overshoots :]) == (vectors.sum(axis=0).tolist(), expected)
+        first_product = to.as_repetition().overshoots
+        assert (first, second[first_product:]) == (
+            vectors.sum(axis=0).tolist(),
+            expected,
+        )
         mean = clipped_means(parts, n, to.as_repetition(), paired=True)[0]
-    many = dim + to.overshoots
+    many = dim + to.as_repetition().overshoots
     assert np.array_equal(mean[:many], clipped_mean(parts, n, to))
-    weighed = zip(second, weights(dim, to.overshoots), strict=True)
+    weighed = zip(second, weights(dim, to.as_repetition().overshoots), strict=True)
     exact = [float(Fraction(a * b, n * PER_UNIT**2 * PER_WEIGHT)) for a, b in weighed]
     assert mean[dim:].tolist() == exact
 
@@ -168,7 +172,7 @@ def test_products_of_the_largest_vectors_are_not_rounded() -> None:
     """Coordinates of 1 in size, twice what a pair has, with all digits set, in two full blocks."""
     n = 2 * PRODUCTS + 1
     seen = np.random.default_rng(9).uniform(9.0, 9.001, (n, 2))
-    to = Clipping(np.zeros(2), radius=3.0 * math.sqrt(2.0), unit=3.0)
+    to = Clip(np.zeros(2), radius=3.0 * math.sqrt(2.0), unit=3.0)
     size = sizes(seen, np.zeros(2))
     rows = [slice(i, i + 1) for i in range(n)]
     x, y = zip(*(clipped_sum(seen[row], to).tolist() for row in rows), strict=True)
@@ -266,7 +270,7 @@ def test_it_is_read_back_from_json(name: str) -> None:
 def test_weights_are_those_of_vecd() -> None:
     """The last numbers of a pair are λ·vecd(v·vᵀ), and are read back as v·vᵀ, to 1e-8."""
     v = np.array([0.1, -0.3, 0.2])
-    to = Clipping(np.zeros(3), radius=1.0, unit=1.0)
+    to = Clip(np.zeros(3), radius=1.0, unit=1.0)
     sized = as_repetition(v[None], sizes(v[None], np.zeros(3)))
     mean = clipped_means([sized], 1, to.as_repetition(), paired=True)[0]
     np.testing.assert_allclose(mean[3:], math.sqrt(2.0) * vecd(np.outer(v, v)), rtol=1e-8)

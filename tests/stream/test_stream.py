@@ -389,7 +389,7 @@ def test_an_epoch_leaves_as_many_outside_as_its_noise_is_worth() -> None:
         before = history[: epoch.first - 1]
         n, mean = sum(night.units for night in before), cumulative_mean(of, before)
         sigma = of.noise_of_sum(of.steps[-1].sigma, min(9 * len(before), HORIZON - len(before)))
-        wanted = records_outside(sigma, SPACE.dim, 9.0 * n) / (9.0 * n)
+        (wanted,) = records_outside(sigma, SPACE.dim, np.array([9.0 * n])) / (9.0 * n)
         shells, noise = last_shells(of, split_epochs(of, before))
         found = share_outside(shells, of.prior.edges, epoch.radius)
         assert found == pytest.approx(max(float(wanted), 3.0 * noise))

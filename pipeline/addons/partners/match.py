@@ -68,7 +68,7 @@ from covdp.mean.sums import (
     FACTOR,
     OVERSHOOT,
     PER_UNIT,
-    Clipping,
+    Clip,
     as_repetition,
     clipped_totals,
     clipped_vectors,
@@ -248,10 +248,10 @@ def clip_vectors(moments: NoisyMoments, free: FloatArray) -> FloatArray:
     return clipped_vectors(free, _clipping(moments))
 
 
-def _clipping(moments: NoisyMoments) -> Clipping:
+def _clipping(moments: NoisyMoments) -> Clip:
     near, far = moments.reach[[1, 3]] if moments.lines else (0.0, 0.0)
     d, ends = len(moments.vector), (moments.lines, near, far, moments.reach[0])
-    return Clipping(np.zeros(d), 0.5, 1.0, *ends, moments.odd.reshape(-1, d))
+    return Clip(np.zeros(d), 0.5, 1.0, *ends, moments.odd.reshape(-1, d))
 
 
 def _overshoot_test(moments: NoisyMoments, free: FloatArray) -> float:

@@ -375,10 +375,10 @@ def begin_epoch(stream: StreamMechanism, history: tuple[Night, ...]) -> Epoch:
     more, left = (AIM - 1.0) * mean.n, stream.plan.horizon - len(history)
     nights = max(1, min(left, round(more / mean.n * len(history))))
     sigma = stream.noise_of_sum(stream.steps[-1].sigma, nights)
-    outside = records_outside(sigma, stream.space.dim, more) / more
+    (outside,) = records_outside(sigma, stream.space.dim, np.array([more])) / more
     shells, noise = _shells(stream, past)
     wanted = np.maximum(outside, SURE_SHELL_SD * noise)[None]
-    (radius,) = choose_radius(likely_counts(shells[None], 1.0), stream.prior.edges, wanted)
+    (radius,) = choose_radius(likely_counts(shells[None], np.ones(1)), stream.prior.edges, wanted)
     centre, ball = past.opened.observed.base, np.linalg.norm(past.opened.observed.axes)
     before = 0.5 * float(ball / np.linalg.norm(stream.frame.from_axes))
     if past.segments:
@@ -414,13 +414,13 @@ def epoch_moments(stream: StreamMechanism, past: EpochHistory, last: EpochNights
         sum_of(stream, rows)[None] / last.n,
         clipping_of(stream, last.epoch),
         stream.frame,
-        n=last.n,
+        n=np.array([last.n]),
         base=last.epoch.centre[None],
         middle=np.zeros((1, stream.space.dim)),
-        sigma=stream.noise_of_sum(stream.steps[-1].sigma, len(rows)) / last.n,
-        clipped=share_outside(shells, edges, last.epoch.radius),
-        clipped_noise=noise * math.sqrt(outside),
-        n_sd=last.n_sd,
+        sigma=np.array([stream.noise_of_sum(stream.steps[-1].sigma, len(rows)) / last.n]),
+        clipped=np.array([share_outside(shells, edges, last.epoch.radius)]),
+        clipped_noise=np.array([noise * math.sqrt(outside)]),
+        n_sd=np.array([last.n_sd]),
     ).each()
     return moments
 

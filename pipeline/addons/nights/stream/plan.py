@@ -294,8 +294,8 @@ class StreamMechanism(PublicModel):
 
     def spread(self, radius: float) -> FloatArray:
         """Return a covariance, (d, d), that records clipped to a radius may have, for weights."""
-        variance = (tuning.USUAL_SIZE * radius) ** 2 / self.space.dim
-        return self.frame.covariance(variance, variance)
+        variance = np.array([(tuning.USUAL_SIZE * radius) ** 2 / self.space.dim])
+        return np.asarray(self.frame.covariance(variance, variance)[0])
 
     def noise_of_sum(self, sigma: float, nights: int) -> float:
         """Return the noise σ‖c‖_t of the sum of t nights."""

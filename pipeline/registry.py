@@ -131,7 +131,13 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         return {*self._members, *self._addons()} - self._removed
 
     def address(self, name: str) -> str | None:
-        """Return ``module:attribute`` of an add-on's member that is not imported yet, else None."""
+        """Return ``module:attribute`` of an add-on's member that is not imported yet, else None.
+
+        Parameters
+        ----------
+        name : str
+            Name of a member.
+        """
         place = self._addons().get(name)
         if name in self._members or not isinstance(place, Address):
             return None
@@ -149,6 +155,11 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         """Return members that can be imported, all or those named, and warn of the others once.
 
         An add-on whose extra is missing is left out without a warning: nobody has asked for it.
+
+        Parameters
+        ----------
+        names : iterable of str, optional
+            Names of the members; all of them when left out.
         """
         loaded = dict[str, Member]()
         for name in self if names is None else names:

@@ -396,14 +396,15 @@ class LocalFilesCard(Card):
     unit : {"image", "person"}
         Record, and so what is protected: an image, or all images of a person.
     classes_per_person : int
-        In how many classes a person may be. With 1 a person belongs to the first class, in the
-        card's order, in which they have an image; more are paid for (`covdp.publish`).
+        Largest number of classes with images of one person. With 1 a person belongs to the first
+        class, in the card's order, in which they have an image; more are paid for
+        (`covdp.publish`).
     window : (low, high), "image" or "header", optional
         Values that become 0 and 255, in the units of the file: for all images the same, each
         image's own 1st and 99th percentile, or those in its header. Needed above 8 bits.
     fit : {"crop", "pad", "stretch"}
-        With `size`, how an image becomes square: its central square, all of it on black, or
-        distorted.
+        Way in which an image becomes square, with `size`: its central square, all of it on black,
+        or distorted.
     exclude : str, optional
         A text file beside the card, or else beside the images, one path in each row: files that are
         left out, by their paths in the folder of the images.

@@ -305,7 +305,7 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
     path : Path
         The dataset's folder.
     faults : listing.Faults
-        To which files go that cannot be used.
+        Faults found so far, to which files go that cannot be used.
 
     Raises
     ------

@@ -424,7 +424,7 @@ class Draft:
     unit : str
         Whom it protects: "person" or "image".
     counts : tuple of DraftedClass
-        As private as the images.
+        Numbers of images and persons by class, as private as the images.
     sampled : bool
         True if persons were counted in some of the files only.
     files : tuple of FileCount

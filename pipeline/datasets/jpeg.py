@@ -167,7 +167,7 @@ def is_whole(
     corner : callable
         ``corner(rows, columns)``: so many of the last rows and columns of the decoded image.
     decode : callable
-        From another stream to its image.
+        Function of another stream that returns its image.
     """
     stream = read_stream(content, one=True)
     if stream.ended and stream.in_one_scan and not _may_be_cut(stream, shape, corner):

@@ -370,9 +370,9 @@ class Fault(NamedTuple):
     Attributes
     ----------
     file : str
-        Which.
+        Path of the file.
     error : DatasetError
-        Why.
+        Reason and way out.
     listed : bool
         True if a list of exclusions can name it.
     raised : DatasetError, optional
@@ -485,7 +485,7 @@ def wrap_errors(
     way : str
         The way out of a damaged one.
     error : callable
-        From words to what is raised; errors of covdp's own pass as they are.
+        Function of words that returns the error to raise; errors of covdp's own pass as they are.
     """
     try:
         yield
@@ -671,7 +671,7 @@ class FileEntry(NamedTuple):
     folder : bool
         True for a folder, into which the pattern does not go.
     fault : ImageError, optional
-        Why it cannot be used: it is a link that leads out of the data root.
+        Reason why it cannot be used: it is a link that leads out of the data root.
     """
 
     relative: str

@@ -58,7 +58,7 @@ Window: TypeAlias = tuple[float, float] | Sigmoid | Literal["image"] | None
 
 
 class Scaling(NamedTuple):
-    """From stored values to 0..255.
+    """Map from stored values to 0..255.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Scaling(NamedTuple):
         Values that become 0 and 255; "image" is that image's own `PERCENTILES`. The meaning of
         "header" depends on the kind of file.
     slope, intercept : float
-        From stored values to the units of the window.
+        Map from stored values to the units of the window.
     inverted : bool
         True if low is white (MONOCHROME1).
     padding : (low, high), optional

@@ -39,8 +39,8 @@ from covdp.parallel import Submit, side_by_side, threads
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 
 Decode: TypeAlias = Callable[..., ImageArray]
-"""From a file and the frames wanted of it, ascending, and the file beside it where there is one, to
-those images, (m, *shape) uint8."""
+"""Function of a file and the frames wanted of it, ascending, and the file beside it where there is
+one, that returns those images, (m, *shape) uint8."""
 
 FILES_AT_ONCE = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
@@ -186,9 +186,9 @@ class FilesReader:
     names : sequence of str
         The files, as `covdp.datasets.listing.Paths`.
     file, frame : array of int, shape (n,)
-        For each row the index of its file, and which image of that file it is.
+        Index of each row's file, and of its image in that file.
     beside : sequence of str, optional
-        For each file another that it is decoded with, as a mask is with its image.
+        Second file that each is decoded with, as a mask is with its image.
     alone : bool
         True if images have sizes of their own, so that each is yielded alone.
     shared : bool
@@ -331,7 +331,7 @@ class ReadResult(NamedTuple):
     row, images : int
         Its first row, and how many images it has.
     error : DatasetError or None
-        Why it cannot be read.
+        Reason why it cannot be read.
     seen : object
         Result of `look` for its images; None where they cannot be read.
     """
@@ -433,7 +433,7 @@ class StacksReader:
     starts : array of int64, shape (v + 1,)
         First place of each volume's slices in these, and the end of the last one's.
     shown : callable
-        From the slices of a volume to 0..255.
+        Function of the slices of a volume that returns them in 0..255.
     """
 
     slices: FilesReader
@@ -526,7 +526,7 @@ class Selection(NamedTuple):
     Attributes
     ----------
     rows : array of int, shape (m,)
-        Which rows of the reader; ascending, but for persons, whose images come one after another.
+        Rows of the reader; ascending, but for persons, whose images come one after another.
     labels : array of int, shape (m,)
         Their classes.
     units : array of int, shape (m,)
@@ -576,11 +576,11 @@ class ImageSource:
         Whose image each is, where the card's privacy unit is the person: opaque once the source is
         open (`covdp.datasets.source.opaque`).
     dates : array of datetime64, shape (n,), optional
-        When each was taken, where card or files say.
+        Day of each image, where card or files say it.
     masks : Reader, optional
         The region of interest in each image, non-zero inside, where the card names masks.
     classes_per_person : int
-        In how many classes a person may be; their images in others are left out.
+        Largest number of classes with images of one person; their images in others are left out.
     left_out : array of int64, shape (3, classes), optional
         Number of files of each split and class that a list in the card leaves out. A release states
         it only where the card says that it is public.
@@ -676,9 +676,9 @@ class ImageSource:
         Parameters
         ----------
         split : str, tuple of str or None
-            Which splits; all when None.
+            Name or names of splits; all when None.
         label : int, optional
-            Only the images of this class.
+            Index of the class; all classes when left out.
         size : int, optional
             Images in a chunk; the last one may have fewer. When left out 4096, or as many as fit
             in 256 MiB.

@@ -96,7 +96,7 @@ class OddFile(NamedTuple):
     file : str
         Its path.
     reason : str
-        In what it differs.
+        Feature in which it differs.
     curable : bool
         True if a card for the others reads it too; otherwise it is to be left out.
     """
@@ -116,7 +116,7 @@ def summarise_files(
     kind : str
         A key of `FILE_KINDS`.
     find : callable
-        From a path to where the file is, links followed.
+        Function of a path that returns the file, links followed.
     names : sequence of str
         Their paths.
     most : int, optional

@@ -70,7 +70,7 @@ class Descriptor:
     exact : bool
         True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
     reach : int
-        That bound, in the kernel's units of measurement.
+        Bound on every feature, in the kernel's units of measurement.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     filters : str
@@ -141,7 +141,7 @@ class Descriptor:
 
     @property
     def takes(self) -> str:
-        """Which images it describes, in words."""
+        """Images that it describes, in words."""
         if self.dimensions == 3:
             return "volumes (n, d, h, w)"
         return "colour images (n, h, w, 3)" if self.channels == 3 else "gray images (n, h, w)"

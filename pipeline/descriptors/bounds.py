@@ -347,7 +347,8 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
     Parameters
     ----------
     chunks : iterable of array, shape (m, k, k)
-        As made by `describe` with the descriptor, size and η of `domain`; there may be none.
+        Descriptors made by `describe` with the descriptor, size and η of `domain`; there may be
+        none.
     domain : DescriptorDomain
         The bounds.
     label, name : int, str

@@ -47,7 +47,7 @@ class Term:
     scaled : callable
         (..., k, k) ↦ (...): the value on a scale without ends, on which noise is nearly Gaussian.
     unscaled : callable
-        From that scale to the value.
+        Map from that scale to the value.
     unit : str
         Unit of the value; empty for a pure number.
     middle : float or None

@@ -44,7 +44,7 @@ def curves(
     Parameters
     ----------
     rows : Table
-        As `read_rows` returns it.
+        Results as `read_rows` returns them.
     x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
         The column along x; k is the size of matrices of dimension d = k(k + 1)/2. Means of a series
         without a number there are drawn from end to end.
@@ -228,7 +228,7 @@ def into_panels(
     Parameters
     ----------
     table : Table
-        As `summarise` returns it, one row a point.
+        Summary as `summarise` returns it, one row a point.
     panels : sequence of {"class", "panel", "budget"}
         Columns that tell one panel from another, the rows of the figure first and its columns last.
     groups : mapping of str to str

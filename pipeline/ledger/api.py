@@ -325,22 +325,23 @@ class Ledger:
         Parameters
         ----------
         population : str
-            Who pays; `set_budget` has opened its account.
+            Population that pays; `set_budget` has opened its account.
         query : str
             All that the law of the result depends on except the data, in a canonical form such as
             JSON with sorted keys.
         run_key : str
-            Which run of the query, such as the scheduled date; a new key is a new release.
+            Key of the query's run, such as the scheduled date; a new key is a new release.
         contents : mapping of str to str
-            For each class, under what messages call it, the `digest` of its content. Classes are
-            disjoint and their labels public. All of them together may have a digest, too.
+            Digest of the content of each class, as `digest` returns it, under the name that
+            messages have for the class. Classes are disjoint and their labels public. All of them
+            together may have a digest, too.
         cost : Budget
             Cost of the release where neighbours differ in one record: `parallel` over its classes.
         group : int or None
             The most records of one person; None where one record is all that a person has in a
             class. The account protects people, so it is charged for a group of that many.
         classes : int
-            In how many classes a person may be, each with a record: what these cost together is
+            Largest number of classes with a record of one person: what these cost together is
             charged.
         declared : sequence of str
             Texts that say of which images it is, stored as HMACs. Images that were declared for

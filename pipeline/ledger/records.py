@@ -39,7 +39,7 @@ class Account:
     delta : float
         δ at which ε is stated.
     created : datetime
-        When the budget was first set, UTC.
+        Time when the budget was first set, UTC.
     costs : tuple of Budget
         All charges, in order.
     group : int or None
@@ -188,7 +188,7 @@ class HistoryLine:
     Attributes
     ----------
     at : datetime
-        When, UTC, to the second.
+        Time of the event, UTC, to the second.
     population : str
         Whose account.
     kind : str
@@ -199,11 +199,11 @@ class HistoryLine:
     cost : Budget or None
         Cost of a charge or a stream.
     run_key : str or None
-        Which run paid, of a charge; the planned date of a night.
+        Run key that paid, of a charge; the planned date of a night.
     name : str or None
         Name of the release that paid, where its query says one.
     committed : datetime or None
-        When the result of a charge was stored, UTC; None while there is none.
+        Time when the result of a charge was stored, UTC; None while there is none.
     group : int or None
         The most images of one person that a charge paid for; None for whole persons.
     """
@@ -230,11 +230,11 @@ class ResultRow:
     number : int
         The row of the journal in which it was reserved.
     run_key : str
-        Which run it is; the planned date of a night.
+        Run key; the planned date of a night.
     reserved : datetime
-        When, UTC.
+        Time of the charge, UTC.
     committed : datetime or None
-        When its result was stored; None while there is none.
+        Time when its result was stored; None while there is none.
     digest : str or None
         SHA-256 of that result, hexadecimal: of noised values only, so it may be shown.
     """
@@ -254,7 +254,7 @@ class PaidRelease(ResultRow):
     Attributes
     ----------
     population : str
-        Who paid.
+        Population that paid.
     name : str or None
         Name that its query says.
     cost : Budget
@@ -344,7 +344,7 @@ class StreamAccount:
     number : int
         The row of the journal in which it was opened.
     population : str
-        Who paid.
+        Population that paid.
     name : str
         Its name among the streams of that population.
     scope : int
@@ -470,7 +470,7 @@ class Charge:
     of_stream : bool
         True if the result is of a night.
     account : Account
-        As it is now.
+        Account as it is now.
     """
 
     cost: Budget

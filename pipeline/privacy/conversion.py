@@ -492,7 +492,7 @@ def gaussian_cost(
     alpha : float, optional
         Rényi order of an `RDP` target.
     analytic : bool
-        For `ApproxDP`, the exact condition; else ε = Δ·√(2·ln(1.25/δ))/σ, refused from 1 on.
+        True for the exact condition of `ApproxDP`; else ε = Δ·√(2·ln(1.25/δ))/σ, refused from 1 on.
 
     Raises
     ------

@@ -178,7 +178,7 @@ def plainly(
     output : str
         Part of the release that the attacker knows.
     hardened : bool
-        As in `best_test`.
+        True if the noise is drawn on a lattice, as in `best_test`.
     """
     record, other = f"one particular {unit} was used", "another in its place"
     if group != 1:
@@ -249,7 +249,8 @@ def privacy_statement(
     unit : str
         Noun for one record, where it is not all that one person has.
     classes_per_person : int, optional
-        Given where one person is one record of a class: in how many classes a person may count.
+        Largest number of classes with a record of one person, where one person is one record of a
+        class.
     delta : float, optional
         Failure probability δ of the equivalent (ε, δ); the smaller of 1e-5 and 1/(10 n) when left
         out, n all images.

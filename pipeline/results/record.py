@@ -99,7 +99,7 @@ class RunRecord:
     seed : int
         Seed of all random streams.
     versions, machine : mapping
-        As `collect_versions` and `machine` return them.
+        Versions and machine, as `collect_versions` and `machine` return them.
     steps : tuple of (str, float)
         Each step with its wall-clock time in seconds, in order.
     privacy : mapping of str to str

@@ -300,7 +300,7 @@ def write_rows(
         Columns of `SCHEMA`, shape (n,), or one value for all rows. Optional ones may be absent;
         NaN is written as missing.
     metadata : mapping of str to str
-        Stored in the file beside the schema, see `read_metadata`.
+        Texts to store in the file beside the schema, see `read_metadata`.
 
     Returns
     -------

@@ -189,7 +189,8 @@ def fill(
     place : Place
         Place of the shards.
     workers : callable, optional
-        Have each shard made elsewhere; all of them are made here, in one stream, when left out.
+        Function that has each shard made elsewhere; all of them are made here, in one stream, when
+        left out.
     shown : bool
         True if the number of images may be shown, behind a bar.
 

@@ -62,7 +62,7 @@ class FileFault(NamedTuple):
     file : str
         Its path in the folder of the images.
     reason : str
-        Why, and the way out.
+        Reason, and the way out.
     listed : bool
         True if a list of exclusions names it: not a row of a table, and not a file that is curable.
     curable : bool
@@ -86,7 +86,7 @@ class Inspection:
     source : ImageSource or None
         The images that can be listed; None where none can.
     error : DatasetError or None
-        Why there are none.
+        Reason why there are none.
     faults : tuple of FileFault
         Files that cannot be used.
     odd : tuple of OddFile

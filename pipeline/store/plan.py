@@ -38,7 +38,7 @@ class Plan:
     chosen : Selection
         The images, in the order of the pass.
     descriptor, eta
-        As in `describe`.
+        Descriptor and η, as in `describe`.
     ends : array of int64, shape (s,)
         End of each shard in `chosen`; a privacy unit is in one shard.
     keys : tuple of str

@@ -34,7 +34,7 @@ class Chunk(NamedTuple):
     points : array of float64, shape (m, k, k)
         Their descriptors.
     units : array of int64, shape (m,)
-        Which privacy unit of the class each belongs to.
+        Privacy unit of the class that each belongs to.
     digests : (m, 16) or (m, 32) uint8
         Digests of their pixels, and after them of their masks if there are any.
     """
@@ -165,7 +165,8 @@ def name_of(key: str, content: bytes) -> str:
 
 
 Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
-"""From descriptors and the persons they are of, each one's together, to one record a person."""
+"""Function of descriptors and the persons they are of, each one's together, that returns one record
+a person."""
 
 
 DIGESTS_AT_ONCE = 1 << 16
@@ -200,7 +201,7 @@ class StoredImages:
     k : int
         Order of the matrices.
     shards : tuple of StoredShard
-        In the order of the pass.
+        Shards in the order of the pass.
     """
 
     place: Place
@@ -235,7 +236,7 @@ class StoredImages:
         label : int
             Index of the class.
         form : callable, optional
-            Makes one record of each privacy unit, where one has several images.
+            Function that makes one record of each privacy unit, where one has several images.
         """
         return StoredRecords(self, label, form)
 

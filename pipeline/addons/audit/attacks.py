@@ -267,7 +267,7 @@ class AdaptiveTranscripts:
     Attributes
     ----------
     budget, manifold
-        As for any mechanism.
+        Budget and manifold, as of any mechanism.
     noise : callable
         The source of noise of a generator.
     ends : tuple
@@ -524,7 +524,7 @@ class PersonTranscripts(AdaptiveTranscripts):
     Attributes
     ----------
     classes_per_person : int
-        In how many classes a person may be.
+        Largest number of classes with images of one person.
     whole : bool
         True if one record is a person; an image only where that is broken on purpose.
     """

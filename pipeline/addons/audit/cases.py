@@ -93,13 +93,13 @@ class Case:
     fault : str
         Fault that is made on purpose, or "".
     broken : callable, optional
-        With a fault: makes the mechanism that is drawn from, in place of the calibrated one.
+        Function of a case with a fault that makes the mechanism that is drawn from, in place of the
+        calibrated one.
     known : bool
-        With a fault of transcripts: whether the attacker knows it, so that no further data sets are
-        tried.
+        True if the attacker knows the fault of transcripts, so that no further data sets are tried.
     score : callable, optional
-        With one: what is drawn, and a transcript on either data set → the score, where the
-        log-likelihood ratio does not see the fault.
+        Function of the mechanism, and of a transcript on either data set, that returns the score,
+        where the log-likelihood ratio does not see the fault.
     hardened : bool
         True if a mechanism is drawn as a release draws it.
     """

@@ -85,7 +85,7 @@ class Volume:
     offset : int
         Bytes before the first.
     slope, intercept : float
-        From stored values to those that are meant.
+        Map from stored values to those that are meant.
     shown : (low, high) or None
         The window of the file (cal_min, cal_max), where it has one.
     affine : array of float, shape (12,)
@@ -429,7 +429,7 @@ class NiftiCard(PatternCard):
     axis : {0, 1, 2}
         Across which axis slices are cut.
     frames : {"all", "middle", "masked"} or tuple of int
-        Which slices are read; "masked" are those with a voxel inside the mask.
+        Slices that are read; "masked" are those with a voxel inside the mask.
     """
 
     volumetric: ClassVar[bool] = True

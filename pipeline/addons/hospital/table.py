@@ -59,9 +59,9 @@ def read_columns(
     path : Path
         The file: Parquet if its name ends in ``.parquet``, else CSV in UTF-8 with a line of names.
     columns : mapping
-        From the names of the values to those of the file's columns.
+        Names of the file's columns, by the names of the values.
     faults : listing.Faults
-        To which rows go that lack a value.
+        Faults found so far, to which rows go that lack a value.
 
     Raises
     ------
@@ -181,10 +181,10 @@ class TableCard(PictureCard):
     columns : mapping
         Name in the table of each column that is read; path and class are needed.
     formats : tuple of str
-        As of pictures, or DICOM or NIfTI alone. Person and day are those of DICOM files, unless the
-        table has them.
+        Formats as of pictures, or DICOM or NIfTI alone. Person and day are those of DICOM files,
+        unless the table has them.
     axis, frames
-        As in a card of kind ``nifti`` or ``dicom``.
+        Slices that are read, as in a card of kind ``nifti`` or ``dicom``.
     """
 
     volumetric: ClassVar[bool] = True

@@ -24,7 +24,7 @@ def _numbered(segments: Any) -> Any:
 
 
 Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
-"""Which segments of a segmentation are inside."""
+"""Segments of a segmentation that are inside."""
 
 NIFTI = (".nii", ".nii.gz")
 
@@ -51,7 +51,7 @@ class DicomCard(PatternCard):
         Paths of the files, as in a folder of pictures. Person and day are PatientID and StudyDate,
         unless it names them.
     frames : {"all", "middle"} or tuple of int
-        Which images of a file with several are read.
+        Images that are read of a file with several.
     volumes : bool
         A series is one volume, its slices ordered by where they are.
     burnt_in : "accept", optional
@@ -63,7 +63,7 @@ class DicomCard(PatternCard):
         which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
         are none are skipped.
     segments : "all" or tuple of int, optional
-        Which segments are inside; needed where a segmentation has several.
+        Segments that are inside; needed where a segmentation has several.
     mixed : "accept", optional
         Consent to several photometric interpretations; MONOCHROME1 is inverted in any case, and
         YBR_* becomes RGB.

@@ -313,7 +313,7 @@ class Header:
     Attributes
     ----------
     file : Path
-        Which.
+        Path of the file.
     syntax : str
         The UID of its transfer syntax.
     elements : Dataset
@@ -774,9 +774,9 @@ class FrameId(NamedTuple):
     uid : str
         Its SOPInstanceUID.
     frame : int
-        Which frame of the file it is.
+        Index of the frame in the file.
     position : tuple of float
-        In mm.
+        Position in mm.
     direction : tuple of float
         Directions of rows and of columns.
     spacing : tuple of float

@@ -65,8 +65,8 @@ from covdp.datasets.source import FilesReader, Reader, Rows, StacksReader, chang
 from covdp.errors import LEAVE_OUT, ImageError, image_error
 
 NO_MASK = -1
-"""In place of a mask, of a slice of a volume that no region is in. Below it are images that have no
-mask that fits, in their order."""
+"""Stand-in for a mask, of a slice of a volume that no region is in. Below it are images that have
+no mask that fits, in their order."""
 
 MaskAddress: TypeAlias = tuple[int, int]
 """Place of a mask: its file of masks, and its place there."""
@@ -298,7 +298,7 @@ class Regions(NamedTuple):
     frame_ids : tuple of FrameId
         The images, in the order in which they are first named.
     frames : tuple of tuple of int
-        For each its frames in the segmentation, one a segment.
+        Frames of each in the segmentation, one a segment.
     """
 
     header: Header
@@ -566,14 +566,15 @@ SLICE_TOLERANCE = 0.2
 are rounded most; the nearest is still plain."""
 
 _FLIP = np.diag([-1.0, -1.0, 1.0])
-"""From DICOM, where x runs to a patient's left and y to the back, to NIfTI: right and front."""
+"""Change of axes from DICOM, where x runs to a patient's left and y to the back, to NIfTI: right
+and front."""
 
 
 Pose: TypeAlias = tuple[Volume, NDArray[np.float64]]
 """Voxels of a file in space: its header, and the map from mm back to i, j, k, (4, 4)."""
 
 Poses: TypeAlias = dict[str, tuple[int, Pose | str]]
-"""For a file the first image that it is the mask of, and where it is or why it cannot be used."""
+"""First image that each file is the mask of, and the place of the mask or its fault."""
 
 
 def _find_sidecar(

@@ -42,8 +42,8 @@ DECODERS = {
     **{f"{_JPEG}{end}": "openjpeg" for end in (90, 91, 201, 202, 203)},
     "1.2.840.10008.1.2.5": "rle",
 }
-"""Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
-pixels everywhere, whatever else is installed. Others that are asked for must make the same."""
+"""Decoder of each compressed transfer syntax: one each, so that lossy images have the same pixels
+everywhere, whatever else is installed. Others that are asked for must make the same."""
 
 JPEG = tuple(f"{_JPEG}{end}" for end in (50, 51, 57, 70))
 """Transfer syntaxes whose decoder fills up what is missing of a frame."""

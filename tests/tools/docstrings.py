@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.tools.code import PACKAGES, ROOT, files, parsed
+from tests.tools.code import PACKAGES, ROOT, files, imported, module_name, parsed
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -252,6 +252,31 @@ def resolves(name: str) -> bool:
                 )
         thing = getattr(thing, part)
     return True
+
+
+def never_raised(paths: Iterable[Path] | None = None) -> list[str]:
+    """Return the documented errors of ours that no file in reach raises.
+
+    In reach are an export's file and those that it imports; a subclass counts as its base.
+    """
+    ours = {module_name(path): path for path in files(*PACKAGES)}
+    errors = importlib.import_module("covdp.errors")
+    found = []
+    for export in exports(paths):
+        for name in names_of(sections(export.text).get("Raises", [])):
+            if isinstance(error := getattr(errors, name, None), type):
+                near = [export.path, *(ours[each] for each in imported(export.path, ours))]
+                used = set[str]().union(*map(_names_used, near))
+                kinds = (getattr(errors, each) for each in used & set(vars(errors)))
+                if not any(isinstance(kind, type) and issubclass(kind, error) for kind in kinds):
+                    found.append(f"{export.place}: {name}")
+    return found
+
+
+@cache
+def _names_used(path: Path) -> frozenset[str]:
+    """Return the names that a file's code reads, imports apart."""
+    return frozenset(node.id for node in ast.walk(parsed(path)) if isinstance(node, ast.Name))
 
 
 def with_example(paths: Iterable[Path] | None = None) -> list[str]:

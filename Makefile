@@ -55,6 +55,7 @@ check: lint types contracts
 lint: $(VENV)/.dev  ## Style of code and docstrings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/numpydoc lint $$(find pipeline flows -name '*.py')
 
 # the link tells type checkers, which do not ask how `covdp` is installed, where it is
 types: $(VENV)/.dev  ## Strict types of pipeline and flows

@@ -33,7 +33,7 @@ SETTINGS = {
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
 }
-"""What is set where the user has not."""
+"""Settings of Prefect where the user has set none."""
 
 if "prefect" not in sys.modules:  # else it has its settings
     _place = Path(os.environ.get("PREFECT_HOME", SETTINGS["PREFECT_HOME"])).expanduser()

@@ -73,6 +73,11 @@ def withheld(work: Callable[P, T]) -> Callable[P, T]:
     """Return `work` with the words taken from its errors about the user's own images.
 
     Its first argument is the run. What is public keeps its words.
+
+    Parameters
+    ----------
+    work : callable
+        Task, whose first argument is the run.
     """
 
     @wraps(work)
@@ -101,19 +106,40 @@ class Downloaded(NamedTuple):
 
     Prefect draws an edge for whatever a task returns and another takes, and for parts of it: of
     this the source alone, not what it holds.
+
+    Attributes
+    ----------
+    source : ImageSource
+        Opened dataset.
     """
 
     source: ImageSource
 
 
 def may_pass(task: object, task_run: object, state: State[object]) -> bool:
-    """Return whether a download failed for a reason that may pass: a server, or the way there."""
+    """Return True if a download failed for a reason that may pass: a server, or the way there.
+
+    Parameters
+    ----------
+    task : object
+        Task of Prefect; not used.
+    task_run : object
+        Run of the task; not used.
+    state : State
+        State in which the task failed.
+    """
     error = state.result(raise_on_failure=False)
     return isinstance(error, MissingError) and error.passing
 
 
 def is_own(config: ExperimentConfig) -> bool:
-    """Return whether an experiment is on the user's own images."""
+    """Return True if an experiment is on the user's own images.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Config of the experiment.
+    """
     return config.on_images and find_card(config.dataset).own
 
 
@@ -127,21 +153,58 @@ def is_own(config: ExperimentConfig) -> bool:
 )
 @withheld
 def download(run: Run) -> Downloaded:
-    """Have the images on disk with the right digest."""
+    """Have the images on disk with the right digest.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+
+    Returns
+    -------
+    Downloaded
+        Dataset on the disk.
+    """
     return Downloaded(images.fetch_images(run))
 
 
 @task(name="describe", task_run_name="describe", persist_result=False)
 @withheld
 def describe(run: Run, downloaded: Downloaded) -> StoredImages:
-    """Turn each image into its covariance descriptor."""
+    """Turn each image into its covariance descriptor.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    downloaded : Downloaded
+        Dataset on the disk.
+
+    Returns
+    -------
+    StoredImages
+        Stored descriptors.
+    """
     return images.describe_classes(run, downloaded.source)
 
 
 @task(name="verify_bound", task_run_name="verify_bound", persist_result=False)
 @withheld
 def verify_bound(run: Run, descriptors: StoredImages) -> VerifiedBound:
-    """Hold every descriptor against the proven radius; leave a table of what was found."""
+    """Hold every descriptor against the proven radius; leave a table of what was found.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    descriptors : StoredImages
+        Stored descriptors of all images.
+
+    Returns
+    -------
+    VerifiedBound
+        Bound of each class, which holds.
+    """
     verified = images.verify_bound(run, descriptors)
     create_table_artifact(
         [
@@ -172,7 +235,22 @@ def verify_bound(run: Run, descriptors: StoredImages) -> VerifiedBound:
 def select_footpoint(
     run: Run, what: ClassSeries, bound: VerifiedBound | None = None
 ) -> SelectedFootpoints:
-    """Draw the private footpoints of a series on a class, for their share of the budget."""
+    """Draw the private footpoints of a series on a class, for their share of the budget.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    what : ClassSeries
+        Series and class.
+    bound : VerifiedBound, optional
+        Proof that all descriptors are inside their bound; None where none is asked for.
+
+    Returns
+    -------
+    SelectedFootpoints
+        Drawn footpoints.
+    """
     with run.timed("footpoints"):
         return steps.select_footpoint(run, what)
 
@@ -191,7 +269,24 @@ def release(
     footpoints: Footpoints | None,
     bound: VerifiedBound | None = None,
 ) -> DrawnCells:
-    """Draw the private means of a series on a class, at every budget."""
+    """Draw the private means of a series on a class, at every budget.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    what : ClassSeries
+        Series and class.
+    footpoints : Footpoints or None
+        Drawn footpoints; None where the series has none.
+    bound : VerifiedBound, optional
+        Proof that all descriptors are inside their bound; None where none is asked for.
+
+    Returns
+    -------
+    DrawnCells
+        Cells that were drawn.
+    """
     return steps.release(run, what, footpoints)
 
 
@@ -204,7 +299,20 @@ def release(
 )
 @withheld
 def write_results(run: Run, drawn: Sequence[DrawnCells]) -> Path:
-    """Write the rows of all classes to one Parquet file."""
+    """Write the rows of all classes to one Parquet file.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    drawn : sequence of DrawnCells
+        Drawn cells of all classes.
+
+    Returns
+    -------
+    Path
+        Path of the table.
+    """
     return steps.write_results(run, sum(item.cells for item in drawn))
 
 
@@ -216,7 +324,18 @@ def write_results(run: Run, drawn: Sequence[DrawnCells]) -> Path:
     persist_result=False,
 )
 def tabulate(run: Run) -> Path:
-    """Compute the table of an experiment that draws nothing of a class."""
+    """Compute the table of an experiment that draws nothing of a class.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+
+    Returns
+    -------
+    Path
+        Path of the table.
+    """
     return steps.tabulate(run)
 
 
@@ -232,6 +351,18 @@ def write_report(run: Run, table: Path) -> Path:
     """Write the page of an experiment, and leave its headline and a link.
 
     It is where an index expects it if the flow is one of several.
+
+    Parameters
+    ----------
+    run : Run
+        Run of the experiment.
+    table : Path
+        Path of the table of results.
+
+    Returns
+    -------
+    Path
+        Path of the page.
     """
     several = flow_run.parent_flow_run_id is not None
     target = run.out / "report-pages" / f"{run.config.name}.html" if several else None
@@ -253,12 +384,31 @@ def write_report(run: Run, table: Path) -> Path:
     persist_result=False,
 )
 def write_index(out: Path) -> Path:
-    """Write the report of all experiments of a folder: an index, and a page each."""
+    """Write the report of all experiments of a folder: an index, and a page each.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for results.
+
+    Returns
+    -------
+    Path
+        Path of the index.
+    """
     return build_report(out)
 
 
 def artifact_key(kind: str, run: Run) -> str:
-    """Return a key of the letters that Prefect takes."""
+    """Return a key of the letters that Prefect takes.
+
+    Parameters
+    ----------
+    kind : str
+        First word of the key.
+    run : Run
+        Run of the experiment.
+    """
     name = "".join(letter if letter.isalnum() else "-" for letter in run.name.lower())
     return f"{kind}-{name}".encode("ascii", "ignore").decode()
 
@@ -279,18 +429,26 @@ def experiment(
     Parameters
     ----------
     name : str, optional
-        An experiment, or its TOML file; the main job when left out.
-    dataset, descriptor : str, optional
-        In place of the experiment's: a name of `covdp datasets` or a card, one of
-        `covdp descriptors`.
+        Name of an experiment, or path of its TOML file; the main job when left out.
+    dataset : str, optional
+        Name of `covdp datasets`, or path of a card, in place of the experiment's.
     variant : str, optional
-        Which of the experiment's runs on that dataset, where it has several.
+        Name of one of the experiment's runs on that dataset, where it has several.
+    descriptor : str, optional
+        Name of `covdp descriptors`, in place of the experiment's.
     repetitions : int, optional
-        In place of the experiment's.
+        Number of repetitions, in place of the experiment's.
     quick : bool
-        At most 10 repetitions.
-    data_root, out : Path, optional
-        Where images are, and where results go.
+        True for at most 10 repetitions.
+    data_root : Path, optional
+        Data root; the usual one when left out.
+    out : Path, optional
+        Folder for results; ``covdp-output`` when left out.
+
+    Returns
+    -------
+    Path
+        Path of the report.
     """
     with opened_run(name, dataset, variant, descriptor, repetitions, quick, data_root, out) as run:
         downloaded = download(run)
@@ -312,7 +470,28 @@ def simulation(
     quick: bool = False,
     out: Path | None = None,
 ) -> Path:
-    """Run an experiment on records that it makes itself; parameters are those of `experiment`."""
+    """Run an experiment on records that it makes itself; parameters are those of `experiment`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment, or path of a file of one's own.
+    dataset : str, optional
+        Dataset in place of the experiment's; its own when None.
+    variant : str, optional
+        Name of one of the experiment's runs.
+    repetitions : int, optional
+        Number of repetitions in place of the experiment's; its own when None.
+    quick : bool
+        True for at most 10 repetitions.
+    out : Path, optional
+        Folder for results.
+
+    Returns
+    -------
+    Path
+        Path of the report.
+    """
     with opened_run(name, dataset, variant, None, repetitions, quick, None, out) as run:
         selected = select_footpoint.map(unmapped(run), with_footpoint(run)).result()
         drawn = release.map(unmapped(run), *beside(run, selected)).result()
@@ -329,7 +508,28 @@ def tabulation(
     quick: bool = False,
     out: Path | None = None,
 ) -> Path:
-    """Compute a table, of no images and no records; parameters are those of `experiment`."""
+    """Compute a table, of no images and no records; parameters are those of `experiment`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment, or path of a file of one's own.
+    dataset : str, optional
+        Dataset in place of the experiment's; its own when None.
+    variant : str, optional
+        Name of one of the experiment's runs.
+    repetitions : int, optional
+        Number of repetitions in place of the experiment's; its own when None.
+    quick : bool
+        True for at most 10 repetitions.
+    out : Path, optional
+        Folder for results.
+
+    Returns
+    -------
+    Path
+        Path of the report.
+    """
     with opened_run(name, dataset, variant, None, repetitions, quick, None, out) as run:
         table = tabulate(run)
         return write_report(run, table)
@@ -349,6 +549,25 @@ def opened_run(
     """Give the run that a flow is asked for, checked before anything else is done.
 
     What is written meanwhile of the user's own images is readable by their owner alone.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the experiment, or path of a file of one's own.
+    dataset : str or None
+        Dataset in place of the experiment's; its own when None.
+    variant : str or None
+        Name of one of the experiment's runs.
+    descriptor : str or None
+        Descriptor in place of the experiment's; its own when None.
+    repetitions : int or None
+        Number of repetitions in place of the experiment's; its own when None.
+    quick : bool
+        True for at most 10 repetitions.
+    data_root : Path or None
+        Data root; the usual one when None.
+    out : Path or None
+        Folder for results.
 
     Raises
     ------
@@ -384,7 +603,13 @@ def opened_run(
 
 
 def flow_of(config: ExperimentConfig) -> Any:
-    """Return the flow that an experiment is for; clocks are read by one task at a time."""
+    """Return the flow that an experiment is for; clocks are read by one task at a time.
+
+    Parameters
+    ----------
+    config : ExperimentConfig
+        Config of the experiment.
+    """
     kind = EXPERIMENT_KINDS[config.kind]
     if kind.table is not None:
         return tabulation
@@ -415,9 +640,22 @@ def experiments(
     names : sequence of str
         Names, TOML files, or ``all``; the main job when left out.
     datasets : sequence of str
-        What each is run on; its own datasets when left out.
-    descriptor, repetitions, quick, data_root, out
-        As for `experiment`.
+        Dataset of each experiment; its own datasets when left out.
+    descriptor : str, optional
+        Descriptor in place of each experiment's; their own when left out.
+    repetitions : int, optional
+        Number of repetitions, in place of each experiment's.
+    quick : bool
+        True for at most 10 repetitions.
+    data_root : Path, optional
+        Data root; the usual one when left out.
+    out : Path, optional
+        Folder for results; ``covdp-output`` when left out.
+
+    Returns
+    -------
+    Path
+        Path of the index.
 
     Raises
     ------

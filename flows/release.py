@@ -67,7 +67,30 @@ def settle_release(
     again: bool = False,
     even_if_useless: bool = False,
 ) -> Path:
-    """Pay, draw, commit, and write the committed bytes; return the path of the document."""
+    """Pay, draw, commit, and write the committed bytes; return the path of the document.
+
+    Parameters
+    ----------
+    config : Path
+        Path of the config, a TOML file.
+    out : Path
+        Folder for results.
+    root : Path or None
+        Data root; the usual one when None.
+    run_key : str or None
+        Run key; the time of the scheduled run when None.
+    store : str, optional
+        Address of the store; a temporary one when None.
+    again : bool
+        True to agree to pay once more, as `covdp release --again`.
+    even_if_useless : bool
+        True to agree to pay for means that noise drowns, as `covdp release --even-if-useless`.
+
+    Returns
+    -------
+    Path
+        Path of the document.
+    """
     place = None if store is None else find_place(store, out=out)
     job = replace(_load(config, out, run_key), root=root, store=place)
     job = replace(job, again=job.again or again, beside=again, even_if_useless=even_if_useless)
@@ -88,6 +111,28 @@ def release(
 
     `again` and `even_if_useless` agree to pay, as the options of `covdp release` do.
     A run that a later one of its deployment has overtaken is cancelled, and its state says why.
+
+    Parameters
+    ----------
+    config : Path
+        Path of the config, a TOML file.
+    out : Path
+        Folder for results.
+    root : Path, optional
+        Data root; the usual one when None.
+    run_key : str, optional
+        Run key; the time of the scheduled run when None.
+    store : str, optional
+        Address of the store; a temporary one when None.
+    again : bool
+        True to agree to pay once more, as `covdp release --again`.
+    even_if_useless : bool
+        True to agree to pay for means that noise drowns, as `covdp release --even-if-useless`.
+
+    Returns
+    -------
+    Path or State
+        Path of the Parquet file, or a cancelled state.
     """
     if reason := superseded():
         get_run_logger().warning(reason)
@@ -119,13 +164,13 @@ def _load(config: Path, out: Path, run_key: str | None) -> jobs.ReleaseJob:
 
 
 def on_schedule() -> bool:
-    """Return whether a schedule made this run: each of its times is a release of its own."""
+    """Return True if a schedule made this run: each of its times is a release of its own."""
     with get_client(sync_client=True) as client:
         return client.read_flow_run(flow_run.id).auto_scheduled
 
 
 def superseded() -> str | None:
-    """Return why this run is skipped: a later planned time of its deployment has come; else None.
+    """Return the reason to skip this run, a later planned time that has come, or None.
 
     Of planned times that have passed only the last is run. A run without a deployment is never
     skipped.
@@ -162,6 +207,11 @@ def leave_artifact(document: Path) -> None:
     """Leave an artifact of a committed document; those of one config are versions of one key.
 
     It is made from the committed bytes alone, so all of it is public.
+
+    Parameters
+    ----------
+    document : Path
+        Path of the document.
     """
     released = read_document(document)
     create_markdown_artifact(
@@ -172,7 +222,15 @@ def leave_artifact(document: Path) -> None:
 
 
 def in_markdown(released: Document, page: Path) -> str:
-    """Return what a document says; what its means are usable for comes first."""
+    """Return a document in Markdown; the uses of its means come first.
+
+    Parameters
+    ----------
+    released : Document
+        Document of the release.
+    page : Path
+        Path of the page.
+    """
     settings, account = released.settings, released.account
     symbol = letter(account.definition)
     paid = f"{symbol} = {digits_up(account.charged, 6)}"
@@ -214,6 +272,22 @@ def _plain(text: str) -> str:
 def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> bool | None:
     """Match, and write the page; return whether the images differ, None where nothing was tested.
 
+    Parameters
+    ----------
+    release : Path
+        Path of the document to compare with.
+    dataset : str
+        Name of a dataset, or path of a card.
+    out : Path
+        Folder for results.
+    root : Path or None
+        Data root; the usual one when None.
+
+    Returns
+    -------
+    bool or None
+        True if the images differ, None where nothing was tested.
+
     Raises
     ------
     ConfigError
@@ -238,7 +312,24 @@ def match_folder(release: Path, dataset: str, out: Path, root: Path | None) -> b
 
 @flow(name="match", retries=0, persist_result=False)
 def match(release: Path, dataset: str, out: Path, root: Path | None = None) -> State[None]:
-    """Match a dataset with a release, ``OUT/match.html``; the state fails where they differ."""
+    """Match a dataset with a release, ``OUT/match.html``; the state fails where they differ.
+
+    Parameters
+    ----------
+    release : Path
+        Path of the document to compare with.
+    dataset : str
+        Name of a dataset, or path of a card.
+    out : Path
+        Folder for results.
+    root : Path, optional
+        Data root; the usual one when None.
+
+    Returns
+    -------
+    State
+        State of the flow, failed where the images differ.
+    """
     if reason := superseded():
         return Cancelled(message=reason)
     differs = match_folder(release, dataset, out, root)

@@ -25,13 +25,29 @@ LabelArray: TypeAlias = NDArray[np.signedinteger[Any]]
 
 
 def facts_text(title: str, facts: Mapping[str, str]) -> str:
-    """Return named facts in lines, as a terminal shows an object."""
+    """Return named facts in lines, as a terminal shows an object.
+
+    Parameters
+    ----------
+    title : str
+        Heading above the facts.
+    facts : mapping of str to str
+        Values as text, by name.
+    """
     wide = max(map(len, facts), default=0)
     return "\n".join([title, *(f"  {name:{wide}}  {value}" for name, value in facts.items())])
 
 
 def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return them as a table, as a notebook shows an object."""
+    """Return named facts as a table, as a notebook shows an object.
+
+    Parameters
+    ----------
+    title : str
+        Heading above the facts.
+    facts : mapping of str to str
+        Values as text, by name.
+    """
     rows = (
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
     )
@@ -39,23 +55,50 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
 
 
 def evenly(items: NDArray[Any], most: int) -> NDArray[Any]:
-    """Return at most so many items, spread over all of them."""
+    """Return at most so many items, spread over all of them.
+
+    Parameters
+    ----------
+    items : array, shape (n, ...)
+        Items along the first axis.
+    most : int
+        Largest number of items returned.
+    """
     places = np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)
     return np.ascontiguousarray(items[places])
 
 
 def counting(most: int) -> np.dtype[Any]:
-    """Return the smallest type of integers, with a sign, that has 0 to `most`."""
+    """Return the smallest type of integers, with a sign, that has 0 to `most`.
+
+    Parameters
+    ----------
+    most : int
+        Largest number that the type must hold.
+    """
     return np.min_scalar_type(-most - 1)
 
 
 def count_labels(labels: LabelArray, classes: int) -> NDArray[np.int64]:
-    """Return how many images each class has."""
+    """Return the number of images of each class.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n,)
+        Class of each image; labels from `classes` upwards are not counted.
+    classes : int
+        Number of classes.
+    """
     return np.array([np.count_nonzero(labels == label) for label in range(classes)], np.int64)
 
 
 def check_images(images: NDArray[Any]) -> ImageArray:
     """Return `images` if they are uint8 of shape (n, h, w) or (n, h, w, 3), else raise.
+
+    Parameters
+    ----------
+    images : array, shape (n, h, w) or (n, h, w, 3)
+        Candidate images.
 
     Raises
     ------
@@ -77,7 +120,15 @@ def check_images(images: NDArray[Any]) -> ImageArray:
 
 
 def check_square(matrices: FloatArray, *, k: int | None = None) -> FloatArray:
-    """Return `matrices` as float64 if they are finite and (..., k, k), else raise `DomainError`."""
+    """Return `matrices` as float64 if they are finite and (..., k, k), else raise `DomainError`.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        Candidate matrices.
+    k : int, optional
+        Size that the matrices must have; any when left out.
+    """
     out = np.asarray(matrices, dtype=np.float64)
     if out.ndim < 2 or out.shape[-1] != out.shape[-2] or (k is not None and out.shape[-1] != k):
         wanted = "(..., k, k)" if k is None else f"(..., {k}, {k})"
@@ -163,17 +214,36 @@ _upper = lru_cache(maxsize=8)(np.triu_indices)
 
 
 def upper(matrix: FloatArray) -> FloatArray:
-    """Return the upper triangle of a symmetric matrix, row by row."""
+    """Return the upper triangle of a symmetric matrix, row by row.
+
+    Parameters
+    ----------
+    matrix : array, shape (d, d)
+        Symmetric matrix.
+    """
     return np.asarray(matrix[_upper(len(matrix))])
 
 
 def from_upper(values: FloatArray) -> FloatArray:
     """Return the symmetric matrix, (d, d), whose upper triangle `upper` gave; d may be 0.
 
+    Parameters
+    ----------
+    values : array, shape (d(d + 1)/2,)
+        Upper triangle, row by row.
+
     Raises
     ------
     ValueError
         When no matrix has so many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.arrays import from_upper
+    >>> from_upper(np.array([1.0, 2.0, 3.0]))
+    array([[1., 2.],
+           [2., 3.]])
     """
     d = (math.isqrt(8 * len(values) + 1) - 1) // 2
     if d * (d + 1) // 2 != len(values):

@@ -68,6 +68,11 @@ def image_error(text: str) -> ImageError:
     """Return the error of a file that may be left out.
 
     Where the way out, behind the last semicolon, names a key in the card, that cures it.
+
+    Parameters
+    ----------
+    text : str
+        Rule and value found, with the way out behind the last semicolon.
     """
     curable = "in the card" in text.rpartition(";")[2]
     return (CurableError if curable else ImageError)(f"{text}, or {LEAVE_OUT}")
@@ -106,7 +111,15 @@ SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 def shortage(what: str, reason: object) -> MachineError:
-    """Return the error of what cannot be done for now, as this machine is short of something."""
+    """Return the error of what cannot be done for now, as this machine is short of something.
+
+    Parameters
+    ----------
+    what : str
+        Work that failed, as a clause.
+    reason : object
+        Error of the system, or its text.
+    """
     return MachineError(
         f"{what} ({reason}), as this machine has too little left for it; end other programs or "
         "raise what you may use (ulimit -a), and try again"
@@ -130,7 +143,21 @@ class MemberWarning(UserWarning):
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """Return ``did you mean 'x'? `` with the nearest of `names`, "" when none is near."""
+    """Return ``did you mean 'x'? `` with the nearest of `names`, "" when none is near.
+
+    Parameters
+    ----------
+    name : str
+        Name as it was written.
+    names : iterable of str
+        Names that exist.
+
+    Examples
+    --------
+    >>> from covdp.errors import closest
+    >>> closest("otc5", ["oct5", "grid9"])
+    "did you mean 'oct5'? "
+    """
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
@@ -138,7 +165,21 @@ def closest(name: str, names: Iterable[str]) -> str:
 def require_known(
     kind: str, name: str, names: Iterable[str], way: str = "", fault: type[CovdpError] = ConfigError
 ) -> None:
-    """Raise `fault` when `name` is not among `names`: the nearest, and a `way` out or all."""
+    """Raise `fault` when `name` is not among `names`: the nearest, and a `way` out or all.
+
+    Parameters
+    ----------
+    kind : str
+        Noun for one of them, such as "manifold".
+    name : str
+        Name as it was written.
+    names : iterable of str
+        Names that exist.
+    way : str
+        Way out; the list of all names when left out.
+    fault : type of CovdpError
+        Class of the error to raise.
+    """
     names = list(names)
     if name not in names:
         way = way or f"known are {', '.join(names)}"
@@ -163,19 +204,39 @@ EXTRAS = {
 
 
 def has_extra(*packages: str) -> bool:
-    """Return whether packages that an extra brings are installed."""
+    """Return True if packages that an extra brings are installed.
+
+    Parameters
+    ----------
+    *packages : str
+        Names as they are imported.
+    """
     return all(find_spec(package) is not None for package in packages)
 
 
 def require_extra(*packages: str, fault: type[CovdpError]) -> None:
-    """Raise `fault` with the way to install it when a package of an extra is missing."""
+    """Raise `fault` with the way to install it when a package of an extra is missing.
+
+    Parameters
+    ----------
+    *packages : str
+        Names as they are imported.
+    fault : type of CovdpError
+        Class of the error to raise.
+    """
     for package in packages:
         if not has_extra(package):
             raise _wants(package, fault)
 
 
 def missing_extra(error: ImportError) -> ConfigError:
-    """Return the error that names the extra whose package is missing, or raise `error` again."""
+    """Return the error that names the extra whose package is missing, or raise `error` again.
+
+    Parameters
+    ----------
+    error : ImportError
+        Error of an import.
+    """
     for cause in (error, error.__cause__):
         package = str(getattr(cause, "name", None) or "").partition(".")[0]
         if package in EXTRAS and not has_extra(package):
@@ -194,7 +255,13 @@ def _wants(package: str, fault: type[Fault]) -> Fault:
 
 
 def one_line(error: BaseException | str) -> str:
-    """Return what is stated as one line, as `printable` has it."""
+    """Return an error's text as one line, as `printable` has it.
+
+    Parameters
+    ----------
+    error : BaseException or str
+        Error or text to print.
+    """
     return printable(re.sub(r"[ \t\r\n]+", " ", str(error)).strip(" "))
 
 
@@ -207,8 +274,9 @@ def printable(text: str, *, lines: bool = True) -> str:
     Parameters
     ----------
     text : str
+        Text to print.
     lines : bool
-        Whether line breaks stay as they are: not in a name.
+        True if line breaks stay as they are, which a name may not have.
     """
     if text.isprintable():
         return text

@@ -42,7 +42,13 @@ def project_root() -> Path | None:
 
 
 def resource(*parts: str) -> Path:
-    """Return the path of a file that covdp ships: ``resource("data")``, ``resource("reports")``."""
+    """Return the path of a file that covdp ships: ``resource("data")``, ``resource("reports")``.
+
+    Parameters
+    ----------
+    *parts : str
+        Folder and further names, below what covdp ships.
+    """
     base = project_root() or Path(__file__).resolve().parent / "_resources"
     return base.joinpath(*parts)
 
@@ -60,8 +66,14 @@ def open_regular(path: Path, *, links: bool = True) -> BinaryIO:
     Parameters
     ----------
     path : Path
+        Path of the file.
     links : bool
-        Whether a symbolic link is followed.
+        True if a symbolic link is followed.
+
+    Returns
+    -------
+    BinaryIO
+        Opened file.
 
     Raises
     ------
@@ -93,6 +105,13 @@ def _check_regular(path: Path, mode: int) -> None:
 def read_regular(path: Path, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    most : int
+        Largest size, in bytes.
+
     Raises
     ------
     OSError
@@ -117,6 +136,18 @@ def make_folder(path: Path, way: str = "choose another folder with --out") -> Pa
     """Create `path` with its parents and prove that it can be written.
 
     Otherwise raise `OutputError`, which states a `way` out.
+
+    Parameters
+    ----------
+    path : Path
+        Folder to create.
+    way : str
+        Way out, the last part of the message.
+
+    Returns
+    -------
+    Path
+        The path.
     """
     try:
         make_folders(path)
@@ -130,6 +161,13 @@ def make_folders(path: Path, mode: int = 0o777) -> None:
     """Create `path` with its parents where they are missing; `mode` is that of the last.
 
     What root creates is the parent's owner's, as in `leave_to_owner`.
+
+    Parameters
+    ----------
+    path : Path
+        Folder to create.
+    mode : int
+        Permissions of the last folder, less those that the umask takes.
     """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -141,7 +179,13 @@ def make_folders(path: Path, mode: int = 0o777) -> None:
 
 @contextmanager
 def results_folder(path: Path) -> Iterator[Path]:
-    """Give a folder for results; if it is new and an error leaves it empty, it goes again."""
+    """Give a folder for results; if it is new and an error leaves it empty, it goes again.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the results.
+    """
     new = [folder for folder in (path, path.parent) if not folder.exists()]
     folder = make_folder(path).resolve()
     try:
@@ -155,7 +199,13 @@ def results_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def owner_only(wanted: bool) -> Iterator[None]:
-    """Let files be 0600 and folders 0700 in the block, if `wanted`; of the whole process."""
+    """Let files be 0600 and folders 0700 in the block, if `wanted`; of the whole process.
+
+    Parameters
+    ----------
+    wanted : bool
+        True if new files are to be closed to others.
+    """
     before = os.umask(0o077) if wanted else None
     try:
         yield
@@ -166,6 +216,16 @@ def owner_only(wanted: bool) -> Iterator[None]:
 
 def private_folder(path: Path) -> Path:
     """Create `path`, the owner's alone (0700), and prove that it can be written.
+
+    Parameters
+    ----------
+    path : Path
+        Folder to create.
+
+    Returns
+    -------
+    Path
+        The path.
 
     Raises
     ------
@@ -192,7 +252,24 @@ def private_folder(path: Path) -> Path:
 def write_whole(
     path: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True
 ) -> Path:
-    """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8."""
+    """Write a file, whole or not at all, as `atomic_path` does; text is UTF-8.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    content : str or bytes
+        Whole content of the file.
+    mode : int
+        Permissions of a new file, less those that the umask takes.
+    durable : bool
+        True if the file must survive a crash of the machine.
+
+    Returns
+    -------
+    Path
+        The path.
+    """
     with atomic_path(path, mode=mode, durable=durable) as temporary:
         if isinstance(content, str):
             content = content.encode(errors="backslashreplace")  # a name may be no text
@@ -208,6 +285,15 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
     by its owner, and stays so; what root writes stays with the owner of the file, or of its
     folder. One that need not be `durable` is whole after a crash of the
     program, perhaps not of the machine; it takes some milliseconds less.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    mode : int
+        Permissions of a new file, less those that the umask takes.
+    durable : bool
+        True if the file must survive a crash of the machine.
 
     Raises
     ------
@@ -239,7 +325,7 @@ def atomic_path(path: Path, *, mode: int = 0o666, durable: bool = True) -> Itera
 
 
 def is_root() -> bool:
-    """Return whether this process may do everything, where there is such a user."""
+    """Return True if this process may do everything, where there is such a user."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -248,6 +334,13 @@ def leave_to_owner(handle: int, like: Path) -> None:
 
     Else a service could not open its own files once root had run a command for it. By its handle,
     as whoever owns the folder may put something else in its place.
+
+    Parameters
+    ----------
+    handle : int
+        Descriptor of the open file or folder.
+    like : Path
+        File or folder whose owner becomes the owner.
     """
     if is_root():
         with suppress(OSError):  # a file system that knows no owners
@@ -257,7 +350,15 @@ def leave_to_owner(handle: int, like: Path) -> None:
 
 @contextmanager
 def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Give a new folder ``.NAME.*.part`` in `parent`, which is removed with what it holds."""
+    """Give a new folder ``.NAME.*.part`` in `parent`, which is removed with what it holds.
+
+    Parameters
+    ----------
+    parent : Path
+        Folder in which the new one is made.
+    name : str
+        Second part of the folder's name.
+    """
     folder = parent / f".{name}.{os.urandom(4).hex()}.part"
     folder.mkdir()
     _UNFINISHED.add(folder)
@@ -270,7 +371,17 @@ def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
 
 @contextmanager
 def locked(file: Path, does: str, **options: Any) -> Iterator[None]:
-    """Keep other runs that want the same lock waiting; their logs say what this one `does`."""
+    """Keep other runs that want the same lock waiting; their logs say what this one `does`.
+
+    Parameters
+    ----------
+    file : Path
+        Lock file; created where it is missing.
+    does : str
+        Verb and object in the third person, for the log of those who wait.
+    **options : object
+        Options of ``filelock.FileLock``.
+    """
     from filelock import FileLock, Timeout
 
     lock = FileLock(file, **options)

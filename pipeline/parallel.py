@@ -54,16 +54,16 @@ CLUSTER = {
     "dashboard_address": "127.0.0.1:0",  # any free port; with None, 8787
     "security": True,  # its own certificates: who reaches a scheduler runs code on it
 }
-"""How a cluster of Dask on this machine is started."""
+"""Options with which a cluster of Dask on this machine is started."""
 CONNECT_SECONDS = 3.0
-"""How long a scheduler may take to answer before it is refused: within 5 s, with what is imported
+"""Time in which a scheduler must answer before it is refused: within 5 s, with what is imported
 before it is asked."""
 
 _LIMIT: ContextVar[int | None] = ContextVar("_LIMIT", default=None)
 
 
 def cores() -> int:
-    """Return how many cores this process may use; ``NUMBA_NUM_THREADS`` says otherwise."""
+    """Return the number of cores this process may use; ``NUMBA_NUM_THREADS`` says otherwise."""
     setting = os.environ.get("NUMBA_NUM_THREADS", "")
     if setting.isdecimal() and int(setting) > 0:
         return int(setting)
@@ -71,13 +71,19 @@ def cores() -> int:
 
 
 def threads() -> int:
-    """Return how many threads work that is started here may use."""
+    """Return the number of threads that work that is started here may use."""
     return _LIMIT.get() or cores()
 
 
 @contextmanager
 def limited_to(count: int) -> Iterator[None]:
-    """Let work that is started in the block, in this thread, use `count` threads."""
+    """Let work that is started in the block, in this thread, use `count` threads.
+
+    Parameters
+    ----------
+    count : int
+        Number of threads.
+    """
     token = _LIMIT.set(count)
     try:
         yield
@@ -128,14 +134,14 @@ def _now(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
 
 @contextmanager
 def workers(runner: str) -> Iterator[UnorderedMap]:
-    """Give what does many calls of one function side by side, and yields results as they come.
+    """Give a function that does many calls side by side, and yields results as they come.
 
     Parameters
     ----------
     runner : str
-        processes, one a core, which end with this one; threads; dask, for one process a core on
-        this machine; or the address of a Dask scheduler. A process, or worker of Dask, works with
-        one thread. See `check_runner`.
+        "processes", one a core, which end with this one; "threads"; "dask", for one process a core
+        on this machine; or the address of a Dask scheduler. A process, or worker of Dask, works
+        with one thread. See `check_runner`.
 
     Raises
     ------
@@ -196,7 +202,7 @@ def _result(future: "Future[Any]") -> Any:
 
 
 def _end_with_parent() -> None:
-    """Have this process end when the one that started it has ended, however that was."""
+    """Exit when the parent process dies, however it does."""
 
     def watch() -> None:
         parent = multiprocessing.parent_process()
@@ -224,14 +230,16 @@ def _by_worker(work: Callable[..., Any], *arguments: Any) -> Any:
 def answer_within(
     seconds: float, work: Callable[[], T], discard: Callable[[T], object] = lambda late: None
 ) -> T:
-    """Return what `work` gives; it is done in a thread, for which nothing waits any longer.
+    """Return the result of `work`; it is done in a thread, for which nothing waits any longer.
 
     Parameters
     ----------
     seconds : float
+        Longest time to wait, in seconds.
     work : callable
+        Function without arguments.
     discard : callable
-        What is done with a result that comes later.
+        Function that is called with a result that comes later.
 
     Raises
     ------
@@ -256,6 +264,11 @@ def answer_within(
 
 def check_runner(runner: str) -> None:
     """Refuse a runner that is none, or a scheduler that does not answer, before any work.
+
+    Parameters
+    ----------
+    runner : str
+        "processes", "threads", "dask", or the address of a scheduler.
 
     Raises
     ------
@@ -301,6 +314,18 @@ def compiled(function: Function, *, exact_sums: bool = False) -> Function:
     The machine code is stored on disk and dropped when the file of the function changes. Functions
     that call each other therefore stand in one file. If no folder can be written it is compiled in
     every process, for some seconds; NUMBA_CACHE_DIR names one.
+
+    Parameters
+    ----------
+    function : callable
+        Function in the subset of Python that numba compiles.
+    exact_sums : bool
+        True if numbers may be added in any order.
+
+    Returns
+    -------
+    callable
+        Compiled function.
     """
     import numba
 
@@ -318,6 +343,22 @@ def spread(
     """Run ``kernel(*arguments, start, stop)`` over 0..count in threads; True when all succeed.
 
     Plain threads, because numba's own pools may not be entered by two Python threads at once.
+
+    Parameters
+    ----------
+    kernel : callable
+        Compiled function that takes a range of tasks last, and returns True on success.
+    count : int
+        Number of tasks.
+    *arguments : object
+        Arguments before the range.
+    share : int
+        Smallest number of tasks that is worth a thread.
+
+    Returns
+    -------
+    bool
+        True when all calls succeed.
     """
     if count < 2 * share or (wide := threads()) == 1:
         return kernel(*arguments, 0, count)

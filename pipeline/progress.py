@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Level(IntEnum):
-    """How much is printed while a command works."""
+    """Amount that is printed while a command works."""
 
     QUIET = 0
     NORMAL = 1
@@ -40,7 +40,7 @@ class Level(IntEnum):
 
 @dataclass
 class _Screen:
-    """What this process shows: a level, and one display of all bars that stand."""
+    """Screen of this process: a level, and one display of all bars that stand."""
 
     level: Level = Level.QUIET
     terminal: IO[str] | None = None
@@ -57,6 +57,11 @@ def say(level: Level) -> None:
 
     A terminal is held by a descriptor of our own: a release points standard error to nothing while
     it reads images, so that no decoder is heard, and a count is no word of a decoder.
+
+    Parameters
+    ----------
+    level : Level
+        Level from now on.
     """
     if _SCREEN.terminal is not None:
         _SCREEN.terminal.close()
@@ -68,7 +73,7 @@ def say(level: Level) -> None:
 
 
 def is_verbose() -> bool:
-    """Return whether more is wanted than usual."""
+    """Return True if more is wanted than usual."""
     return _SCREEN.level == Level.VERBOSE
 
 
@@ -81,7 +86,7 @@ def console() -> "Console":
 
 
 def is_watched() -> bool:
-    """Return whether bars are shown: on a terminal, unless this process is quiet."""
+    """Return True if bars are shown: on a terminal, unless this process is quiet."""
     return _SCREEN.level > Level.QUIET and console().is_terminal
 
 
@@ -96,13 +101,13 @@ def counted(
     Parameters
     ----------
     what : str
-        What is done; of the data, names of classes at most.
+        Present participle and its object; of the data, names of classes at most.
     total : float or None
-        How many there are, where that is known.
+        Number of them, where that is known.
     unit : str
-        What is counted.
+        Plural noun for what is counted.
     shown : bool
-        Whether there may be a bar.
+        True if there may be a bar.
 
     Yields
     ------
@@ -133,7 +138,13 @@ _SPENT_LOCK = threading.Lock()
 
 @contextmanager
 def spending(on: str) -> Iterator[None]:
-    """Count the seconds that the block takes, in this thread, as spent on something."""
+    """Count the seconds that the block takes, in this thread, as spent on something.
+
+    Parameters
+    ----------
+    on : str
+        Name of the work in `seconds_spent`.
+    """
     started = time.perf_counter()
     try:
         yield
@@ -143,7 +154,15 @@ def spending(on: str) -> Iterator[None]:
 
 
 def each_spending(items: Iterator[T], on: str) -> Iterator[T]:
-    """Yield the items, and count the seconds until each comes, as `spending` does."""
+    """Yield the items, and count the seconds until each comes, as `spending` does.
+
+    Parameters
+    ----------
+    items : iterator of object
+        Items to hand on.
+    on : str
+        Name of the work in `seconds_spent`.
+    """
     while True:
         with spending(on):
             item = next(items, None)
@@ -153,7 +172,13 @@ def each_spending(items: Iterator[T], on: str) -> Iterator[T]:
 
 
 def seconds_spent(since: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the seconds that all threads of this process have spent, by what on."""
+    """Return the seconds that all threads of this process have spent, by what on.
+
+    Parameters
+    ----------
+    since : mapping of str to float, optional
+        Earlier result of this function, which is subtracted.
+    """
     with _SPENT_LOCK:
         spent = {what: all_of - (since or {}).get(what, 0.0) for what, all_of in _SPENT.items()}
     return {what: seconds for what, seconds in spent.items() if seconds > 0.0}
@@ -161,7 +186,13 @@ def seconds_spent(since: Mapping[str, float] | None = None) -> dict[str, float]:
 
 @dataclass
 class StepStatus:
-    """One step while it works: it may say that there was nothing to do, and why."""
+    """One step while it works: it may say that there was nothing to do, and why.
+
+    Attributes
+    ----------
+    skipped : str
+        Reason why there was nothing to do; "" where there was.
+    """
 
     skipped: str = ""
 
@@ -171,6 +202,16 @@ def step(name: str) -> Iterator[StepStatus]:
     """Show `name` while the block works, then a message with the seconds it took.
 
     The message stands on a terminal; for `Level.VERBOSE` in a log as well.
+
+    Parameters
+    ----------
+    name : str
+        Present participle and its object, such as "reading images".
+
+    Yields
+    ------
+    StepStatus
+        Status, which the block may set to skipped.
     """
     started, now, name = time.perf_counter(), StepStatus(), printable(name)
     with counted(name, None, ""):
@@ -206,7 +247,25 @@ def _advance(display: "Progress", task: Any, count: float, unit: str) -> None:
 
 
 def pace(done: float, total: float | None, seconds: float, unit: str) -> str:
-    """Return count, rate and time left in words: "1,200 of 4,000 images, 350/s, 0:00:08 left"."""
+    """Return count, rate and time left in words: "1,200 of 4,000 images, 350/s, 0:00:08 left".
+
+    Parameters
+    ----------
+    done : float
+        Amount of work done.
+    total : float or None
+        Amount of work in all; unknown when None.
+    seconds : float
+        Time since the start, in seconds.
+    unit : str
+        Plural noun for what is counted, such as "images".
+
+    Examples
+    --------
+    >>> from covdp.progress import pace
+    >>> pace(1200, 4000, 3.4, "images")
+    '1,200 of 4,000 images, 353/s, 0:00:08 left'
+    """
     count = f"{done:,.0f} of {total:,.0f} {unit}" if total else f"{done:,.0f} {unit}"
     if not done or seconds <= 0:
         return count

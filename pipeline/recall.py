@@ -18,7 +18,15 @@ class Recorder(Protocol):
     """Memory of calls."""
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return what a function gives, of its arguments and last its keywords."""
+        """Return the result of a function, of its arguments and last its keywords.
+
+        Parameters
+        ----------
+        function : callable
+            Pure function.
+        arguments : tuple of object
+            Positional arguments, and a dict of keywords last.
+        """
 
 
 RECORDER: ContextVar[Recorder | None] = ContextVar("RECORDER", default=None)
@@ -29,6 +37,16 @@ def repeatable(function: Function) -> Function:
     """Let a pure function give again what it gave, while a recorder is set.
 
     What it returns is a function of its arguments alone, and nobody writes into either.
+
+    Parameters
+    ----------
+    function : callable
+        Pure function: its result depends on its arguments alone.
+
+    Returns
+    -------
+    callable
+        Function with the same arguments.
     """
 
     @wraps(function)
@@ -42,7 +60,13 @@ def repeatable(function: Function) -> Function:
 
 
 def fixed(result: Any) -> Any:
-    """Return what a function gave; the arrays that it consists of may not be written into."""
+    """Return the result of a function; the arrays that it consists of may not be written into.
+
+    Parameters
+    ----------
+    result : object
+        Array, tuple of arrays, or object with arrays as attributes.
+    """
     parts = result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()
     for part in (result, *parts):
         if isinstance(part, np.ndarray):

@@ -63,7 +63,13 @@ class Later(NamedTuple):
 
 
 def at(address: str) -> Address:
-    """Return the place of a member: ``module:attribute``."""
+    """Return the place of a member.
+
+    Parameters
+    ----------
+    address : str
+        ``module:attribute``.
+    """
     return Address(*address.split(":"))
 
 
@@ -152,6 +158,13 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
     def need(self, name: str, what: str) -> Member:
         """Return a member that `what` asks for, of an add-on that may not be there.
 
+        Parameters
+        ----------
+        name : str
+            Name of the member.
+        what : str
+            Subject of the refusal, such as a table of a config.
+
         Raises
         ------
         CovdpError
@@ -165,7 +178,13 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         return self[name]
 
     def address(self, name: str) -> str | None:
-        """Return ``module:attribute`` of a member of ours that is not imported yet, else None."""
+        """Return ``module:attribute`` of a member of ours that is not imported yet, else None.
+
+        Parameters
+        ----------
+        name : str
+            Name of a member.
+        """
         place = self._places.get(name) or self._addons().get(name)
         if name in self._members or not isinstance(place, Address):
             return None
@@ -183,6 +202,11 @@ class Registry(MutableMapping[str, Member], Generic[Member]):
         """Return members that can be imported, all or those named, and warn of the others once.
 
         An add-on whose extra is missing is left out without a warning: nobody has asked for it.
+
+        Parameters
+        ----------
+        names : iterable of str, optional
+            Names of the members; all of them when left out.
         """
         loaded = dict[str, Member]()
         for name in self if names is None else names:

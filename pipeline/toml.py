@@ -31,7 +31,13 @@ class Record(BaseModel):
 
     @classmethod
     def under(cls, key: str) -> type[BaseModel]:
-        """Return what a table under a key is, of a record that stands for several."""
+        """Return the model of a table under a key, of a record that stands for several.
+
+        Parameters
+        ----------
+        key : str
+            Key of the table.
+        """
         return cls
 
 
@@ -42,7 +48,7 @@ WAYS = {
     "config": "`covdp plan`, `release` and `serve` take it after --config",
     "card": "`covdp start` makes the config of a release from it",
 }
-"""Where each kind of file belongs."""
+"""Commands that take each kind of file."""
 
 
 MUST = {
@@ -59,11 +65,18 @@ MUST = {
     r"^[A-Za-z0-9][A-Za-z0-9-]*$": "have letters, digits and hyphens only, the first no hyphen",
     r"^[a-z0-9][a-z0-9-]*$": "have small letters, digits and hyphens only, the first no hyphen",
 }
-"""What a value must be in the words of TOML, by the kind of a fault, or by its pattern."""
+"""Demand on a value in the words of TOML, by the kind of a fault, or by its pattern."""
 
 
 def to_toml(value: object, fault: type[CovdpError]) -> str:
     """Return a value as TOML: text, numbers, lists of them, and a flat table.
+
+    Parameters
+    ----------
+    value : object
+        Text, number, boolean, list of these, or flat mapping.
+    fault : type of CovdpError
+        Class of the error to raise.
 
     Raises
     ------
@@ -81,6 +94,15 @@ def to_toml(value: object, fault: type[CovdpError]) -> str:
 
 def read_toml(path: Path, fault: type[CovdpError], what: str) -> dict[str, Any]:
     """Return the keys of a TOML file; `what` says what the file should be.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the TOML file.
+    fault : type of CovdpError
+        Class of the error to raise.
+    what : str
+        Noun for the file, such as "config".
 
     Raises
     ------
@@ -125,7 +147,24 @@ def parse(
     source: Path | str,
     fault: type[CovdpError] = ConfigError,
 ) -> Model:
-    """Validate `fields` as `model`; the first fault becomes one `fault` that names `source`."""
+    """Validate `fields` as `model`; the first fault becomes one `fault` that names `source`.
+
+    Parameters
+    ----------
+    model : type of pydantic.BaseModel
+        Pydantic model to validate as.
+    fields : mapping of str to object
+        Keys and values of the document.
+    source : Path or str
+        Name of the document in messages, usually its path.
+    fault : type of CovdpError
+        Class of the error to raise.
+
+    Returns
+    -------
+    pydantic.BaseModel
+        Validated model.
+    """
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
@@ -158,7 +197,22 @@ def _rule(kind: str, message: str, pattern: str | None) -> str:
 
 
 def unknown_key(place: str, key: str, others: Iterable[str]) -> str:
-    """Say that a key is not known, and which of the `others` may be meant."""
+    """Write that a key is not known, and which of the `others` may be meant.
+
+    Parameters
+    ----------
+    place : str
+        Dotted path of the key.
+    key : str
+        Last part of the path.
+    others : iterable of str
+        Keys that are known there.
+
+    Returns
+    -------
+    str
+        Sentence for a message, with its way out.
+    """
     others = sorted(others)
     hint = closest(key, others).strip() or f"other keys: {', '.join(others)}"
     return f"key {place!r} is not known; {hint}"

@@ -20,6 +20,7 @@ from covdp.experiments import EXPERIMENTS
 from covdp.geometry import MANIFOLDS, find_manifold
 from covdp.mechanisms import MECHANISMS, refusal
 from covdp.privacy import DEFINITIONS
+from tests.tools import docstrings
 from tests.tools.code import parsed, statements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -210,3 +211,88 @@ def test_constraints_pin_versions_and_name_no_address() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert len(lines) > 50
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!]+", line) for line in lines)
+
+
+def test_parameters_and_returned_values_are_documented() -> None:
+    """Parameters of functions, fields of records and returned values, in rooms that are held."""
+    assert docstrings.without_parameters(docstrings.held()) == []
+    assert docstrings.without_returns(docstrings.held()) == []
+
+
+def test_documented_types_and_errors_exist() -> None:
+    """Each is built in, bound in the file, or can be imported; errors are raised within reach."""
+    assert docstrings.unknown_types(docstrings.held()) == []
+    assert docstrings.never_raised(docstrings.held()) == []
+
+
+def test_descriptions_begin_with_a_noun() -> None:
+    """Attributes, parameters and classes: not with What, Whether, How, Of, By and their like."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {text.splitlines()[0]}"
+        for path in docstrings.held()
+        for line, text in docstrings.descriptions(path)
+        if docstrings.BANNED.match(text)
+    ]
+    assert wrong == []
+
+
+def is_there(code: str) -> bool:
+    """Return True if a name in backticks exists, or looks like none of ours."""
+    if code.startswith("covdp."):
+        return docstrings.resolves(code)
+    ours = re.fullmatch(r"[A-Za-z_][\w.]*", code) and re.search(r"[a-z][A-Z]|_|^[A-Z][a-z]", code)
+    return not ours or set(code.split(".")) <= docstrings.names_of_ours()
+
+
+def test_names_and_files_in_docstrings_exist() -> None:
+    """In backticks `covdp.x.y`, `Class` and `a_function`, in code type ``file.py``."""
+    wrong = []
+    for path in docstrings.held():
+        rooms = (path.parent, ROOT, ROOT / "pipeline", ROOT / "tests")
+        for line, text in docstrings.texts(path):
+            codes = [code.removesuffix("()") for code in docstrings.CODE.findall(text)]
+            named = re.findall(r"``([\w/]+\.py)``", text)
+            gone = [code for code in codes if not is_there(code)]
+            gone += [name for name in named if not any((room / name).is_file() for room in rooms)]
+            wrong += [f"{path.relative_to(ROOT)}:{line} {name}" for name in gone]
+    assert wrong == []
+
+
+FAULTS = '''
+def nothing(a: int) -> int:
+    """Return a number."""
+
+
+def another(a: int) -> int:
+    """Add one.
+
+    Parameters
+    ----------
+    b : Integer
+        Whole number.
+
+    Raises
+    ------
+    NoSuchError
+        For no number.
+    """
+'''
+
+
+def test_each_fault_of_a_docstring_is_found(tmp_path: Path) -> None:
+    """Missing and unknown parameters, a returned value that nothing says, types that are none."""
+    path = tmp_path / "faults.py"
+    path.write_text(FAULTS, encoding="utf-8")
+    wrong = [
+        [place.split(" ", 1)[1] for place in find([path])]
+        for find in (
+            docstrings.without_parameters,
+            docstrings.without_returns,
+            docstrings.unknown_types,
+        )
+    ]
+    assert wrong == [
+        ["faults.nothing", "faults.another"],
+        ["faults.another"],
+        ["faults.another: Parameters, Integer", "faults.another: Raises, NoSuchError"],
+    ]

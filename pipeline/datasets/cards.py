@@ -53,7 +53,17 @@ widest takes about 8 bytes of memory a pixel, half a GB."""
 
 
 class Images(Record):
-    """Number of images of each split."""
+    """Number of images of each split.
+
+    Attributes
+    ----------
+    train : int
+        Number of images of the split train.
+    val : int
+        Number of images of the split val.
+    test : int
+        Number of images of the split test.
+    """
 
     train: NonNegativeInt = 0
     val: NonNegativeInt = 0
@@ -92,18 +102,28 @@ class Card(Record):
     ----------
     name : str
         The name of the card's file, without ``.toml``.
+    title : str
+        Name on pages.
     kind : str
-        How the images are stored, a key of `covdp.datasets.registry.DATASET_KINDS`.
-    classes : tuple of str
-        Class names; a label is an index into them. Every record is in exactly one class.
+        Format of the images, a key of `covdp.datasets.registry.DATASET_KINDS`.
+    description : str
+        Content of the images, in a sentence.
+    licence : str
+        Licence of the images.
+    url : str
+        Address of the dataset's page.
     channels : {1, 3}
         Gray or colour.
+    classes : tuple of str
+        Class names; a label is an index into them. Every record is in exactly one class.
+    images : Images, optional
+        Number of images of each split, where it is known before they are read.
     local : bool
         The files are the user's own: nothing is downloaded and no digest is checked.
     public : bool
         The images may be shown: a run writes samples and true means of them.
     path : str, optional
-        Where the file or folder is, relative to the data root, which it cannot leave; named after
+        Path of the file or folder, relative to the data root, which it cannot leave; named after
         the dataset when left out.
     size : int, optional
         Side of the square images in pixels, from `NARROWEST_IMAGE` to `WIDEST_IMAGE`.
@@ -137,15 +157,42 @@ class Card(Record):
         return (self.size,) if self.size else ()
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the files of a size are."""
+        """Return the path of the files of a size.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Side of the images in pixels, for sets that exist in several; the card's own when None.
+        """
         return root / (self.path or self.name)
 
     def on_disk(self, root: Path, size: int | None) -> bool:
-        """Tell whether they are there, as far as this user can see; by names, not by digests."""
+        """Return True if they are there, as far as this user can see; by names, not by digests.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Side of the images in pixels, for sets that exist in several; the card's own when None.
+        """
         return os.access(self.place(root, size), os.F_OK)
 
     def origin(self, *, ours: bool) -> str:
-        """Say where the images come from, and what was checked of them; of `ours` in ``data/``."""
+        """Describe the origin of the images, and what was checked of them; of `ours` in ``data/``.
+
+        Parameters
+        ----------
+        ours : bool
+            True for a card in ``data/``, False for one of the user's own.
+
+        Returns
+        -------
+        str
+            Sentence without its full stop.
+        """
         return f"{self.stored_as}, no digest to check" if self.own else self.official
 
     _sparse: bool = PrivateAttr(False)
@@ -180,10 +227,10 @@ class Card(Record):
 
         Parameters
         ----------
-        labels : (n,) integers
+        labels : array of int, shape (n,)
             The class of each image.
         fault : callable
-            What is stated of a class that has none, by its name.
+            Function of the name of a class without images that returns the error.
 
         Raises
         ------
@@ -231,21 +278,39 @@ class Card(Record):
 
 
 def may_be_empty(card: AnyCard) -> AnyCard:
-    """Return the card of the same images, of which a class may have none."""
+    """Return the card of the same images, of which a class may have none.
+
+    Parameters
+    ----------
+    card : AnyCard
+        Card of the dataset.
+    """
     card = card.model_copy()
     card._sparse = True
     return card
 
 
 def no_path(card: AnyCard) -> AnyCard:
-    """Return a card of a kind whose files have a place of their own, unless it names another."""
+    """Return a card of a kind whose files have a place of their own, unless it names another.
+
+    Parameters
+    ----------
+    card : AnyCard
+        Card of one kind.
+    """
     if card.path:
         raise ValueError("key 'path' is for a folder or for an npz with local = true")
     return card
 
 
 def goes_down(path: str) -> bool:
-    """Return whether `path` is printable and relative, and goes down only."""
+    """Return True if `path` is printable and relative, and goes down only.
+
+    Parameters
+    ----------
+    path : str
+        Path as the card has it.
+    """
     parts = path.replace("\\", "/").split("/")
     rooted = Path(path).anchor or path.startswith(("/", "\\", "~"))
     return not (rooted or ".." in parts or not path.isprintable())
@@ -268,6 +333,11 @@ def read_card(path: Path, kinds: Mapping[str, CardKind]) -> Card:
         The TOML file.
     kinds : mapping of str to CardKind
         Kinds of datasets, by the value of ``kind``.
+
+    Returns
+    -------
+    Card
+        Validated card.
 
     Raises
     ------
@@ -324,23 +394,24 @@ class LocalFilesCard(Card):
     Attributes
     ----------
     unit : {"image", "person"}
-        What a record is, and so what is protected: an image, or all images of a person.
+        Record, and so what is protected: an image, or all images of a person.
     classes_per_person : int
-        In how many classes a person may be. With 1 a person belongs to the first class, in the
-        card's order, in which they have an image; more are paid for (`covdp.publish`).
+        Largest number of classes with images of one person. With 1 a person belongs to the first
+        class, in the card's order, in which they have an image; more are paid for
+        (`covdp.publish`).
     window : (low, high), "image" or "header", optional
-        What becomes 0 and 255, in the units of the file: for all images the same, each image's own
-        1st and 99th percentile, or what the file says. Needed above 8 bits.
+        Values that become 0 and 255, in the units of the file: for all images the same, each
+        image's own 1st and 99th percentile, or those in its header. Needed above 8 bits.
     fit : {"crop", "pad", "stretch"}
-        With `size`, how an image becomes square: its central square, all of it on black, or
-        distorted.
+        Way in which an image becomes square, with `size`: its central square, all of it on black,
+        or distorted.
     exclude : str, optional
         A text file beside the card, or else beside the images, one path in each row: files that are
         left out, by their paths in the folder of the images.
     slices : (fewest, most), optional
-        Of volumes: how many slices each may have, along the first axis of a DICOM volume and the
-        last of one in NIfTI. It is public: bounds rest on it, not on what is found. All volumes
-        have the same number when left out.
+        Range of the number of slices of a volume, along the first axis in DICOM and the last one in
+        NIfTI. It is public: bounds rest on it, not on what is found. All volumes have the same
+        number when left out.
     excluded_public : bool
         A release states how many files of each class `exclude` leaves out: that is public.
     """
@@ -374,7 +445,15 @@ class LocalFilesCard(Card):
         return super().rendering_settings | ({"person": self.person_from} if named else {})
 
     def check_depth(self, count: int, where: str) -> None:
-        """Raise unless a volume has as many slices as the card says; `where` names it."""
+        """Raise unless a volume has as many slices as the card says; `where` names it.
+
+        Parameters
+        ----------
+        count : int
+            Number of slices of the volume.
+        where : str
+            Name of the file, for the message.
+        """
         fewest, most = self.slices or (count, count)
         if not fewest <= count <= most:
             raise image_error(
@@ -422,6 +501,11 @@ def pixel_rules(card: Card) -> dict[str, Any]:
     """Return ``window`` and ``fit``, where a card says them: how files become gray levels, squares.
 
     Means of images that were made by other rules are of different things.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
     """
     rules = {"window", "fit"} if card.size else {"window"}
     return card.model_dump(include=rules, exclude_none=True)
@@ -431,6 +515,11 @@ def classes_per_person(card: Card) -> int | None:
     """Return in how many classes a person may be; None where a record is an image.
 
     What is protected, and its price, hang on this alone.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
     """
     if isinstance(card, LocalFilesCard) and card.unit == "person":
         return card.classes_per_person
@@ -460,6 +549,15 @@ mask, or those of these indices."""
 
 def chosen_frames(frames: Frames, count: int, where: str) -> range | tuple[int, ...]:
     """Return the indices of the frames that are read of `count`; all, where masks choose.
+
+    Parameters
+    ----------
+    frames : Frames
+        Choice of the card.
+    count : int
+        Number of frames of the file.
+    where : str
+        Name of the file, for the message.
 
     Raises
     ------

@@ -44,10 +44,10 @@ class PatternCard(LocalFilesCard):
     Attributes
     ----------
     pattern : str
-        Where images are, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
+        Paths of the images, with ``{class}`` and, where wanted, ``{split}``, ``{person}`` and
         ``{date}`` (`covdp.datasets.listing`).
     masks : str, optional
-        Where the mask of an image is: what the pattern names, and ``*`` for the name of the image
+        Path of the mask of an image, with names of the pattern, and ``*`` for the name of the image
         without its end.
     """
 
@@ -86,18 +86,18 @@ class ClassedFiles:
 
     Attributes
     ----------
-    names : Paths
-        Where they are.
-    label_of, split_of : (n,) integers
+    names : listing.Paths
+        Paths of the files.
+    label_of, split_of : array of int, shape (n,)
         Class and split of each.
     people : (n,) str or None
         Whose each is, where the pattern says so.
-    dates : (n,) datetime64[D] or None
-        Of which day each is, where the pattern says so.
-    left_out : (3, classes) int64
-        How many files of each split and class the card's list leaves out.
-    masks : Paths or None
-        Where the mask of each is, where the card says so.
+    dates : array of datetime64, shape (n,), or None
+        Day of each file, where the pattern has days.
+    left_out : array of int64, shape (3, classes)
+        Number of files of each split and class that the card's list leaves out.
+    masks : listing.Paths or None
+        Path of the mask of each file, where the card has masks.
     """
 
     names: listing.Paths
@@ -110,7 +110,23 @@ class ClassedFiles:
 
 
 class FileRow(NamedTuple):
-    """One file, and what a pattern or a row of a table says of it; a mask by its path."""
+    """One file, and what a pattern or a row of a table says of it; a mask by its path.
+
+    Attributes
+    ----------
+    path : str
+        Path relative to the folder.
+    label : int
+        Index of the class.
+    split : int
+        Index of the split.
+    person : str
+        Name of the person.
+    day : date, optional
+        Day of the image.
+    mask : str
+        Path of the mask.
+    """
 
     path: str
     label: int
@@ -123,7 +139,17 @@ class FileRow(NamedTuple):
 def collect(
     card: LocalFilesCard, rows: Iterable[FileRow], left_out: NDArray[np.int64]
 ) -> ClassedFiles:
-    """Return files as they are held; persons, days and masks where rows, then all, have them."""
+    """Return files as they are held; persons, days and masks where rows, then all, have them.
+
+    Parameters
+    ----------
+    card : LocalFilesCard
+        Card of the dataset.
+    rows : iterable of FileRow
+        Files with their class, and person, day and mask where the card has them.
+    left_out : array of int, shape (classes,)
+        Number of files left out of each class.
+    """
     labels, splits, persons, masks = array("q"), array("b"), list[str](), list[str]()
     days = list[date]()
 
@@ -171,16 +197,20 @@ def make_source(
 
     Parameters
     ----------
-    card, files, path
-        What its card says, which files it has, and where they are.
+    card : LocalFilesCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files of the dataset.
+    path : Path
+        Folder of the files.
     shape : tuple of int
-        Of an image.
+        Shape of an image.
     read : Reader
-        Of the images.
-    file : (n,) integers, optional
+        Reader of the images.
+    file : array of int, shape (n,), optional
         The file of each image; each file is one image when left out.
     masks : Reader, optional
-        Of the masks.
+        Reader of the masks.
 
     Raises
     ------
@@ -225,6 +255,21 @@ def require_alike(
     """Raise unless a file has the `value` that the `first` one has, whose path is `name`.
 
     Without another `way` it is to be fitted.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    what : str
+        Noun for what is compared, such as "size".
+    value : object
+        Value of this file.
+    first : object
+        Value of the first file.
+    name : str
+        Path of the first file.
+    way : str
+        Way out, the last part of the message.
     """
     if value != first:
         way = way or "give size in the card to fit and resize them"
@@ -237,7 +282,15 @@ def require_alike(
 
 
 def root_of(card: PatternCard, path: Path) -> Path:
-    """Return the data root of a dataset's folder."""
+    """Return the data root of a dataset's folder.
+
+    Parameters
+    ----------
+    card : PatternCard
+        Card of the dataset.
+    path : Path
+        Folder of the dataset.
+    """
     depth = len(Path(card.path or card.name).parts)
     return path.parents[depth - 1] if depth else path
 
@@ -251,8 +304,8 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
         Pattern, classes, ends of names that are read, and what is left out.
     path : Path
         The dataset's folder.
-    faults : Faults
-        To which files go that cannot be used.
+    faults : listing.Faults
+        Faults found so far, to which files go that cannot be used.
 
     Raises
     ------
@@ -284,7 +337,19 @@ def sort_files(card: PatternCard, path: Path, faults: listing.Faults) -> Classed
 
 
 def require_listed(card: LocalFilesCard, path: Path, files: ClassedFiles, none: str) -> None:
-    """Raise unless each class has a file; `none` is what it has not, and what to correct."""
+    """Raise unless each class has a file; `none` is what it has not, and what to correct.
+
+    Parameters
+    ----------
+    card : LocalFilesCard
+        Card of the dataset.
+    path : Path
+        Folder of the images.
+    files : ClassedFiles
+        Files by class.
+    none : str
+        Files that are missing and way out, the last part of the message.
+    """
 
     def fault(name: str) -> str:
         many = int(files.left_out[:, card.classes.index(name)].sum())
@@ -385,9 +450,14 @@ class _Folder:
 
 
 def may_be_image(name: str) -> bool:
-    """Return whether a file that is not read would be missed.
+    """Return True if a file that is not read would be missed.
 
     Without a suffix are DICOM files, often named by a number.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file.
     """
     unpacked = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", name.lower())
     return unpacked.endswith(IMAGE_ENDS) or not any(map(str.isalpha, Path(name).suffix))
@@ -399,6 +469,17 @@ def check_once(
     """Note files that are there twice; `way` says of one what to do.
 
     No list names one of two, as it would leave out both; of masks it names the second image.
+
+    Parameters
+    ----------
+    names : listing.Paths
+        Paths that are to differ.
+    way : str
+        Way out, for one file.
+    faults : listing.Faults
+        Faults found so far, to which others are added.
+    of : listing.Paths, optional
+        Images of the masks; None where the paths are of images.
     """
     marks = np.fromiter(map(hash, names), np.int64, len(names))
     marks.sort()  # in place, as there may be many
@@ -419,7 +500,12 @@ OpenFolder: TypeAlias = Callable[[Any, Path, listing.Faults], ImageSource]
 def in_folder(
     open_files: Callable[[Any, ClassedFiles, Path, listing.Faults], ImageSource],
 ) -> OpenFolder:
-    """Return what opens a folder: the files of each class, as the card's pattern says.
+    """Return the opener of a folder: the files of each class, as the card's pattern says.
+
+    Parameters
+    ----------
+    open_files : callable
+        Function of a kind: card, files, folder and faults to the source.
 
     Raises
     ------

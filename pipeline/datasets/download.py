@@ -24,13 +24,28 @@ from covdp.progress import counted
 
 
 def data_root(root: Path | str | None = None) -> Path:
-    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else the cache folder."""
+    """Return the folder of the datasets: `root`, else ``COVDP_DATA``, else the cache folder.
+
+    Parameters
+    ----------
+    root : Path, str, optional
+        Data root; ``COVDP_DATA`` or the cache folder when left out.
+    """
     chosen = root or os.environ.get("COVDP_DATA")
     return Path(chosen).expanduser() if chosen else home()
 
 
 def find_own(name: str, target: Path, root: Path) -> Path:
     """Return `target`, a file or folder of the user's own, if it is there and inside `root`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dataset, for the message.
+    target : Path
+        File or folder of the dataset.
+    root : Path
+        Data root.
 
     Raises
     ------
@@ -66,7 +81,7 @@ def obtain(
     download : Download
         Call that puts them into a folder, where they have the same paths.
     address : str
-        Where they come from, to be shown.
+        Address of the files, to be shown.
     progress : bool
         Show a bar on standard error, on a terminal.
 
@@ -141,17 +156,37 @@ def _reason(error: OSError, address: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL as it may be shown: no user, no password, no query."""
+    """Return a URL as it may be shown: no user, no password, no query.
+
+    Parameters
+    ----------
+    url : str
+        Address of a file.
+    """
     return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]  # also of a URL that is none
 
 
 def present(path: Path) -> bool:
-    """Return whether something is at `path`, as far as this user can see."""
+    """Return True if something is at `path`, as far as this user can see.
+
+    Parameters
+    ----------
+    path : Path
+        Path to look at.
+    """
     return os.access(path, os.F_OK)
 
 
 def verify(path: Path, md5: str) -> Path:
-    """Return `path` if its MD5 is `md5`, else raise `ImageError`; the file stays as it is."""
+    """Return `path` if its MD5 is `md5`, else raise `ImageError`; the file stays as it is.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    md5 : str
+        Digest, in hexadecimal.
+    """
     actual = digest(path)
     if actual != md5:
         raise ImageError(
@@ -162,7 +197,13 @@ def verify(path: Path, md5: str) -> Path:
 
 
 def digest(path: Path) -> str:
-    """Return the MD5 of a file, computed once a process while its size and time do not change."""
+    """Return the MD5 of a file, computed once a process while its size and time do not change.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    """
     with wrap_errors(path, "file", "make it readable", DatasetError):
         state = path.stat()
         return _digest(path.resolve(), state.st_size, state.st_mtime_ns)

@@ -39,11 +39,20 @@ HEAD_BYTES = 132
 """Bytes at the beginning of a file that may hold its mark."""
 
 Find: TypeAlias = Callable[[str], Path]
-"""Where a file is, links followed, by its relative path; raises `ImageError` out of the root."""
+"""Absolute path of a file, links followed, by its relative path; raises `ImageError` out of the
+root."""
 
 
 def finder(folder: Path, root: Path) -> Find:
-    """Return what finds the files of a folder in the data root."""
+    """Return the finder of the files of a folder in the data root.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the images.
+    root : Path
+        Data root.
+    """
     follow = listing.follower(root)
     return lambda name: Path(follow(f"{folder}/{name}"))
 
@@ -53,6 +62,13 @@ def scan(folder: Path, root: Path) -> dict[str, list[str]]:
 
     Hidden ones are left out, and tables in folders below. Links to files are followed, and those
     to folders in this one, as they may be classes.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the images.
+    root : Path
+        Data root.
 
     Raises
     ------
@@ -84,7 +100,15 @@ def _is_hidden(above: Sequence[str]) -> bool:
 
 
 def kind_of(name: str, find: Find) -> str | None:
-    """Return the kind of card that reads a file, by its name or its mark; None for no image."""
+    """Return the kind of card that reads a file, by its name or its mark; None for no image.
+
+    Parameters
+    ----------
+    name : str
+        Path relative to the folder.
+    find : Find
+        Finder of the folder's files, as of `finder`.
+    """
     for kind, row in FILE_KINDS.items():
         if name.lower().endswith(row.ends):
             return kind
@@ -115,15 +139,15 @@ class PathLayout:
     Attributes
     ----------
     pattern : str
-        Where images are, with ``{class}``.
+        Paths of the images, with ``{class}``.
     labels : list of str
         The class of each image.
     open : list of str
-        What is a guess, or could not be decided.
+        Guesses, and questions that could not be decided.
     persons : list of str or None
         Whose each image is; None where the pattern does not name ``{person}``.
     from_above : bool
-        Whether the pattern begins in the folder above, as the folder is the only class.
+        True if the pattern begins in the folder above, as the folder is the only class.
     """
 
     pattern: str
@@ -139,11 +163,20 @@ class PathLayout:
 
 
 def read_layout(paths: Sequence[str], folder: str, *, persons: bool = True) -> PathLayout:
-    """Return how the relative paths of images can be read; `folder` is the name of theirs.
+    """Return the layout of the relative paths of images; `folder` is the name of theirs.
 
     Folders that hold nothing but one folder are passed; then come splits, if all have such names;
     then classes. Where the images are in one folder, the beginnings of their names are tried, and
     last all are one class. Persons are searched only where `persons` says so.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Paths relative to the folder, with ``/``.
+    folder : str
+        Name of the folder.
+    persons : bool
+        True to search names of persons.
     """
     parts = [path.split("/") for path in paths]
     before: list[str] = []
@@ -256,7 +289,7 @@ _MASK = re.compile(
     r"([-_. ]?[0-9]+)?$",
     re.IGNORECASE,
 )
-"""What folders of masks are usually called, and how the names of masks end."""
+"""Usual names of folders of masks, and usual ends of the names of masks."""
 
 
 def _is_mask(kind: str, find: Find, name: str) -> bool:
@@ -276,26 +309,26 @@ def _is_mask(kind: str, find: Find, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Sketch:
-    """What is known of a card so far.
+    """Facts that are known of a card so far.
 
     Attributes
     ----------
     kind : str
-        Of its images.
+        Kind of its images.
     looks : dict
         Some of its files.
     faults : dict
-        What is wrong with those that say nothing, by their paths.
+        Faults of images that say nothing, by their paths.
     keys : dict
         Its keys; those that are None are left out.
     open : list of str
-        What is a guess, or could not be decided.
+        Guesses, and questions that could not be decided.
     labels : mapping of str to str
         Path of an image to its class.
     persons : mapping of str to str, optional
         Path of an image to its person; None where files of DICOM say it themselves, or nothing.
     lines : list of str
-        What else it may have, in comments.
+        Further keys that it may have, in comments.
     above : str
         Path of the folder in the dataset, with a slash, if that is the folder above; else "".
     """
@@ -361,7 +394,17 @@ USUAL_SIDES = (224, 128, 64, 28)
 
 
 class DraftedClass(NamedTuple):
-    """How many images a class has, and how many persons; None where nothing tells them apart."""
+    """Numbers of images and persons of a class; None where nothing tells persons apart.
+
+    Attributes
+    ----------
+    name : str
+        Name of the class.
+    images : int
+        Number of images.
+    persons : int or None
+        Number of persons; None where nothing tells them apart.
+    """
 
     name: str
     images: int
@@ -377,13 +420,13 @@ class Draft:
     card : str
         TOML.
     open : tuple of str
-        What is a guess, or could not be decided; empty when the card can be used as it is.
+        Guesses, and questions that could not be decided; empty when the card can be used as it is.
     unit : str
         Whom it protects: "person" or "image".
     counts : tuple of DraftedClass
-        As private as the images.
+        Numbers of images and persons by class, as private as the images.
     sampled : bool
-        Whether persons were counted in some of the files only.
+        True if persons were counted in some of the files only.
     files : tuple of FileCount
         Depths, sizes, colours, modalities and ranges of values, each with its number of files.
     odd : tuple of OddFile
@@ -533,7 +576,15 @@ def _add_names(sketch: Sketch) -> None:
 
 
 def write_draft(path: Path, sketch: Sketch) -> Draft:
-    """Return a draft with what some images themselves say."""
+    """Return a draft with what some images themselves say.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the images.
+    sketch : Sketch
+        Layout and format of the images.
+    """
     sketch = _without_nobody(sketch)
     if not sketch.looks:
         first = next(iter(sketch.faults.values()))
@@ -735,7 +786,13 @@ def _without_patients(layout: PathLayout, folder: str, looks: FileSummaries) -> 
 
 
 def formats_of(names: Sequence[str]) -> list[str] | None:
-    """Return the formats of pictures, unless they are those that a card reads anyway."""
+    """Return the formats of pictures, unless they are those that a card reads anyway.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the pictures.
+    """
     formats = {
         kind for kind, ends in FORMATS.items() for name in names if name.lower().endswith(ends)
     }

@@ -38,12 +38,24 @@ _MARKS = {
 
 
 def format_of(content: bytes) -> str:
-    """Return the format that a file has by the bytes at its start, "" where it is not known."""
+    """Return the format that a file has by the bytes at its start, "" where it is not known.
+
+    Parameters
+    ----------
+    content : bytes
+        Content of the file.
+    """
     return next((name for mark, name in _MARKS.items() if re.match(mark, content, re.DOTALL)), "")
 
 
 def stored_bits(image: Any) -> tuple[int, bool]:
-    """Return the bits of a value as the file has them, and whether they have a sign."""
+    """Return the bits of a value as the file has them, and whether they have a sign.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        Picture, opened and not decoded.
+    """
     if image.format == "TIFF":
         return int(max(image.tag_v2.get(_BITS, (1,)))), image.tag_v2.get(_SAMPLES, (1,))[0] == 2
     if image.format == "JPEG2000":
@@ -74,6 +86,13 @@ def check_single(image: Any, file: Path) -> None:
     """Raise unless a file that is open and not decoded holds one image, and its colours are known.
 
     A JPEG with a preview is one image.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        Picture, opened and not decoded.
+    file : Path
+        Path of the file.
     """
     pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
     count_images = _IMAGES.get(image.format)
@@ -182,10 +201,10 @@ def check_whole(image: Any, stream: BinaryIO, read: int, file: Path) -> None:
 
     Parameters
     ----------
-    image : Image
+    image : PIL.Image.Image
         The decoded image.
-    stream : file
-        Its file.
+    stream : BinaryIO
+        Stream of its file.
     read : int
         Bytes of the file that were read when it was opened: of a JPEG the head of its first scan
         too.

@@ -74,7 +74,7 @@ class Stream:
     scans : list of Scan
         Its scans, in order.
     ended : bool
-        Whether an end mark follows the last scan.
+        True if an end mark follows the last scan.
     """
 
     content: bytes = field(repr=False)
@@ -87,15 +87,22 @@ class Stream:
 
     @property
     def in_one_scan(self) -> bool:
-        """Whether the first scan has all that there is of all components."""
+        """True if the first scan has all that there is of all components."""
         one_pass = self.frame in (*BASELINE, LOSSLESS)
         return one_pass and {*self.scans[0].components} == self.components.keys()
 
 
 def read_stream(content: bytes, *, one: bool = False) -> Stream:
-    """Return what the segments of a stream say; only up to the first scan if `one` is asked for.
+    """Return the facts in the segments of a stream; only up to the first scan if `one` is True.
 
     Then its bits are taken to end at the last end mark.
+
+    Parameters
+    ----------
+    content : bytes
+        Content of the file.
+    one : bool
+        True to stop at the first scan.
     """
     stream, at = Stream(content), 2
     while at + 4 <= len(content):
@@ -149,18 +156,18 @@ def is_whole(
     corner: Callable[[int, int], NDArray[Any]],
     decode: Callable[[bytes], NDArray[Any]],
 ) -> bool:
-    """Return whether nothing is missing of a stream that a decoder reads.
+    """Return True if nothing is missing of a stream that a decoder reads.
 
     Parameters
     ----------
     content : bytes
         The stream.
     shape : (height, width)
-        Of its image, in pixels.
+        Height and width of its image, in pixels.
     corner : callable
         ``corner(rows, columns)``: so many of the last rows and columns of the decoded image.
     decode : callable
-        From another stream to its image.
+        Function of another stream that returns its image.
     """
     stream = read_stream(content, one=True)
     if stream.ended and stream.in_one_scan and not _may_be_cut(stream, shape, corner):

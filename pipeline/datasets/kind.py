@@ -20,7 +20,7 @@ class DatasetKind:
     Attributes
     ----------
     card : type of Card
-        What its cards say, and where its files are.
+        Class of its cards, which know the place of their files.
     open : callable
         ``open(card, path, faults)``: the images of what `fetch` returned; what cannot be used of
         them is left out, and added to `faults`.

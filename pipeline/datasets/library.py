@@ -39,7 +39,7 @@ class Download:
     Attributes
     ----------
     module, name : str
-        Where it is.
+        Module of the library, and its attribute.
     folder : str
         Name of its argument that is the folder.
     options : mapping
@@ -61,7 +61,15 @@ LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, e
 
 
 class LibraryError(OSError):
-    """What a library raised, in its words; `passing` is True if asking again may help."""
+    """Error of a library, in its words; `passing` is True if asking again may help.
+
+    Parameters
+    ----------
+    words : str
+        Message of the library.
+    passing : bool
+        True if asking again may help.
+    """
 
     def __init__(self, words: str, *, passing: bool) -> None:
         super().__init__(words)
@@ -70,6 +78,13 @@ class LibraryError(OSError):
 
 def run(download: Download, folder: Path) -> Generator[float, None, None]:
     """Download into a folder that is there, and yield the progress.
+
+    Parameters
+    ----------
+    download : Download
+        Call that downloads.
+    folder : Path
+        Folder to download into.
 
     Yields
     ------
@@ -142,7 +157,17 @@ def _end_with_parent() -> None:
 
 
 def failure(module: str, name: str, options: Mapping[str, Any]) -> BaseException | None:
-    """Make a call, here; return what it raises, None where that is nothing."""
+    """Return the error of a call that is made in this process, None where there is none.
+
+    Parameters
+    ----------
+    module : str
+        Name of the library's module.
+    name : str
+        Attribute of the module to call.
+    options : mapping of str to object
+        Keyword arguments of the call.
+    """
     try:
         getattr(importlib.import_module(module), name)(**options)
     except BaseException as error:  # medmnist makes an error of Ctrl-C, too
@@ -151,20 +176,38 @@ def failure(module: str, name: str, options: Mapping[str, Any]) -> BaseException
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that led to it, the first of all last."""
+    """Yield an error and those that led to it, the first of all last.
+
+    Parameters
+    ----------
+    error : BaseException or None
+        Error to look into.
+    """
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def first_cause(error: BaseException) -> str:
-    """Return the words, or the type, of the error that came first of those that led to `error`."""
+    """Return the words, or the type, of the error that came first of those that led to `error`.
+
+    Parameters
+    ----------
+    error : BaseException
+        Error to look into.
+    """
     *_, first = causes(error)
     return str(getattr(first, "strerror", None) or first) or type(first).__name__
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether a failure may pass: no full disk, no host without address, no "not found"."""
+    """Return True if a failure may pass: no full disk, no host without address, no "not found".
+
+    Parameters
+    ----------
+    error : BaseException
+        Error to look into.
+    """
     for cause in causes(error):
         status = getattr(getattr(cause, "response", cause), "status_code", None)
         status = getattr(cause, "code", None) if status is None else status

@@ -59,7 +59,17 @@ _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
 
 
 def above_classes(folder: Path, pattern: str, key: str = "class") -> list[Path] | None:
-    """Return the folders in which a pattern has one for each class; None where it has none."""
+    """Return the folders in which a pattern has one for each class; None where it has none.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the dataset.
+    pattern : str
+        Pattern of the card.
+    key : str
+        Name of the part that stands for the class.
+    """
     above, has_key, _ = f"/{pattern}".partition(f"/{{{key}}}/")
     if not has_key:
         return None
@@ -81,12 +91,19 @@ class Pattern:
 
     @cached_property
     def steps(self) -> tuple[re.Pattern[str], ...]:
-        """What a path fits down to each part, any run of characters for a person or a date."""
+        """Patterns of a path down to each part, any run of characters for a person or a date."""
         loose = [part.replace("{person}", "*").replace("{date}", "*") for part in self.parts]
         return tuple(_down(loose[: end + 1]) for end in range(len(loose)))
 
     def read(self, path: str, where: str) -> tuple[str, date | None]:
-        """Return what a relative path says of person and date, "" and None where it is not asked.
+        """Return the person and date that a relative path names, "" and None where it is not asked.
+
+        Parameters
+        ----------
+        path : str
+            Path relative to the folder of the pattern.
+        where : str
+            Name of the file, for the message.
 
         Raises
         ------
@@ -110,6 +127,11 @@ class Pattern:
         """Return the letters in which a relative path names person and date, where it does.
 
         And the folders that ``**`` stands for.
+
+        Parameters
+        ----------
+        path : str
+            Path relative to the folder of the pattern.
         """
         match = self._reading.fullmatch(composed(path))
         named = match.groupdict() if match else {}
@@ -125,7 +147,13 @@ class Pattern:
 
 
 def composed(text: str) -> str:
-    """Return a name with accents in one letter each (NFC)."""
+    """Return a name with accents in one letter each (NFC).
+
+    Parameters
+    ----------
+    text : str
+        Name of a file.
+    """
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
@@ -133,6 +161,11 @@ def as_written(path: str) -> str:
     """Return an absolute path with the accents of each name as they are on the disk.
 
     It stays as it is from the first name on that is not there.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path.
     """
     if path.isascii() or os.path.lexists(path):
         return path
@@ -145,7 +178,15 @@ def as_written(path: str) -> str:
 
 
 def fill(pattern: str, named: Mapping[str, str]) -> Pattern:
-    """Return a card's pattern for one class and split, whatever letters their names have."""
+    """Return a card's pattern for one class and split, whatever letters their names have.
+
+    Parameters
+    ----------
+    pattern : str
+        Pattern of the card.
+    named : mapping of str to str
+        Name of the class and of the split, by the part of the pattern.
+    """
 
     def filled(match: re.Match[str]) -> str:
         return re.sub(r"[*?\[{]", r"[\g<0>]", named.get(match[1], "")) or match[0]
@@ -159,6 +200,15 @@ def check_masks(masks: str, pattern: str, *, shared: bool = False) -> None:
     """Raise `ValueError` unless a card's `masks` lead from each image to a file of its own.
 
     Or to one of several images, where masks may be `shared`.
+
+    Parameters
+    ----------
+    masks : str
+        Key ``masks`` of the card.
+    pattern : str
+        Pattern of the card.
+    shared : bool
+        True if several images may have one mask.
     """
     named = set(re.findall(r"\{[^{}/]*\}", masks))
     stars, deep = masks.replace("**", "").count("*"), masks.count("**")
@@ -178,12 +228,28 @@ def check_masks(masks: str, pattern: str, *, shared: bool = False) -> None:
 
 
 def stem_of(file: str) -> str:
-    """Return the name of a file without its end; what has no letter is none, as in 1.2.840.17."""
+    """Return the name of a file without its end; what has no letter is none, as in 1.2.840.17.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file.
+    """
     return re.sub(r"(\.nii\.gz|\.[^.]*[^\W\d_][^.]*)$", "", file, flags=re.IGNORECASE)
 
 
 def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
-    """Return the path of an image's mask, from that of the image and what its path names."""
+    """Return the path of an image's mask, from that of the image and what its path names.
+
+    Parameters
+    ----------
+    masks : str
+        Key ``masks`` of the card.
+    relative : str
+        Path of the image relative to the folder.
+    names : mapping of str to str
+        Letters by name, as of `Pattern.letters`.
+    """
     named, below = {"*": stem_of(relative.rpartition("/")[2])}, names.get("**", "")
     named |= {"**": below, "**/": f"{below}/" if below else ""}
     named |= {"{" + name + "}": text for name, text in names.items()}
@@ -191,7 +257,13 @@ def mask_of(masks: str, relative: str, names: Mapping[str, str]) -> str:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise `ValueError` unless a pattern goes down, knows its names and reads in one way."""
+    """Raise `ValueError` unless a pattern goes down, knows its names and reads in one way.
+
+    Parameters
+    ----------
+    pattern : str
+        Pattern of the card.
+    """
     if len(pattern) > PATTERN_LETTERS:
         raise ValueError(
             f"pattern must have up to {PATTERN_LETTERS:,} letters, found {len(pattern):,}"
@@ -279,7 +351,13 @@ def _fixed(tokens: list[str]) -> str:
 
 
 def day_of(text: str) -> date | None:
-    """Return a day, or None where no calendar has it."""
+    """Return a day, or None where no calendar has it.
+
+    Parameters
+    ----------
+    text : str
+        Day as the path names it.
+    """
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -292,13 +370,13 @@ class Fault(NamedTuple):
     Attributes
     ----------
     file : str
-        Which.
+        Path of the file.
     error : DatasetError
-        Why.
+        Reason and way out.
     listed : bool
-        Whether a list of exclusions can name it.
+        True if a list of exclusions can name it.
     raised : DatasetError, optional
-        What is raised in place of the error, where it says the same of several files.
+        Error that is raised in place of this one, where it says the same of several files.
     """
 
     file: str
@@ -308,11 +386,19 @@ class Fault(NamedTuple):
 
 
 Faults: TypeAlias = list[Fault]
-"""What was at fault so far: to it a function adds what it leaves out."""
+"""Faults so far, to which a function adds what it leaves out."""
 
 
 def no_usable_file(errors: Mapping[str, DatasetError], faults: Faults) -> DatasetError:
-    """Return what to raise where no file can be used: what the first says."""
+    """Return the error to raise where no file can be used: that of the first.
+
+    Parameters
+    ----------
+    errors : mapping of str to DatasetError
+        Error of each file, by path.
+    faults : Faults
+        Faults found so far.
+    """
     faults += [Fault(file, error) for file, error in errors.items()]
     return next(iter(errors.values()), ImageError("there is no image"))
 
@@ -323,7 +409,21 @@ MOVE = "move the images there, or name the folder they are in with --data-root o
 def require_inside(
     path: Path, root: Path, name: str, place: str = "the data root", way: str = MOVE
 ) -> Path:
-    """Return `path` if it is in `root` after all symbolic links are followed, else raise."""
+    """Return `path` if it is in `root` after all symbolic links are followed, else raise.
+
+    Parameters
+    ----------
+    path : Path
+        Path to check.
+    root : Path
+        Folder that may not be left.
+    name : str
+        Name of the dataset, for the message.
+    place : str
+        Name of the folder `root`, for the message.
+    way : str
+        Way out, the last part of the message.
+    """
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise DatasetError(f"the path of {name} leads out of {place} {root}; {way}")
     return path
@@ -332,9 +432,19 @@ def require_inside(
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading, without following a link.
 
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+
+    Returns
+    -------
+    BinaryIO
+        Opened file.
+
     Raises
     ------
-    IrregularFileError
+    files.IrregularFileError
         For a pipe, a device, a socket or a folder, which are never opened, and for a link that
         leads to no file.
     OSError
@@ -350,7 +460,13 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def way_to(error: OSError) -> str:
-    """Return the way out where a file cannot be opened."""
+    """Return the way out where a file cannot be opened.
+
+    Parameters
+    ----------
+    error : OSError
+        Error of the system.
+    """
     return "bring it" if isinstance(error, FileNotFoundError) else "make it readable"
 
 
@@ -365,11 +481,11 @@ def wrap_errors(
     file : Path or str
         The file, or what is read of it.
     kind : str
-        What it is to be: "NIfTI file".
+        Noun for a sound file: "NIfTI file".
     way : str
         The way out of a damaged one.
     error : callable
-        From words to what is raised; errors of covdp's own pass as they are.
+        Function of words that returns the error to raise; errors of covdp's own pass as they are.
     """
     try:
         yield
@@ -394,7 +510,19 @@ MOST_ROWS = 1_000_000
 
 
 def check_count(count: int, size: int, what: str, real: str) -> None:
-    """Raise unless a file of `size` bytes may unpack to so many rows or images."""
+    """Raise unless a file of `size` bytes may unpack to so many rows or images.
+
+    Parameters
+    ----------
+    count : int
+        Number of rows or images that the file claims.
+    size : int
+        Size of the file, in bytes.
+    what : str
+        Content that the file claims, for the message.
+    real : str
+        Plural noun for sound content, for the message.
+    """
     if count > max(MOST_ROWS, size):
         raise DatasetError(
             f"{what} are more than the file has bytes ({size:,}), so it unpacks to nothing but "
@@ -407,7 +535,17 @@ LARGEST_LIST = 1 << 28
 
 
 def list_of_exclusions(listed: str, beside: Path | None, folder: Path) -> Path:
-    """Return the file that `exclude` names: `beside` the card, or else in `folder`."""
+    """Return the file that `exclude` names: `beside` the card, or else in `folder`.
+
+    Parameters
+    ----------
+    listed : str
+        Key ``exclude`` of the card.
+    beside : Path or None
+        Folder of the card; None for a card that covdp ships.
+    folder : Path
+        Folder of the images.
+    """
     for place in (beside, folder):
         if place is not None and os.path.lexists(place / listed):
             way = "put the list itself there"
@@ -424,6 +562,17 @@ def read_exclusions(
     each row, of files or of folders with all that is in them, in UTF-8; blank lines do not count.
     An image to which a link leads may be named by either path. Each must be `there`, unless the
     caller checks it.
+
+    Parameters
+    ----------
+    listed : str or None
+        Key ``exclude`` of the card; None where there is none.
+    beside : Path or None
+        Folder of the card; None for a card that covdp ships.
+    folder : Path
+        Folder of the images.
+    there : bool
+        True to refuse paths that are not there.
 
     Raises
     ------
@@ -453,7 +602,17 @@ def read_exclusions(
 
 
 def check_exclusions(file: Path, folder: Path, paths: Iterable[str]) -> None:
-    """Raise unless each of the paths that a list names is there, and named as its files are."""
+    """Raise unless each of the paths that a list names is there, and named as its files are.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the list.
+    folder : Path
+        Folder of the images.
+    paths : iterable of str
+        Paths relative to the folder, with ``/``.
+    """
     for path in sorted(paths):
         plain = path.strip("./") and os.path.relpath(folder / path, folder) == path
         if not plain or not os.path.lexists(as_written(f"{folder.absolute()}/{path}")):
@@ -465,9 +624,20 @@ def check_exclusions(file: Path, folder: Path, paths: Iterable[str]) -> None:
 
 
 def is_excluded(skip: frozenset[str], relative: str, path: str, folder: Path) -> bool:
-    """Return whether a file, or a folder that it is in, is named.
+    """Return True if a file, or a folder that it is in, is named.
 
     By its path in the dataset, or by where links lead to.
+
+    Parameters
+    ----------
+    skip : frozenset of str
+        Paths to leave out.
+    relative : str
+        Path relative to the folder.
+    path : str
+        Absolute path to which links lead.
+    folder : Path
+        Folder of the images.
     """
     if not skip:
         return False
@@ -497,11 +667,11 @@ class FileEntry(NamedTuple):
     relative : str
         Its path from the dataset's folder, with ``/``.
     path : str
-        Where it is, every link on the way followed.
+        Absolute path, every link on the way followed.
     folder : bool
-        Whether it is a folder, into which the pattern does not go.
+        True for a folder, into which the pattern does not go.
     fault : ImageError, optional
-        Why it cannot be used: it is a link that leads out of the data root.
+        Reason why it cannot be used: it is a link that leads out of the data root.
     """
 
     relative: str
@@ -519,7 +689,7 @@ class Paths(Sequence[str]):
     blocks : tuple of bytes
         `PACKED` paths each, one after another; fewer in the last.
     total : int
-        How many there are.
+        Number of paths.
     """
 
     blocks: tuple[bytes, ...]
@@ -544,7 +714,13 @@ _unpacked = lru_cache(maxsize=256)(_unpack)
 
 
 def packed(paths: Iterable[str]) -> Paths:
-    """Return paths as they are held."""
+    """Return paths as they are held.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Paths relative to one folder, with ``/``.
+    """
     rest, blocks, total = iter(paths), list[bytes](), 0
     while few := list(itertools.islice(rest, PACKED)):
         blocks.append(zlib.compress(b"\0".join(map(os.fsencode, few)), 1))
@@ -553,10 +729,21 @@ def packed(paths: Iterable[str]) -> Paths:
 
 
 def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> Iterator[FileEntry]:
-    """Yield what `pattern` names in `folder`, ordered by path; hidden files are left out.
+    """Yield the files that `pattern` names in `folder`, ordered by path, but for hidden ones.
 
     A link to a file or, where the pattern names it, to a folder is followed, inside the data root
     alone; ``**`` follows none.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the images.
+    pattern : Pattern
+        Pattern of the card.
+    root : Path
+        Data root.
+    faults : Faults
+        Faults found so far, to which others are added.
 
     Raises
     ------
@@ -572,7 +759,13 @@ def find_files(folder: Path, pattern: Pattern, root: Path, faults: Faults) -> It
 
 
 def follower(root: Path) -> Callable[[str], str]:
-    """Return what follows the links of a path, and raises where they lead out of the data root."""
+    """Return a function that follows the links of a path, and raises out of the data root.
+
+    Parameters
+    ----------
+    root : Path
+        Data root.
+    """
     inside = os.path.realpath(root)
     folders: dict[str, str] = {}  # of a million images in few folders
 

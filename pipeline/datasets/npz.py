@@ -71,7 +71,17 @@ _READERS = {
 
 
 class Array(NamedTuple):
-    """What the header of one array says."""
+    """Header of one array.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    fortran : bool
+        True if the first axis varies fastest.
+    dtype : numpy.dtype
+        Type of the numbers.
+    """
 
     shape: tuple[int, ...]
     fortran: bool
@@ -80,6 +90,13 @@ class Array(NamedTuple):
 
 class Member:
     """The content of one member of a zip, unpacked as it is read; at its end its CRC is compared.
+
+    Parameters
+    ----------
+    file : BinaryIO
+        Stream of the zip, at the content of the member.
+    info : zipfile.ZipInfo
+        Entry of the zip's directory.
 
     Attributes
     ----------
@@ -100,7 +117,13 @@ class Member:
         self.inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, none at the end alone."""
+        """Return up to `size` bytes, none at the end alone.
+
+        Parameters
+        ----------
+        size : int
+            Largest number of bytes to read.
+        """
         size, piece = min(size, self.left), b""
         while size and not piece:
             packed = self.inflater.unconsumed_tail if self.inflater else b""
@@ -117,7 +140,13 @@ class Member:
         return piece
 
     def fill(self, content: NDArray[Any]) -> None:
-        """Read as much as an array has room for, in pieces."""
+        """Read as much as an array has room for, in pieces.
+
+        Parameters
+        ----------
+        content : array
+            Array to fill.
+        """
         filled, room = 0, content.reshape(-1).view(np.uint8)
         while filled < len(room):
             piece = self.read(min(MEMBER_BYTES, len(room) - filled))
@@ -126,7 +155,13 @@ class Member:
             filled += len(piece)
 
     def array(self, header: Array) -> NDArray[Any]:
-        """Return all that follows a header."""
+        """Return all that follows a header.
+
+        Parameters
+        ----------
+        header : Array
+            Header of the array, already read.
+        """
         flat = np.empty(math.prod(header.shape), header.dtype)
         self.fill(flat)
         return flat.reshape(header.shape, order="F" if header.fortran else "C")
@@ -134,14 +169,35 @@ class Member:
 
 @dataclass(frozen=True)
 class Members:
-    """The arrays of an open file of `size` bytes, by name."""
+    """The arrays of an open file of `size` bytes, by name.
+
+    Attributes
+    ----------
+    file : BinaryIO
+        Stream of the file.
+    archive : zipfile.ZipFile
+        Directory of the zip.
+    size : int
+        Size of the file, in bytes.
+    """
 
     file: BinaryIO
     archive: zipfile.ZipFile
     size: int
 
     def open(self, name: str) -> tuple[Array, Member]:
-        """Open an array at its content, its header checked against the file."""
+        """Open an array at its content, its header checked against the file.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+
+        Returns
+        -------
+        tuple of Array, object
+            Header and content of the array.
+        """
         info = self._info(name)
         member = Member(self.file, info)
         header = _header(member, name)
@@ -168,7 +224,18 @@ class Members:
 
 @contextmanager
 def open_members(path: Path) -> Iterator[Members]:
-    """Open a file; whatever a damaged one makes the readers raise becomes one `DatasetError`."""
+    """Open a file; whatever a damaged one makes the readers raise becomes one `DatasetError`.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the ``.npz``.
+
+    Yields
+    ------
+    Members
+        Members of the file.
+    """
     way = "download or save it again"
     with wrap_errors(path, ".npz", way, DatasetError), open_regular(path.resolve()) as stream:
         size = stream.seek(0, io.SEEK_END)
@@ -211,7 +278,17 @@ BYTES_AT_ONCE = 1 << 23
 
 
 class RemoteFile(Record):
-    """One downloadable ``.npz``: its images' side in pixels, its address, its digest."""
+    """One downloadable ``.npz``: its images' side in pixels, its address, its digest.
+
+    Attributes
+    ----------
+    size : int
+        Side of the images, in pixels.
+    url : str
+        Address of the file.
+    md5 : str
+        Digest of the file, in hexadecimal.
+    """
 
     size: PositiveInt
     url: str = Field(pattern=r"^https?://\S+$")
@@ -224,7 +301,7 @@ class NpzCard(Card):
     Attributes
     ----------
     files : tuple of RemoteFile
-        What can be downloaded, one file for each size; the first is the default.
+        Files that can be downloaded, one for each size; the first is the default.
     findings : tuple of str
         Several labels an image, as an ``(n, len(findings))`` array of 0 and 1: an image without any
         finding is in class 0, an image with at least one in class 1.
@@ -245,12 +322,31 @@ class NpzCard(Card):
         return tuple(file.size for file in self.files)
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the file of a size is: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``."""
+        """Return the path of the file of a size: `path`, ``NAME.npz`` or ``NAME_SIZE.npz``.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Side of the images in pixels, for sets that exist in several; the card's own when None.
+        """
         suffix = f"_{size}" if size and size != self.sizes[0] else ""
         return root / (self.path or f"{self.name}{suffix}.npz")
 
     def origin(self, *, ours: bool) -> str:
-        """Say where the images come from."""
+        """Describe the origin of the images.
+
+        Parameters
+        ----------
+        ours : bool
+            True for a card in ``data/``, False for one of the user's own.
+
+        Returns
+        -------
+        str
+            Sentence without its full stop.
+        """
         if ours or self.own:
             return super().origin(ours=ours)
         return "files from the addresses in your card, compared with its digests"
@@ -271,6 +367,17 @@ def fetch_npz(card: NpzCard, root: Path, size: int | None, progress: bool) -> Pa
 
     MedMNIST's own class downloads it where ``covdp[sets]`` is installed, else pooch does. The class
     also reads a split, the smallest.
+
+    Parameters
+    ----------
+    card : NpzCard
+        Card of the dataset.
+    root : Path
+        Data root.
+    size : int or None
+        Side of the images in pixels, for sets that exist in several; the card's own when None.
+    progress : bool
+        True to show the progress of downloads.
     """
     target = card.place(root, size)
     for file in card.files:
@@ -289,6 +396,20 @@ def fetch_npz(card: NpzCard, root: Path, size: int | None, progress: bool) -> Pa
 
 def open_npz(card: NpzCard, path: Path, faults: Faults) -> ImageSource:
     """Open a ``.npz``: read all labels and the images' headers, no image.
+
+    Parameters
+    ----------
+    card : NpzCard
+        Card of the dataset.
+    path : Path
+        Path of the ``.npz``.
+    faults : Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
 
     Raises
     ------
@@ -322,6 +443,24 @@ def read_npz(
     """Read rows of the splits, one after another, each as many as it has.
 
     The whole member of a split is unpacked, so that its CRC is checked.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the ``.npz``.
+    shape : tuple of int
+        Shape of one image.
+    counts : dict of str to int
+        Number of images of each split, in order.
+    rows : Rows
+        Rows of the images in the source.
+    size : int
+        Number of images of a block.
+
+    Yields
+    ------
+    uint8 array, shape (m, *shape)
+        Images, at most `size` at a time.
     """
     ends = list(itertools.accumulate(counts.values(), initial=0))
     cuts = itertools.pairwise(np.searchsorted(rows, np.array(ends, rows.dtype)).tolist())

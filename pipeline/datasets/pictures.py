@@ -33,15 +33,23 @@ if TYPE_CHECKING:
 Values: TypeAlias = NDArray[np.float64]
 
 PERCENTILES = (1.0, 99.0)
-"""What becomes 0 and 255 under ``window = "image"``; between two order statistics linearly, as
-`numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
+"""Percentiles that become 0 and 255 under ``window = "image"``; between two order statistics
+linearly, as `numpy.percentile` does when nothing else is asked (Hyndman and Fan's type 7)."""
 
 WINDOWED_VALUES = 1 << 22
 """Values that are in float64 at a time where a window is given; it changes no bit."""
 
 
 class Sigmoid(NamedTuple):
-    """The window that DICOM calls SIGMOID (PS3.3, C.11.2.1.3.1): 1/(1 + exp(−4(x − c)/w))."""
+    """The window that DICOM calls SIGMOID (PS3.3, C.11.2.1.3.1): 1/(1 + exp(−4(x − c)/w)).
+
+    Attributes
+    ----------
+    center : float
+        Value c in the middle of the window.
+    width : float
+        Width w of the window.
+    """
 
     center: float
     width: float
@@ -51,17 +59,17 @@ Window: TypeAlias = tuple[float, float] | Sigmoid | Literal["image"] | None
 
 
 class Scaling(NamedTuple):
-    """From stored values to 0..255.
+    """Map from stored values to 0..255.
 
     Attributes
     ----------
     window : (low, high), Sigmoid, "image" or None
-        What becomes 0 and 255; "image" is that image's own `PERCENTILES`. What "header" means, the
-        kind of file says.
+        Values that become 0 and 255; "image" is that image's own `PERCENTILES`. The meaning of
+        "header" depends on the kind of file.
     slope, intercept : float
-        From stored values to the units of the window.
+        Map from stored values to the units of the window.
     inverted : bool
-        Whether low is white (MONOCHROME1).
+        True if low is white (MONOCHROME1).
     padding : (low, high), optional
         Stored values that are no part of the image: black, and of no percentile.
     """
@@ -78,7 +86,15 @@ PADDED = (-math.inf, -math.inf)
 
 
 def is_padding(stored: NDArray[Any], padding: tuple[float, float]) -> NDArray[np.bool_]:
-    """Return where stored values are no part of the image."""
+    """Return True where stored values are no part of the image.
+
+    Parameters
+    ----------
+    stored : array, shape (h, w)
+        Values as the file has them.
+    padding : tuple of float
+        Least and largest value of pixels that are no part of the image.
+    """
     inside: NDArray[np.bool_] = (stored >= padding[0]) & (stored <= padding[1])
     return inside
 
@@ -101,10 +117,10 @@ def to_uint8(
 
     Parameters
     ----------
-    stored : (...) integers or floats
+    stored : array of int or float, shape (...)
         One image, whatever its shape: percentiles are taken over all of it.
     scale : Scaling
-        What becomes 0 and 255.
+        Values that become 0 and 255.
     bits : int, optional
         Bits in use of each stored value; all of its type when left out.
     where : str
@@ -230,7 +246,7 @@ _PHOTOMETRIC, _ORIENTATION = 262, 274
 
 
 class PictureCard(LocalFilesCard):
-    """What a card of pictures says, in files that Pillow reads.
+    """Card of pictures in files that Pillow reads.
 
     Attributes
     ----------
@@ -248,7 +264,15 @@ class PictureCard(LocalFilesCard):
 
 
 def read_extent(file: Path, card: PictureCard) -> tuple[int, int]:
-    """Return height and width of an image from its header alone."""
+    """Return height and width of an image from its header alone.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    card : PictureCard
+        Card of the dataset.
+    """
     with opened(file, card.formats) as image:
         return image.height, image.width
 
@@ -257,6 +281,13 @@ def read_mask(file: Path, wanted: tuple[int, int]) -> ImageArray:
     """Return a mask as it was drawn, (h, w) of 0 and 1: 1 where a pixel is not black.
 
     It must have its image's height and width.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    wanted : tuple of int
+        Height and width of the image, in pixels.
     """
     with opened(file, MASKS) as image:
         if (sides := (image.height, image.width)) != wanted:
@@ -273,6 +304,15 @@ def made_to_fit(pixels: ImageArray, card: LocalFilesCard, *, smooth: bool = True
 
     An image is cropped, padded with black, or stretched. Each pixel of a mask is its nearest; what
     an image is padded with is outside.
+
+    Parameters
+    ----------
+    pixels : uint8 array, shape (h, w) or (h, w, 3)
+        Pixels as the file has them.
+    card : LocalFilesCard
+        Card of the dataset.
+    smooth : bool
+        True for an image, False for a mask.
     """
     from PIL import Image
 
@@ -299,6 +339,17 @@ def masks_made_to_fit(
     """Return masks of a file made to fit as their images are, (m, *sides).
 
     None may be empty; `way` is one way out, beside leaving the image out.
+
+    Parameters
+    ----------
+    masks : iterable of uint8 array, shape (h, w)
+        Masks as they were drawn.
+    card : LocalFilesCard
+        Card of the dataset.
+    file : Path
+        Path of the file.
+    way : str
+        Way out, the last part of the message.
     """
     drawn = list(masks)
     fitted = [made_to_fit(mask, card, smooth=False) for mask in drawn]
@@ -390,6 +441,18 @@ def opened(file: Path, formats: tuple[Format, ...]) -> Iterator["Image.Image"]:
     """Open a file of one image, not decoded; what a damaged one raises becomes one `ImageError`.
 
     Only the decoders of the card's formats look at it, whatever its name says.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    formats : tuple of Format
+        Formats whose decoders may look at the file.
+
+    Yields
+    ------
+    PIL.Image.Image
+        Picture, not decoded.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -435,6 +498,22 @@ def open_pictures(
     Gray is Rec. 601 luma, as Pillow computes it. With `size` in the card none is opened. Without,
     the first that can be read gives the shape, and every other is compared with it before it is
     decoded.
+
+    Parameters
+    ----------
+    card : PictureCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files by class.
+    path : Path
+        Path of the files, as `fetch` returns it.
+    faults : Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
 
     Raises
     ------
@@ -512,7 +591,7 @@ class FolderCard(PatternCard, PictureCard):
 
     @property
     def ends(self) -> Mapping[Any, tuple[str, ...]]:
-        """Of the formats that are read."""
+        """Ends of names of the formats that are read."""
         return {name: FORMATS[name] for name in self.formats}
 
     @check(mode="after")

@@ -27,11 +27,17 @@ DATASET_KINDS = Registry[DatasetKind](
     word="kind of dataset",
     fault=MissingError,
 )
-"""What ``kind`` of a card may be."""
+"""Kinds of datasets, by the ``kind`` of a card."""
 
 
 def load_card(path: Path) -> Card:
-    """Read and validate one card; see `read_card`."""
+    """Return one card, read and validated; see `read_card`.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the card, a TOML file.
+    """
     return read_card(path, DATASET_KINDS)
 
 
@@ -47,12 +53,47 @@ DATASETS = Registry[Card](
 
 
 def origin(card: Card) -> str:
-    """Say how the images of a card came here, and which files were compared with a digest."""
+    """Describe how the images of a card came here, and which files were compared with a digest.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+
+    Returns
+    -------
+    str
+        Sentence without its full stop.
+
+    Examples
+    --------
+    >>> from covdp.datasets import find_card, origin
+    >>> origin(find_card("tiles"))
+    'shipped with scikit-image, cut on the fly'
+    """
     return card.origin(ours=DATASETS.get(card.name) == card)
 
 
 class DatasetRow(NamedTuple):
-    """One line of ``covdp datasets``; `images` is None where a card does not say how many."""
+    """One line of ``covdp datasets``; `images` is None where a card does not say how many.
+
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    images : int or None
+        Number of images; None where a card does not say it.
+    classes : tuple of str
+        Names of the classes.
+    sizes : tuple of int
+        Sides of the images that exist, in pixels.
+    licence : str
+        Licence of the images.
+    on_disk : bool
+        True if nothing is to be downloaded.
+    sizes_on_disk : tuple of int
+        Sides of the images on disk, in pixels.
+    """
 
     name: str
     images: int | None
@@ -66,10 +107,21 @@ class DatasetRow(NamedTuple):
 def find_card(name: str | Path) -> Card:
     """Return the card of a known dataset, or read a card of one's own: a path to ``*.toml``.
 
+    Parameters
+    ----------
+    name : str or Path
+        Name in `DATASETS`, or the path of a card.
+
     Raises
     ------
     DatasetError
         When there is no such dataset, with the closest name.
+
+    Examples
+    --------
+    >>> from covdp.datasets import find_card
+    >>> find_card("tiles").classes
+    ('ihc', 'retina', 'cell')
     """
     if str(name).endswith(".toml"):
         return load_card(Path(name))
@@ -82,7 +134,15 @@ def find_card(name: str | Path) -> Card:
 
 
 def beside(dataset: str, file: Path) -> str:
-    """Return a dataset as a `file` names it: a card is searched beside the file, then here."""
+    """Return a dataset as a `file` names it: a card is searched beside the file, then here.
+
+    Parameters
+    ----------
+    dataset : str
+        Name in `DATASETS`, or path of a card, relative to the file.
+    file : Path
+        File that names the dataset.
+    """
     card = file.parent / dataset
     there = os.path.exists(card)  # noqa: PTH110 (a name that no file can have is none)
     return str(card) if dataset.endswith(".toml") and there else dataset
@@ -95,7 +155,7 @@ def fetch(
     size: int | None = None,
     progress: bool = True,
 ) -> Path:
-    """Return where a dataset is, downloaded first if it is not on disk.
+    """Return the path of a dataset, downloaded first if it is not on disk.
 
     Parameters
     ----------
@@ -137,10 +197,36 @@ def open_dataset(
 ) -> ImageSource:
     """Open a dataset by its name or by the path of a card, fetched first if it must be.
 
+    Parameters
+    ----------
+    name : str or Path
+        Name in `DATASETS`, or the path of a card.
+    root : Path, str, optional
+        Data root; ``COVDP_DATA`` or the cache folder when left out.
+    size : int, optional
+        Side of the images in pixels, for sets that exist in several; the card's own when None.
+    progress : bool
+        True to show the progress of downloads.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset; its images are read when they are asked for.
+
     Raises
     ------
     DatasetError
         When the dataset is unknown, cannot be fetched or is not what its card says.
+
+    Examples
+    --------
+    >>> from covdp import open_dataset
+    >>> open_dataset("tiles")
+    ImageSource
+      dataset    Tiles of three biomedical pictures
+      images     11,044 of 28 × 28 pixels
+      classes    ihc 1,220, retina 8,078, cell 1,746
+      protected  one image
     """
     card = find_card(name)
     return open_fetched(card, fetch(card, root, size=size, progress=progress))
@@ -148,6 +234,20 @@ def open_dataset(
 
 def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSource:
     """Open a dataset where `fetch` stated it is; from here on the files may be at fault.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+    path : Path
+        Path of the files, as `fetch` returns it.
+    key : bytes, optional
+        Secret of the digests under which persons are held; a random one when left out.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
 
     Raises
     ------
@@ -162,7 +262,17 @@ def open_fetched(card: Card, path: Path, key: bytes | None = None) -> ImageSourc
 
 
 class OpenResult(NamedTuple):
-    """The images that can be listed, or why there are none; and what cannot be, all of it."""
+    """The images that can be listed, or why there are none; and what cannot be, all of it.
+
+    Attributes
+    ----------
+    source : ImageSource or None
+        Images that can be listed; None where none can.
+    faults : tuple of Fault
+        Faults of files.
+    error : DatasetError or None
+        Reason why there are no images.
+    """
 
     source: ImageSource | None
     faults: tuple[Fault, ...]
@@ -173,6 +283,20 @@ def collect_faults(card: Card, path: Path, key: bytes | None = None) -> OpenResu
     """Open a dataset where `fetch` stated it is, whatever some of its files are.
 
     Who is whose is held as digests under `key`, a random one when left out.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+    path : Path
+        Path of the files, as `fetch` returns it.
+    key : bytes, optional
+        Secret of the digests under which persons are held; a random one when left out.
+
+    Returns
+    -------
+    OpenResult
+        Opened dataset, and the faults of its files.
 
     Raises
     ------
@@ -197,7 +321,13 @@ def collect_faults(card: Card, path: Path, key: bytes | None = None) -> OpenResu
 
 
 def overview(root: Path | str | None = None) -> tuple[DatasetRow, ...]:
-    """Return one row for each dataset of `DATASETS`; looks at names, not at digests."""
+    """Return one row for each dataset of `DATASETS`; looks at names, not at digests.
+
+    Parameters
+    ----------
+    root : Path, str, optional
+        Data root; ``COVDP_DATA`` or the cache folder when left out.
+    """
     where, rows = data_root(root), []
     for name, card in DATASETS.items():
         images = card.images.total if card.images else None
@@ -217,5 +347,15 @@ def _size(card: Card, size: int | None) -> int | None:
 
 
 def is_on_disk(card: Card, root: Path | str | None = None, size: int | None = None) -> bool:
-    """Return whether nothing is to be downloaded; `root` and `size` as of `fetch`."""
+    """Return True if nothing is to be downloaded; `root` and `size` as of `fetch`.
+
+    Parameters
+    ----------
+    card : Card
+        Card of the dataset.
+    root : Path, str, optional
+        Data root; ``COVDP_DATA`` or the cache folder when left out.
+    size : int, optional
+        Side of the images in pixels, for sets that exist in several; the card's own when None.
+    """
     return card.on_disk(data_root(root), _size(card, size))

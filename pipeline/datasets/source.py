@@ -39,8 +39,8 @@ from covdp.parallel import Submit, side_by_side, threads
 Rows: TypeAlias = NDArray[np.signedinteger[Any]]
 
 Decode: TypeAlias = Callable[..., ImageArray]
-"""From a file and the frames wanted of it, ascending, and the file beside it where there is one, to
-those images, (m, *shape) uint8."""
+"""Function of a file and the frames wanted of it, ascending, and the file beside it where there is
+one, that returns those images, (m, *shape) uint8."""
 
 FILES_AT_ONCE = 16
 """Files that a thread decodes at a time: with small ones handing over would cost as much."""
@@ -55,12 +55,13 @@ class Reader(Protocol):
     Attributes
     ----------
     sequential : bool
-        Whether rows are in one stream, so that they are asked for in ascending order, and skipping
+        True if rows are in one stream, so that they are asked for in ascending order, and skipping
         some costs as much as reading them.
     """
 
     @property
-    def sequential(self) -> bool: ...  # noqa: D102 (see above)
+    def sequential(self) -> bool:
+        """True if rows are in one stream, so that they are asked for in ascending order."""
 
     def __call__(self, rows: Rows, size: int) -> Iterator[ImageArray]:
         """Yield the images of `rows`, `size` at a time, (size, *shape) uint8.
@@ -69,15 +70,33 @@ class Reader(Protocol):
         """
 
     def stamp(self, rows: Rows) -> bytes:
-        """Return a digest that changes when what these rows are read from does."""
+        """Return a digest that changes when what these rows are read from does.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
 
     def only(self, rows: Rows) -> "Reader":
-        """Return a reader of these rows alone, which are 0, 1, … there; it can be pickled."""
+        """Return a reader of these rows alone, which are 0, 1, … there; it can be pickled.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryReader:
-    """Images that are in memory, (n, *shape): the reader of small datasets."""
+    """Images that are in memory, (n, *shape): the reader of small datasets.
+
+    Attributes
+    ----------
+    images : uint8 array, shape (n, *shape)
+        All images.
+    """
 
     images: ImageArray
     sequential = False
@@ -88,11 +107,23 @@ class MemoryReader:
             yield self.images[rows[start : start + size]]
 
     def stamp(self, rows: Rows) -> bytes:
-        """See `Reader`."""
+        """Return a digest of the images in memory, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         return hashlib.sha256(self.images[rows].tobytes()).digest()
 
     def only(self, rows: Rows) -> "MemoryReader":
-        """See `Reader`."""
+        """Return a reader of these rows, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         return MemoryReader(self.images[rows])
 
 
@@ -105,8 +136,8 @@ class StreamReader:
     read : callable
         ``read(rows, size)``, for ascending rows.
     files : tuple of Path
-        What is read.
-    subset : (m,) integers, optional
+        Files that are read.
+    subset : array of int, shape (m,), optional
         The rows that are left of all.
     """
 
@@ -120,14 +151,26 @@ class StreamReader:
         return self.read(rows if self.subset is None else self.subset[rows], size)
 
     def stamp(self, rows: Rows) -> bytes:
-        """See `Reader`."""
+        """Return a digest of the file's name, size and times, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         digest = hashlib.sha256(b"".join(map(file_state, self.files)))
         chosen = rows if self.subset is None else self.subset[rows]
         digest.update(chosen.astype(np.int64).tobytes())
         return digest.digest()
 
     def only(self, rows: Rows) -> "StreamReader":
-        """See `Reader`."""
+        """Return a reader of these rows, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         chosen = rows if self.subset is None else self.subset[rows]
         return StreamReader(self.read, self.files, chosen)
 
@@ -142,14 +185,14 @@ class FilesReader:
         See `Decode`; it runs in threads.
     names : sequence of str
         The files, as `covdp.datasets.listing.Paths`.
-    file, frame : (n,) integers
-        For each row the index of its file, and which image of that file it is.
+    file, frame : array of int, shape (n,)
+        Index of each row's file, and of its image in that file.
     beside : sequence of str, optional
-        For each file another that it is decoded with, as a mask is with its image.
+        Second file that each is decoded with, as a mask is with its image.
     alone : bool
-        Whether images have sizes of their own, so that each is yielded alone.
+        True if images have sizes of their own, so that each is yielded alone.
     shared : bool
-        Whether an image of a file can be at fault and the others not, as masks that images share.
+        True if an image of a file can be at fault and the others not, as masks that images share.
     """
 
     decode: Decode
@@ -169,6 +212,13 @@ class FilesReader:
         """Yield the images of `rows` from each of `starts` up to the next.
 
         While some are worked on, the next ones are decoded.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        starts : iterable of int
+            First place in `rows` of each block, ascending.
         """
         with side_by_side() as submit:
             ahead: deque[list[Future[ImageArray]]] = deque()
@@ -207,11 +257,25 @@ class FilesReader:
         return _whole(images)
 
     def files_of(self, row: int) -> list[str]:
-        """Return what a list of exclusions names to leave a row out: the file that it is in."""
+        """Return the lines of a list of exclusions that leave a row out: the file that it is in.
+
+        Parameters
+        ----------
+        row : int
+            Row of the image in the source.
+        """
         return [self.names[int(self.file[row])]]
 
     def validate(self, rows: Rows, look: "Look") -> Iterator["ReadResult"]:
-        """Read file by file and yield what becomes of each."""
+        """Yield the result of each file, one after the other.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        look : Look
+            Function that looks at the images read.
+        """
         edges = np.flatnonzero(np.diff(self.file[rows], prepend=-1, append=-1))
         if self.shared:
             edges = np.arange(len(rows) + 1)
@@ -231,7 +295,13 @@ class FilesReader:
         return () if self.beside is None else (Path(self.beside[index]),)
 
     def stamp(self, rows: Rows) -> bytes:
-        """See `Reader`: names, sizes and times of the files."""
+        """Return a digest of the files' names, sizes and times, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         digest = hashlib.sha256()
         for index in dict.fromkeys(self.file[rows].tolist()):
             for name in [self.names[index], *map(str, self._beside(index))]:
@@ -240,7 +310,13 @@ class FilesReader:
         return digest.digest()
 
     def only(self, rows: Rows) -> "FilesReader":
-        """See `Reader`."""
+        """Return a reader of these rows, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         wanted, file = np.unique(self.file[rows], return_inverse=True)
         names = [self.names[index] for index in wanted]
         beside = None if self.beside is None else [self.beside[index] for index in wanted]
@@ -255,9 +331,9 @@ class ReadResult(NamedTuple):
     row, images : int
         Its first row, and how many images it has.
     error : DatasetError or None
-        Why it cannot be read.
+        Reason why it cannot be read.
     seen : object
-        What `look` returns of its images; None where they cannot be read.
+        Result of `look` for its images; None where they cannot be read.
     """
 
     row: int
@@ -294,7 +370,13 @@ def _whole(parts: list[ImageArray]) -> ImageArray:
 
 
 def changed(file: Path) -> ImageError:
-    """Return what is stated of a file that is not what it was when it was listed."""
+    """Return the error of a file that is not what it was when it was listed.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    """
     return ImageError(f"{file} has changed since it was listed; read the images again")
 
 
@@ -302,6 +384,11 @@ def file_state(file: Path | str) -> bytes:
     """Return name, size and times of a file.
 
     What was copied in its place with its old time (``cp -p``, ``rsync -t``) has a new change time.
+
+    Parameters
+    ----------
+    file : Path or str
+        Path of the file.
     """
     try:
         status = os.stat(file)  # noqa: PTH116 (a path made of each of a million names takes as long)
@@ -312,7 +399,15 @@ def file_state(file: Path | str) -> bytes:
 
 
 def regroup(blocks: Iterable[ImageArray], size: int) -> Iterator[ImageArray]:
-    """Yield the same images in the same order, `size` at a time."""
+    """Yield the same images in the same order, `size` at a time.
+
+    Parameters
+    ----------
+    blocks : iterable of uint8 array
+        Blocks of any number of images.
+    size : int
+        Number of images of a block.
+    """
     waiting: list[ImageArray] = []
     count = 0
     for block in blocks:
@@ -335,10 +430,10 @@ class StacksReader:
     ----------
     slices : FilesReader
         The slices of all volumes, one after another; they may be values that are no 0..255 yet.
-    starts : (v + 1,) int64
-        Where the slices of each volume begin in these, and where the last one's end.
+    starts : array of int64, shape (v + 1,)
+        First place of each volume's slices in these, and the end of the last one's.
     shown : callable
-        From the slices of a volume to 0..255.
+        Function of the slices of a volume that returns them in 0..255.
     """
 
     slices: FilesReader
@@ -360,9 +455,14 @@ class StacksReader:
         return np.concatenate(none + [np.arange(*self.starts[row : row + 2]) for row in rows])
 
     def files_of(self, row: int) -> list[str]:
-        """Return what a list of exclusions names to leave a volume out: its folder, or its files.
+        """Return the lines of a list of exclusions that leave a volume out: its folder, or files.
 
         Its folder, where no file of another volume is.
+
+        Parameters
+        ----------
+        row : int
+            Row of the image in the source.
         """
         file, names = self.slices.file, self.slices.names
         own = set(file[self._slices(np.array([row]))].tolist())
@@ -374,16 +474,36 @@ class StacksReader:
         return files
 
     def validate(self, rows: Rows, look: Look) -> Iterator[ReadResult]:
-        """Read volume by volume and yield what becomes of each."""
+        """Yield the result of each volume, one after the other.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        look : Look
+            Function that looks at the images read.
+        """
         for row in rows.tolist():
             yield ReadResult(row, 1, *_read_and_look(look, _one, self(np.array([row]), 1)))
 
     def stamp(self, rows: Rows) -> bytes:
-        """See `Reader`."""
+        """Return a digest of the files' names, sizes and times, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         return self.slices.stamp(self._slices(rows))
 
     def only(self, rows: Rows) -> "StacksReader":
-        """See `Reader`."""
+        """Return a reader of these rows, see `Reader`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         starts = np.cumsum([0, *np.diff(self.starts)[rows]])
         return replace(self, slices=self.slices.only(self._slices(rows)), starts=starts)
 
@@ -405,11 +525,11 @@ class Selection(NamedTuple):
 
     Attributes
     ----------
-    rows : (m,) integers
-        Which rows of the reader; ascending, but for persons, whose images come one after another.
-    labels : (m,) integers
+    rows : array of int, shape (m,)
+        Rows of the reader; ascending, but for persons, whose images come one after another.
+    labels : array of int, shape (m,)
         Their classes.
-    units : (m,) integers
+    units : array of int, shape (m,)
         0, 1, …: which privacy unit of its class an image belongs to, image or person; each privacy
         unit's images are consecutive.
     """
@@ -419,7 +539,13 @@ class Selection(NamedTuple):
     units: NDArray[np.signedinteger[Any]]
 
     def count_units(self, classes: int) -> tuple[int, ...]:
-        """Return how many privacy units each class has; they are numbered from 0."""
+        """Return the number of privacy units of each class; they are numbered from 0.
+
+        Parameters
+        ----------
+        classes : int
+            Number of classes.
+        """
         own = (self.labels == label for label in range(classes))
         return tuple(int(self.units.max(where=chosen, initial=-1)) + 1 for chosen in own)
 
@@ -433,31 +559,31 @@ class ImageSource:
     Attributes
     ----------
     card : Card
-        What is known about the dataset.
+        Card of the dataset.
     shape : tuple of int
         Shape of one image, (h, w) or (h, w, 3), or of one volume, (d, h, w); where they have
         different numbers of slices, of the largest that may be.
-    label_of : (n,) integers
+    label_of : array of int, shape (n,)
         The label of each image.
-    split_of : (n,) integers
+    split_of : array of int, shape (n,)
         The split of each image, an index into `SPLITS`.
     read : Reader
-        Where the images come from.
+        Reader of the images.
     facts : tuple of str
-        What a reader should know of how they were read. They depend on the images: a run tells
+        Facts about the reading that a reader should know. They depend on the images: a run tells
         them, a release does not.
-    people : (n,) bytes, optional
+    people : array of bytes, shape (n,), optional
         Whose image each is, where the card's privacy unit is the person: opaque once the source is
         open (`covdp.datasets.source.opaque`).
-    dates : (n,) datetime64[D], optional
-        When each was taken, where card or files say.
+    dates : array of datetime64, shape (n,), optional
+        Day of each image, where card or files say it.
     masks : Reader, optional
         The region of interest in each image, non-zero inside, where the card names masks.
     classes_per_person : int
-        In how many classes a person may be; their images in others are left out.
-    left_out : (3, classes) int64, optional
-        How many files of each split and class a list in the card leaves out. A release states it
-        only where the card says that it is public.
+        Largest number of classes with images of one person; their images in others are left out.
+    left_out : array of int64, shape (3, classes), optional
+        Number of files of each split and class that a list in the card leaves out. A release states
+        it only where the card says that it is public.
     """
 
     card: Card
@@ -485,7 +611,7 @@ class ImageSource:
 
     @property
     def _facts(self) -> dict[str, str]:
-        """What is shown of it."""
+        """Facts to show, by name."""
         images, classes = " × ".join(map(str, self.shape)) + " pixels", list(self.classes)
         if self.card.public:
             sizes = count_labels(self.label_of, len(classes))
@@ -516,6 +642,13 @@ class ImageSource:
         other images are left out. Which images that leaves of a person depends on that person's
         images alone.
 
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
+        label : int, optional
+            Index of the class; all classes when None.
+
         Raises
         ------
         DatasetError
@@ -543,9 +676,9 @@ class ImageSource:
         Parameters
         ----------
         split : str, tuple of str or None
-            Which splits; all when None.
+            Name or names of splits; all when None.
         label : int, optional
-            Only the images of this class.
+            Index of the class; all classes when left out.
         size : int, optional
             Images in a chunk; the last one may have fewer. When left out 4096, or as many as fit
             in 256 MiB.
@@ -563,22 +696,48 @@ class ImageSource:
         return self.read(self.select(split, label).rows, size)
 
     def with_masks(self, rows: Rows, size: int) -> Iterator[tuple[ImageArray, ImageArray | None]]:
-        """Yield the images of `rows` as `read` does, and beside them their masks if there are."""
+        """Yield the images of `rows` as `read` does, and beside them their masks if there are.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        size : int
+            Number of images of a block.
+        """
         masks = itertools.repeat(None) if self.masks is None else self.masks(rows, size)
         return zip(self.read(rows, size), masks, strict=False)
 
     def labels(self, split: Splits = None) -> LabelArray:
         """Return the label of each image of some splits, (n,) int64, in the order of `chunks`.
 
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
+
         Raises
         ------
         DatasetError
             When a split is unknown or a class has no image in the chosen splits.
+
+        Examples
+        --------
+        >>> from covdp import open_dataset
+        >>> open_dataset("tiles").labels()[:5]
+        array([0, 0, 0, 0, 0])
         """
         return self.select(split).labels.astype(np.int64)
 
     def persons(self, split: Splits = None, label: int | None = None) -> Names | None:
         """Return whose image each is, in the order of `chunks`; None where a record is one image.
+
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
+        label : int, optional
+            Index of the class; all classes when None.
 
         Returns
         -------
@@ -591,24 +750,53 @@ class ImageSource:
         return keys
 
     def counts(self, split: Splits = None) -> tuple[int, ...]:
-        """Return how many images each class has in some splits; index = label; zeros included."""
+        """Return the number of images of each class in some splits, by label; zeros included.
+
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
+
+        Examples
+        --------
+        >>> from covdp import open_dataset
+        >>> open_dataset("tiles").counts()
+        (1220, 8078, 1746)
+        """
         return tuple(count_labels(self._chosen(split).labels, len(self.classes)).tolist())
 
     def units(self, split: Splits = None) -> tuple[int, ...]:
-        """Return how many privacy units, images or persons, each class has; as `counts`."""
+        """Return the number of privacy units, images or persons, of each class; as `counts`.
+
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
+        """
         return self._chosen(split).count_units(len(self.classes))
 
     def excluded(self, split: Splits = None) -> tuple[int, ...] | None:
-        """Return how many files of each class are left out; None unless the card calls it public.
+        """Return the number of files of each class left out; None unless the card calls it public.
 
         Index = label; zeros included.
+
+        Parameters
+        ----------
+        split : Splits
+            Name or names of splits; all when None.
         """
         if self.left_out is None or not getattr(self.card, "excluded_public", False):
             return None
         return tuple(self.left_out[_codes(split)].sum(axis=0).tolist())
 
     def only(self, rows: Rows) -> "ImageSource":
-        """Return the source of these rows alone, which are 0, 1, … there."""
+        """Return the source of these rows alone, which are 0, 1, … there.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of the images in the source.
+        """
         people, dates, masks = self.people, self.dates, self.masks
         return replace(
             self,
@@ -694,7 +882,15 @@ def _codes(split: Splits) -> list[int]:
 
 
 def split_codes(split: str, n: int) -> NDArray[np.signedinteger[Any]]:
-    """Return what `ImageSource.split_of` says of n images of one split."""
+    """Return the codes of n images of one split, as in `ImageSource.split_of`.
+
+    Parameters
+    ----------
+    split : str
+        Name of the split.
+    n : int
+        Number of images.
+    """
     return np.full(n, SPLITS.index(split), counting(len(SPLITS)))
 
 
@@ -738,6 +934,13 @@ def check_person(person: str, where: str) -> None:
     """Raise where the name of a person says that nobody knows whose an image is.
 
     Images of several persons would be taken for one person's, and those of one person for two's.
+
+    Parameters
+    ----------
+    person : str
+        Name of the person.
+    where : str
+        Name of the file, for the message.
     """
     if person.strip().lower() in NO_PERSON.split():
         raise image_error(
@@ -754,7 +957,15 @@ within 64 bits up to 2,164,359,682 voxels (`covdp.descriptors.describe`)."""
 
 
 def check_extent(shape: tuple[int, ...], where: str) -> None:
-    """Raise unless one image of `shape` has a size that an image may have."""
+    """Raise unless one image of `shape` has a size that an image may have.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one image.
+    where : str
+        Name of the image, for the message.
+    """
     if not 1 <= (pixels := math.prod(shape)) <= IMAGE_BYTES:
         way = "cut it to tiles, or make it smaller" if pixels else "save images with pixels"
         raise MismatchError(
@@ -763,7 +974,17 @@ def check_extent(shape: tuple[int, ...], where: str) -> None:
 
 
 def check_volume(shape: tuple[int, ...], where: str, window: object = None) -> None:
-    """Raise unless a volume of `shape` can be held, and its percentiles if its window is those."""
+    """Raise unless a volume of `shape` can be held, and its percentiles if its window is those.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one image.
+    where : str
+        Name of the volume, for the message.
+    window : object
+        Key ``window`` of the card.
+    """
     voxels = math.prod(shape)
     if not 1 <= voxels <= LARGEST_VOLUME:
         raise MismatchError(
@@ -788,6 +1009,19 @@ def check_shape(
     """Raise unless (n, *image) is uint8 and (n, h, w) for 1 channel, (n, h, w, 3) for 3.
 
     Volumes have one channel, (n, d, h, w).
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    dtype : numpy.dtype
+        Type of the numbers.
+    channels : int
+        Number of channels, 1 for gray and 3 for colour.
+    where : str
+        Name of the array, for the message.
+    volumes : bool
+        True for volumes.
     """
     if dtype != np.uint8:
         raise DatasetError(
@@ -804,7 +1038,19 @@ def check_shape(
 
 
 def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, where: str) -> None:
-    """Raise unless labels are n integers of shape (n,) or (n, 1)."""
+    """Raise unless labels are n integers of shape (n,) or (n, 1).
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    dtype : numpy.dtype
+        Type of the numbers.
+    n : int
+        Number of images.
+    where : str
+        Name of the array, for the message.
+    """
     if dtype.kind not in "biu" or shape not in ((n,), (n, 1)):
         raise DatasetError(
             f"{where}: labels must be {n} integers, one for each image, of shape ({n},) or "
@@ -813,7 +1059,19 @@ def check_label_shape(shape: tuple[int, ...], dtype: np.dtype[Any], n: int, wher
 
 
 def check_labels(labels: NDArray[Any], n: int, classes: int, where: str) -> LabelArray:
-    """Return labels as (n,) if they are n integers 0..classes-1, else raise."""
+    """Return labels as (n,) if they are n integers 0..classes-1, else raise.
+
+    Parameters
+    ----------
+    labels : array, shape (n,) or (n, 1)
+        Candidate labels.
+    n : int
+        Number of images.
+    classes : int
+        Number of classes.
+    where : str
+        Name of the array, for the message.
+    """
     check_label_shape(labels.shape, labels.dtype, n, where)
     low, high = (labels.min(), labels.max()) if n else (0, 0)
     if low < 0 or high >= classes:

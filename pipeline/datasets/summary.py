@@ -80,7 +80,7 @@ class FileCount(NamedTuple):
     feature, value : str
         A key of `FEATURES`, and what these files have: "depth", "8 bits".
     files : int
-        How many they are.
+        Number of files.
     """
 
     feature: str
@@ -96,7 +96,7 @@ class OddFile(NamedTuple):
     file : str
         Its path.
     reason : str
-        In what it differs.
+        Feature in which it differs.
     curable : bool
         True if a card for the others reads it too; otherwise it is to be left out.
     """
@@ -116,11 +116,11 @@ def summarise_files(
     kind : str
         A key of `FILE_KINDS`.
     find : callable
-        From a path to where the file is, links followed.
+        Function of a path that returns the file, links followed.
     names : sequence of str
         Their paths.
     most : int, optional
-        How many are read, evenly chosen; all when left out.
+        Largest number of files to read, evenly chosen; all when left out.
     """
     chosen = names[:: max(1, len(names) // (most or len(names) or 1))]
     every = max(1, len(chosen) // PIXELS_READ)
@@ -149,12 +149,26 @@ def _picture(file: Path, pixels: bool) -> FileSummary:
 
 
 def depth_in_words(bits: int, signed: bool) -> str:
-    """Return the depth of stored values: "12 bits, signed"."""
+    """Return the depth of stored values: "12 bits, signed".
+
+    Parameters
+    ----------
+    bits : int
+        Number of bits of a value.
+    signed : bool
+        True if values have a sign.
+    """
     return f"{bits} bit{'s' * (bits != 1)}{', signed' * signed}"
 
 
 def range_of(values: NDArray[np.generic]) -> tuple[float, float] | None:
-    """Return the least and the largest value; None where one is not finite."""
+    """Return the least and the largest value; None where one is not finite.
+
+    Parameters
+    ----------
+    values : array, shape (...)
+        Stored values.
+    """
     low, high = float(values.min()), float(values.max())
     return (low, high) if np.isfinite([low, high]).all() else None
 
@@ -205,7 +219,13 @@ FILE_KINDS = Registry[FileKind](
 
 
 def by(sides: Sequence[int]) -> str:
-    """Return sides as they are written: "28 x 28"."""
+    """Return sides as they are written: "28 x 28".
+
+    Parameters
+    ----------
+    sides : sequence of int
+        Sides in pixels.
+    """
     return " x ".join(map(str, sides))
 
 
@@ -230,7 +250,13 @@ the others reads an odd file too."""
 
 
 def count_files(summaries: FileSummaries) -> tuple[FileCount, ...]:
-    """Return how many files have each value of each feature, the most first."""
+    """Return the number of files with each value of each feature, the largest first.
+
+    Parameters
+    ----------
+    summaries : FileSummaries
+        Summary of each file, by feature.
+    """
     return tuple(
         FileCount(feature, value, files)
         for feature, (value_of, _) in FEATURES.items()
@@ -245,6 +271,11 @@ def odd_files(summaries: FileSummaries) -> list[OddFile]:
     A file differs in a feature if at most `ODD_SHARE` of the files have its value and another value
     has more than half. In the range of its values it differs from files of its own depth, if it is
     `RANGE_FACTOR` times as wide or as narrow as their median.
+
+    Parameters
+    ----------
+    summaries : FileSummaries
+        Summary of each file, by feature.
     """
     reasons: dict[str, list[tuple[str, bool]]] = {name: [] for name in summaries}
     for value_of, curable in (FEATURES[name] for name in ("depth", "size", "colour", "modality")):

@@ -32,7 +32,15 @@ class TilesCard(Card):
     official: ClassVar[str] = "shipped with scikit-image, cut on the fly"
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return the folder of the pictures."""
+        """Return the folder of the pictures.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Side of the images in pixels, for sets that exist in several; the card's own when None.
+        """
         return pictures_folder()
 
     @check(mode="after")
@@ -49,7 +57,22 @@ def pictures_folder() -> Path:
 
 
 def open_tiles(card: TilesCard, path: Path, faults: Faults) -> ImageSource:
-    """Cut the pictures in `path` into square tiles, one class a picture, all in split train."""
+    """Cut the pictures in `path` into square tiles, one class a picture, all in split train.
+
+    Parameters
+    ----------
+    card : TilesCard
+        Card of the dataset.
+    path : Path
+        Folder of the pictures.
+    faults : Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
+    """
     unknown = set(card.classes) - set(TILE_PICTURES)
     if unknown or not card.size:
         raise DatasetError(
@@ -74,6 +97,13 @@ def cut(picture: ImageArray, side: int) -> ImageArray:
 
     The tile at (i, j) covers rows ``i·s .. i·s + side - 1`` and columns ``j·s ..``, with the
     stride s = side // 2. Retained are those with ``max - min >= CONTRAST``.
+
+    Parameters
+    ----------
+    picture : uint8 array, shape (h, w) or (h, w, 3)
+        Picture to cut.
+    side : int
+        Side s of a tile, in pixels.
     """
     stride = max(1, side // 2)
     windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side), axis=(0, 1))
@@ -90,6 +120,13 @@ def opened(file: Path, mode: Literal["L", "RGB"] = "L") -> ImageArray:
     """Return a picture in gray (Rec. 601 luma), (h, w), or in colour, (h, w, 3), not to be written.
 
     It stays in memory: to open the pictures takes several times as long as to cut them.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    mode : {"L", "RGB"}
+        "L" for gray, "RGB" for colour.
     """
     from PIL import Image
 

@@ -40,7 +40,7 @@ ON_DISK = {
     "FashionMNIST": "FashionMNIST/raw/train-images-idx3-ubyte*",
     "CIFAR10": "cifar-10-*",
 }
-"""What is on disk, relative to the data root, when a dataset is; known without torch."""
+"""Files of a dataset on disk, relative to the data root; known without torch."""
 
 
 class VisionCard(Card):
@@ -59,7 +59,15 @@ class VisionCard(Card):
     torchvision: Literal["MNIST", "KMNIST", "FashionMNIST", "CIFAR10"] | None = None
 
     def on_disk(self, root: Path, size: int | None) -> bool:
-        """Tell whether files of the dataset are there; known without torch."""
+        """Return True if files of the dataset are there; known without torch.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Side of the images in pixels, for sets that exist in several; the card's own when None.
+        """
         return any(root.glob(ON_DISK[str(self.torchvision)]))
 
     @check(mode="after")
@@ -75,7 +83,17 @@ class VisionCard(Card):
 
 
 class TorchvisionFiles(NamedTuple):
-    """Files of a dataset relative to the data root, each with its MD5 where one is published."""
+    """Files of a dataset relative to the data root, each with its MD5 where one is published.
+
+    Attributes
+    ----------
+    unpacked : dict of str to str or None
+        MD5 of each file, None where none is published, by path relative to the data root.
+    archives : dict of str to str
+        MD5 of each archive, by path relative to the data root.
+    address : str
+        Address of the archives.
+    """
 
     unpacked: dict[str, str | None]
     archives: dict[str, str]
@@ -102,7 +120,13 @@ def torchvision_datasets() -> Any:
 
 
 def torchvision_files(card: VisionCard) -> TorchvisionFiles:
-    """Return where torchvision keeps and gets the files of a dataset."""
+    """Return the paths and addresses of torchvision for the files of a dataset.
+
+    Parameters
+    ----------
+    card : VisionCard
+        Card of the dataset.
+    """
     dataset = getattr(torchvision_datasets(), str(card.torchvision))
     if card.torchvision == "CIFAR10":
         pairs = [*dataset.train_list, *dataset.test_list]
@@ -117,6 +141,17 @@ def torchvision_files(card: VisionCard) -> TorchvisionFiles:
 
 def fetch_vision(card: VisionCard, root: Path, size: int | None, progress: bool) -> Path:
     """Return `root` once it holds the dataset, unpacked or as archives, with the right digests.
+
+    Parameters
+    ----------
+    card : VisionCard
+        Card of the dataset.
+    root : Path
+        Data root.
+    size : int or None
+        Side of the images in pixels, for sets that exist in several; the card's own when None.
+    progress : bool
+        True to show the progress of downloads.
 
     Raises
     ------
@@ -142,6 +177,20 @@ def fetch_vision(card: VisionCard, root: Path, size: int | None, progress: bool)
 
 def open_vision(card: VisionCard, path: Path, faults: Faults) -> ImageSource:
     """Open a dataset that is under `path`; splits are train and test.
+
+    Parameters
+    ----------
+    card : VisionCard
+        Card of the dataset.
+    path : Path
+        Data root, as `fetch` returns it.
+    faults : Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
 
     Raises
     ------

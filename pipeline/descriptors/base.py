@@ -47,11 +47,11 @@ class Descriptor:
     name : str
         Key in `DESCRIPTORS`.
     in_words : str
-        What a paper says of its features.
+        Features in the words of a paper.
     features : tuple of str
         The k features φ_j in order. The first `grid` of them are the pixel coordinates.
     meanings : tuple of str
-        What each of them is, in words, for the pages.
+        Meaning of each feature, in words, for the pages.
     channels : {1, 3}
         Gray or colour images.
     dimensions : {2, 3}
@@ -70,7 +70,7 @@ class Descriptor:
     exact : bool
         True if the kernel works in int64, with every feature within ±`reach` of a fixed number.
     reach : int
-        That bound, in the kernel's units of measurement.
+        Bound on every feature, in the kernel's units of measurement.
     grid : int
         2 if x = column/(w − 1) and y = row/(h − 1) lead the features, else 0.
     filters : str
@@ -88,7 +88,7 @@ class Descriptor:
         c of the Gaussian embedding [[1, c·mᵀ], [c·m, Σ + c²·m·mᵀ]] of means m and covariance Σ, of
         which the first feature is the constant 1; 0 of a covariance alone.
     centres : tuple of int
-        What the kernel takes off each feature, in its units. Needed where there are means.
+        Numbers that the kernel takes off each feature, in its units. Needed where there are means.
     typical_means : tuple of float
         The mean of each feature on public images, as `typical`. Needed where there are means.
     """
@@ -141,13 +141,19 @@ class Descriptor:
 
     @property
     def takes(self) -> str:
-        """Which images it describes, in words."""
+        """Images that it describes, in words."""
         if self.dimensions == 3:
             return "volumes (n, d, h, w)"
         return "colour images (n, h, w, 3)" if self.channels == 3 else "gray images (n, h, w)"
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Tell whether it describes images of a shape, that of one image."""
+        """Return True if it describes images of a shape, that of one image.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of one image, (h, w), (h, w, 3) or (d, h, w).
+        """
         colours = (3,) if self.channels == 3 else ()
         return len(shape) == self.dimensions + len(colours) and shape[self.dimensions :] == colours
 
@@ -161,6 +167,15 @@ class Descriptor:
 
         Values in [0, b] of mean m have variance at most m·(b − m) (Bhatia and Davis), so that of a
         Gaussian embedding R_jj − η ≤ m·(b − m) + c²m² ≤ b²/(4(1 − c²)) for c² ≤ ½; R_11 is 1.
+
+        Parameters
+        ----------
+        height : int
+            Height h of an image, in pixels.
+        width : int
+            Width w of an image, in pixels.
+        masked : bool
+            True if descriptors are of pixels inside masks.
         """
         bounds = np.square(self.ranges) / (4 * (1 - self.means**2))
         if self.means:
@@ -172,6 +187,13 @@ class Descriptor:
 
 def check_sides(spec: Descriptor, sides: tuple[int, ...]) -> None:
     """Refuse images of (h, w), or volumes of (d, h, w), for which a descriptor does not exist.
+
+    Parameters
+    ----------
+    spec : Descriptor
+        Descriptor of the images.
+    sides : tuple of int
+        Sides in pixels, (h, w) or (d, h, w).
 
     Raises
     ------
@@ -194,6 +216,12 @@ def check_sides(spec: Descriptor, sides: tuple[int, ...]) -> None:
 
 
 def check_eta(eta: float) -> None:
-    """Raise `ConfigError` unless `eta` is positive and at most 1e6."""
+    """Raise `ConfigError` unless `eta` is positive and at most 1e6.
+
+    Parameters
+    ----------
+    eta : float
+        Candidate η.
+    """
     if not 0 < eta <= 1e6:
         raise ConfigError(f"eta must be positive and at most 1e6, found {eta}; the papers use 1e-6")

@@ -52,7 +52,7 @@ class DescriptorDomain:
     Attributes
     ----------
     descriptor, height, width, eta, manifold, depth, masked
-        What the facts are about; sizes in pixels, `depth` None for images.
+        Descriptors that the facts are about; sizes in pixels, `depth` None for images.
     k, dimension : int
         Order of the matrices, and d = k(k + 1)/2.
     radius : float
@@ -67,11 +67,11 @@ class DescriptorDomain:
         Bound on the distance of the computed from the exact chart coordinates of a descriptor
         (logarithm, or log-Cholesky coordinates), the numeric margin of `radius` and `diameter`.
     typical, correlations, typical_means : tuple
-        What is usual of the descriptor, see `Descriptor`: expected, not proven. Means are scaled.
+        Usual values of the descriptor, see `Descriptor`: expected, not proven. Means are scaled.
     means : tuple of float
         Largest scaled mean of each feature after the constant, of a Gaussian embedding; else empty.
     formulas : (str, str, str)
-        What `radius` and `diameter` are computed by, and what symbols mean, as text.
+        Formulas of `radius` and `diameter`, and the meaning of symbols, as text.
     """
 
     descriptor: str
@@ -96,7 +96,7 @@ class DescriptorDomain:
 
     @property
     def images(self) -> dict[str, int]:
-        """What documents say of the images: their sides, a depth of 0 if flat, and if masked."""
+        """Facts that documents state of the images: sides, a depth of 0 if flat, and masked."""
         return {
             "image_height": self.height,
             "image_width": self.width,
@@ -114,7 +114,7 @@ class DescriptorDomain:
 
     @property
     def facts(self) -> Facts:
-        """What holds of these descriptors whatever is known of their grid."""
+        """Facts that hold of these descriptors whatever is known of their grid."""
         return Facts(self.eta, self.variances, self.trace, means=self.means)
 
     @property
@@ -148,7 +148,7 @@ def domain(
     manifold : str
         "spd-log-euclidean", "spd-affine-invariant" or "spd-log-cholesky".
     masked : bool
-        Whether the images have masks: then the facts hold whatever non-empty masks they are.
+        True if the images have masks: then the facts hold for any non-empty masks.
 
     Returns
     -------
@@ -168,6 +168,13 @@ def domain(
     ----------
     Radius: "Differentially private Fréchet mean on SPD matrices with the log-Euclidean metric",
     Theorem 5. Diameter: proved at the top of this file.
+
+    Examples
+    --------
+    >>> from covdp import domain
+    >>> facts = domain("oct5", height=28, width=28)
+    >>> f"r = {facts.radius:.2f}, D = {facts.diameter:.2f}"
+    'r = 30.89, D = 54.08'
     """
     spec = find_descriptor(descriptor)
     if depth is not None and spec.dimensions == 2:
@@ -219,7 +226,27 @@ def domain_of(
     manifold: str = "spd-log-euclidean",
     masked: bool = False,
 ) -> DescriptorDomain:
-    """Return the `domain` of images of a shape, that of one image: (h, w), (h, w, 3), (d, h, w)."""
+    """Return the `domain` of images of a shape, that of one image: (h, w), (h, w, 3), (d, h, w).
+
+    Parameters
+    ----------
+    descriptor : str
+        Name in `DESCRIPTORS`.
+    shape : tuple of int
+        Shape of one image, (h, w), (h, w, 3) or (d, h, w).
+    eta : float
+        Least eigenvalue η > 0 of every exact descriptor.
+    manifold : str
+        Name of a manifold of SPD matrices in `MANIFOLDS`.
+    masked : bool
+        True if descriptors are of pixels inside masks.
+
+    Examples
+    --------
+    >>> from covdp.descriptors import domain_of
+    >>> f"{domain_of('oct5', (28, 28)).diameter:.2f}"
+    '54.08'
+    """
     spec = find_descriptor(descriptor)
     if not spec.fits(shape):
         raise MismatchError(
@@ -274,7 +301,25 @@ def _rounding(spec: Descriptor, pixels: int, facts: Facts, covariances: Covarian
 
 
 class Bound(NamedTuple):
-    """The bound on one class; not private."""
+    """The bound on one class; not private.
+
+    Attributes
+    ----------
+    label : int
+        Index of the class.
+    class_name : str
+        Name of the class.
+    n : int
+        Number of images.
+    radius : float
+        Proven radius r, in the metric's distance.
+    diameter : float
+        Proven diameter D, in the metric's distance.
+    least_eigenvalue : float
+        Least eigenvalue that was found.
+    largest_trace : float
+        Largest trace that was found.
+    """
 
     label: int
     class_name: str
@@ -302,11 +347,12 @@ def verify(chunks: Iterable[FloatArray], domain: DescriptorDomain, label: int, n
     Parameters
     ----------
     chunks : iterable of array, shape (m, k, k)
-        As made by `describe` with the descriptor, size and η of `domain`; there may be none.
+        Descriptors made by `describe` with the descriptor, size and η of `domain`; there may be
+        none.
     domain : DescriptorDomain
         The bounds.
     label, name : int, str
-        Of the class.
+        Index and name of the class.
 
     Returns
     -------
@@ -361,7 +407,13 @@ def _distances(
 
 
 def require(bounds: Sequence[Bound]) -> None:
-    """Raise `DomainError` naming the first class that is outside its bound, if there is one."""
+    """Raise `DomainError` naming the first class that is outside its bound, if there is one.
+
+    Parameters
+    ----------
+    bounds : sequence of Bound
+        Bounds of the classes, as `covdp.descriptors.bounds` returns them.
+    """
     for row in bounds:
         if not row.ok:
             raise DomainError(

@@ -24,19 +24,55 @@ DESCRIPTORS = Registry[Descriptor](
 
 
 def find_descriptor(name: str) -> Descriptor:
-    """Return the descriptor called `name`, or raise `ConfigError` with the names there are."""
+    """Return the descriptor called `name`, or raise `ConfigError` with the names there are.
+
+    Parameters
+    ----------
+    name : str
+        Name in `DESCRIPTORS`.
+
+    Examples
+    --------
+    >>> from covdp.descriptors import find_descriptor
+    >>> find_descriptor("oct5").features
+    ('I', '|Ix|', '|Iy|', '|Ixx|', '|Iyy|')
+    """
     require_known("descriptor", name, DESCRIPTORS, f"choose one of {', '.join(DESCRIPTORS)}")
     return DESCRIPTORS[name]
 
 
 def descriptors_for(*, channels: int, volumes: bool) -> list[str]:
-    """Return the descriptors of gray or colour images, or of volumes."""
+    """Return the descriptors of gray or colour images, or of volumes.
+
+    Parameters
+    ----------
+    channels : int
+        Number of channels, 1 for gray and 3 for colour.
+    volumes : bool
+        True for volumes.
+
+    Examples
+    --------
+    >>> from covdp.descriptors import descriptors_for
+    >>> descriptors_for(channels=3, volumes=False)
+    ['grid11']
+    """
     wanted = (channels, 3 if volumes else 2)
     return [name for name, x in DESCRIPTORS.items() if (x.channels, x.dimensions) == wanted]
 
 
 def require_descriptor_for(name: str, *, channels: int, volumes: bool) -> None:
-    """Raise `MismatchError` with the descriptors to choose when `name` is for other images."""
+    """Raise `MismatchError` with the descriptors to choose when `name` is for other images.
+
+    Parameters
+    ----------
+    name : str
+        Name in `DESCRIPTORS`.
+    channels : int
+        Number of channels, 1 for gray and 3 for colour.
+    volumes : bool
+        True for volumes.
+    """
     spec = find_descriptor(name)
     if (spec.channels, spec.dimensions) != (channels, 3 if volumes else 2):
         names = descriptors_for(channels=channels, volumes=volumes)
@@ -78,7 +114,7 @@ def describe(
     descriptor : str
         A key of `DESCRIPTORS`.
     eta : float
-        η > 0, the least eigenvalue of every exact R. Floats resolve it beside variances up to v
+        Least eigenvalue η > 0 of every exact R. Floats resolve it beside variances up to v
         when η ≫ 1e-15·v; `domain` states the error (``.rounding``).
     masks : bool or uint8 array, optional
         One mask an image, of its size, (n, h, w) or (n, d, h, w). Its `domain` must be `masked`.
@@ -100,6 +136,14 @@ def describe(
     ----------
     Tuzel, Porikli and Meer, "Region covariance: a fast descriptor for detection and
     classification", ECCV 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import describe
+    >>> images = np.random.default_rng(0).integers(0, 256, (10, 28, 28), dtype=np.uint8)
+    >>> describe(images, descriptor="oct5").shape
+    (10, 5, 5)
     """
     spec = find_descriptor(descriptor)
     check_eta(eta)

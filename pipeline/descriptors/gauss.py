@@ -36,7 +36,17 @@ want 0.8 or less at n = 1,000 and μ = 0.5. A power of 2 rounds nothing.
 
 
 def gauss6_moments(images: ImageArray, masks: ImageArray, moments: NDArray[Any]) -> None:
-    """Add the moments of (1, 1, φ), φ and its sums those of `oct5_moments`."""
+    """Add the moments of (1, 1, φ), φ and its sums those of `oct5_moments`.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w)
+        Gray images.
+    masks : uint8 array, shape (n or 0, h, w)
+        Masks of 0 and 1; no rows where all pixels count.
+    moments : array, shape (n, m, m)
+        Output: moments of each image, to which sums are added.
+    """
     sums = np.zeros((len(images), 6, 6), np.int64)
     kernels.oct5_moments(images, masks, sums)
     sums[:, 0, 0] = np.prod(images.shape[1:3])
@@ -47,7 +57,13 @@ def gauss6_moments(images: ImageArray, masks: ImageArray, moments: NDArray[Any])
 
 
 def gauss6_features(image: ImageArray) -> FloatArray:
-    """Return (1, φ) of every pixel of a gray image, (6, h·w)."""
+    """Return (1, φ) of every pixel of a gray image, (6, h·w).
+
+    Parameters
+    ----------
+    image : uint8 array, shape (h, w)
+        Gray image.
+    """
     phi = oct5_features(image)
     return np.concatenate([np.ones((1, phi.shape[1])), phi])
 

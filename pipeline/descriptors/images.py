@@ -14,9 +14,9 @@ from covdp.descriptors.base import Descriptor
 
 DERIVATIVES = ("|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
 EDGES = ("change of brightness to the right, downwards",) * 2 + ("change of that change",) * 2
-"""What the derivatives are, in words."""
+"""Derivatives in words."""
 STEEPEST = ("of the steepest change",) * 2
-"""What magnitude and angle are, in words."""
+"""Magnitude and angle in words."""
 FIRST = np.outer([1, 2, 1], [1, 0, -1])
 SECOND_KERNEL = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1])
 """Kernels of 4·Ix and of 32·Ixx; transposed, of 4·Iy and of 32·Iyy."""
@@ -51,13 +51,25 @@ def _absolute_derivatives(levels: FloatArray) -> list[FloatArray]:
 
 
 def oct5_features(image: ImageArray) -> FloatArray:
-    """Return φ of every pixel of a gray image, (5, h·w), in gray levels."""
+    """Return φ of every pixel of a gray image, (5, h·w), in gray levels.
+
+    Parameters
+    ----------
+    image : uint8 array, shape (h, w)
+        Gray image.
+    """
     levels = image.astype(float)
     return np.stack([np.ravel(part) for part in (levels, *_absolute_derivatives(levels))])
 
 
 def grid_features(image: ImageArray) -> FloatArray:
-    """Return φ of every pixel of a gray or a colour image, (9 or 11, h·w)."""
+    """Return φ of every pixel of a gray or a colour image, (9 or 11, h·w).
+
+    Parameters
+    ----------
+    image : uint8 array, shape (h, w) or (h, w, 3)
+        Gray or colour image.
+    """
     from skimage.color import rgb2gray
 
     colour, (height, width) = image.ndim == 3, image.shape[:2]
@@ -78,7 +90,7 @@ def _gradients(first: int) -> tuple[tuple[int, int, float], ...]:
 
 
 LUMINANCE_UNITS = (1020e4, 1020e4, 8160e4, 8160e4, 1020e4)
-"""By how much derivatives and magnitude of the luminance exceed φ: it is in steps of 10⁻⁴."""
+"""Factors by which derivatives and magnitude of the luminance exceed φ: it is in steps of 10⁻⁴."""
 
 OCT5 = Descriptor(
     name="oct5",

@@ -84,7 +84,15 @@ Views = tuple[IntArray, IntArray, IntArray, IntArray, IntArray]
 
 @compiled
 def mirror(index: int, size: int) -> int:
-    """Return the index of the pixel that a mirror with repeated edge shows: d c b a | a b c d."""
+    """Return the index of the pixel that a mirror with repeated edge shows: d c b a | a b c d.
+
+    Parameters
+    ----------
+    index : int
+        Index along the side, which may lie outside.
+    size : int
+        Number of pixels along the side.
+    """
     if 0 <= index < size:
         return index
     index %= 2 * size
@@ -97,6 +105,15 @@ def strip_of(height: int, width: int, pixels: int) -> tuple[int, int, int]:
 
     Room is for so many pixels and the next that make it a multiple of 32. All strips of an image
     have as many rows, as far as can be.
+
+    Parameters
+    ----------
+    height : int
+        Height h of an image, in pixels.
+    width : int
+        Width w of an image, in pixels.
+    pixels : int
+        Number of pixels that a strip is to have.
     """
     rows = min(height, max(1, pixels // (width + 4)))
     rows = -(-height // -(-height // rows))
@@ -106,14 +123,30 @@ def strip_of(height: int, width: int, pixels: int) -> tuple[int, int, int]:
 
 @compiled
 def five_rows(flat: IntArray, width: int) -> Views:
-    """Return views of a flat padded strip, each one row further down: rows y − 2 to y + 2."""
+    """Return views of a flat padded strip, each one row further down: rows y − 2 to y + 2.
+
+    Parameters
+    ----------
+    flat : array of int
+        Padded rows of a strip, one after another.
+    width : int
+        Width w of an image, in pixels.
+    """
     step = width + 4
     return flat, flat[step:], flat[2 * step :], flat[3 * step :], flat[4 * step :]
 
 
 @compiled
 def mirror_sides(plane: IntArray, width: int) -> None:
-    """Fill the two columns on each side of `plane`, (rows, width + 4), by mirroring."""
+    """Fill the two columns on each side of `plane`, (rows, width + 4), by mirroring.
+
+    Parameters
+    ----------
+    plane : array of int
+        Padded strip; overwritten.
+    width : int
+        Width w of an image, in pixels.
+    """
     columns = (mirror(-2, width), mirror(-1, width), mirror(width, width), mirror(width + 1, width))
     for row in range(plane.shape[0]):
         plane[row, 0] = plane[row, columns[0] + 2]
@@ -124,7 +157,17 @@ def mirror_sides(plane: IntArray, width: int) -> None:
 
 @compiled
 def load_gray(image: ImageArray, top: int, plane: IntArray) -> None:
-    """Copy rows top − 2 … of a gray image (h, w), mirrored at the border, into `plane`."""
+    """Copy rows top − 2 … of a gray image (h, w), mirrored at the border, into `plane`.
+
+    Parameters
+    ----------
+    image : uint8 array, shape (h, w)
+        Gray image.
+    top : int
+        Index of the first row of the strip in the image.
+    plane : array of int
+        Padded strip; overwritten.
+    """
     height, width = image.shape
     for row in range(plane.shape[0]):
         y = mirror(top + row - 2, height)
@@ -135,7 +178,17 @@ def load_gray(image: ImageArray, top: int, plane: IntArray) -> None:
 
 @compiled
 def load_luminance(image: ImageArray, top: int, plane: IntArray) -> None:
-    """Do as `load_gray` for 10⁴·(0.2125 R + 0.7154 G + 0.0721 B) of a colour image (h, w, 3)."""
+    """Do as `load_gray` for 10⁴·(0.2125 R + 0.7154 G + 0.0721 B) of a colour image (h, w, 3).
+
+    Parameters
+    ----------
+    image : uint8 array, shape (h, w, 3)
+        Colour image.
+    top : int
+        Index of the first row of the strip in the image.
+    plane : array of int
+        Padded strip; overwritten.
+    """
     height, width, _ = image.shape
     for row in range(plane.shape[0]):
         line, target = image[mirror(top + row - 2, height)].reshape(-1), plane[row, 2:]
@@ -155,6 +208,21 @@ def derivatives(
     (1/32)·[1, 4, 6, 4, 1]ᵀ[1, 0, −2, 0, 1], Iy and Iyy their transposes; each is applied as a
     column filter, then a row filter. If I is in [0, b], no intermediate value leaves [−32 b, 32 b]:
     int16 holds b = 255, int32 holds b = 2,550,000.
+
+    Parameters
+    ----------
+    views : Views
+        Rows y − 2 to y + 2 of a strip, as of `five_rows`.
+    scratch : array of int
+        Room for intermediate values.
+    mask : array of int
+        1 at pixels inside, 0 elsewhere.
+    centres : array of int
+        Numbers that are taken off the features.
+    out : array of int
+        Output: the features.
+    size : int
+        Number of columns of the strip.
     """
     a, b, c, d, e = views
     for x in range(size + 4):
@@ -184,6 +252,17 @@ def mark_pixels(mask: IntArray, inside: ImageArray, rows: int, width: int) -> No
     """Set the flat strip `mask` to 1 at pixels of the first `rows` rows, to 0 at padding.
 
     Where `inside`, (rows, width), has rows, only at pixels where it is 1.
+
+    Parameters
+    ----------
+    mask : array of int
+        Output: the flat strip.
+    inside : uint8 array, shape (rows or 0, w)
+        Mask of the strip; no rows where all pixels count.
+    rows : int
+        Number of rows to mark.
+    width : int
+        Width w of an image, in pixels.
     """
     mask[:] = 0
     for row in range(rows):
@@ -258,6 +337,28 @@ def add_products(_: Any, rows: Any, start: Any, size: Any, first: Any, last: Any
     The sum is over `size` columns, a multiple of 32, from `start` on. Of int16 within ±4095, and up
     to `SUMMED` columns, it is exact: 16 lanes of int32 hold `PIXELS_SUMMED` products each, 128 ·
     4095² = 2,146,435,200 < 2³¹. Of float64 it is in one fixed order.
+
+    Parameters
+    ----------
+    _ : object
+        Typing context of numba.
+    rows : object
+        Pointer to the features, one a row.
+    start : object
+        First column to sum.
+    size : object
+        Number of columns to sum, a multiple of 32.
+    first : object
+        First row a.
+    last : object
+        End of the rows a, exclusive.
+    sums : object
+        Output: sums of products, lower triangle.
+
+    Returns
+    -------
+    object
+        None in compiled code, which writes into `sums`.
     """
     exact = rows.dtype == types.int16
     total, lanes = (ir.VectorType(INT32, 16), 32) if exact else (EIGHT, 8)
@@ -284,7 +385,21 @@ def add_products(_: Any, rows: Any, start: Any, size: Any, first: Any, last: Any
 
 
 class Strip(NamedTuple):
-    """What the stages of `add_steepest` know: the code they write, and where rows are."""
+    """Facts that the stages of `add_steepest` share: the code they write, and places of rows.
+
+    Attributes
+    ----------
+    b : object
+        Builder of the code.
+    level : callable
+        Function of a row that returns a pointer to its whole numbers.
+    edge : callable
+        Function of a row that returns a pointer to its derivatives.
+    ring : callable
+        Function of a row that returns a pointer to its floats.
+    start : object
+        First column.
+    """
 
     b: Any
     level: Callable[..., Any]
@@ -297,22 +412,56 @@ class Strip(NamedTuple):
     """Rows of whole numbers that the ring has as floats."""
 
     def place(self, row: int, at: Any) -> Any:
-        """Return where the ring has a pixel of a row."""
+        """Return the place of a pixel of a row in the ring.
+
+        Parameters
+        ----------
+        row : int
+            Index of the row.
+        at : object
+            Index of the first of the columns.
+        """
         column = self.b.and_(at, INT64(RING - 1))
         return self.b.gep(self.ring(0, INT64(0)), [self.b.add(column, INT64(row * RING_ROW))])
 
     def keep(self, row: int, at: Any, vector: Any) -> None:
-        """Put eight pixels of a row into the ring."""
+        """Put eight pixels of a row into the ring.
+
+        Parameters
+        ----------
+        row : int
+            Index of the row.
+        at : object
+            Index of the first of the columns.
+        vector : object
+            Eight floats.
+        """
         self.b.store(vector, self.b.bitcast(self.place(row, at), EIGHT.as_pointer()), align=8)
 
     def row(self, row: int, at: Any) -> Any:
-        """Return eight pixels of a row, from the ring if it has them."""
+        """Return eight pixels of a row, from the ring if it has them.
+
+        Parameters
+        ----------
+        row : int
+            Index of the row.
+        at : object
+            Index of the first of the columns.
+        """
         if row in self.kept or row >= self.known + 4:
             return _vector(self.b, self.place(row, at), 8)
         return self.whole(row, at)
 
     def whole(self, row: int, at: Any) -> Any:
-        """Return eight whole numbers of a row as floats."""
+        """Return eight whole numbers of a row as floats.
+
+        Parameters
+        ----------
+        row : int
+            Index of the row.
+        at : object
+            Index of the first of the columns.
+        """
         column, known = self.b.add(at, self.start), self.known
         place = self.level(row, column) if row < known else self.edge(row - known, column)
         vector = _vector(self.b, place, 8)
@@ -380,6 +529,30 @@ def add_steepest(
     and the angle is a = 2·arctan(t) or, where |Ix| > |Iy|, π/2 − a. As floats have them, a ≥ 0, so
     that π/2 − a ≤ π/2, and a is within 4 u of at most π/4, u = 2⁻⁵³: each angle is in [0, π/2]
     without being held there. Magnitude and angle are within 4 u of their values.
+
+    Parameters
+    ----------
+    _ : object
+        Typing context of numba.
+    levels : object
+        Pointer to whole numbers, one feature a row.
+    count : object
+        Number of rows of `levels`.
+    edges : object
+        Pointer to |Ix|, |Iy|, |Ixx|, |Iyy|.
+    ring : object
+        Pointer to room for features as floats.
+    start : object
+        First column to sum.
+    size : object
+        Number of columns to sum, a multiple of 32.
+    sums : object
+        Output: sums of products, of which the last two rows are changed.
+
+    Returns
+    -------
+    object
+        None in compiled code, which writes into `sums`.
     """
     known = count.literal_value
     kept = range(known, known + 2) if edges.dtype == types.int16 else range(1, known + 4)
@@ -414,6 +587,15 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
     """Add the exact moments of (1, I, 4|Ix|, 4|Iy|, 32|Ixx|, 32|Iyy|), each centred at mid-range.
 
     Centring keeps every value within ±4080, as `add_products` wants, and changes no covariance.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w)
+        Gray images.
+    masks : uint8 array, shape (n or 0, h, w)
+        Masks of 0 and 1; no rows where all pixels count.
+    moments : array of int
+        Output: moments of each image, to which sums are added.
     """
     n, height, width, _ = images.shape
     gray = images.reshape(n, height, width)
@@ -440,7 +622,17 @@ def oct5_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
 
 
 def aligned(rows: int, columns: int, kind: Any) -> NDArray[Any]:
-    """Return zeros, the first at a multiple of 64 bytes, with 128 more after the last."""
+    """Return zeros, the first at a multiple of 64 bytes, with 128 more after the last.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows.
+    columns : int
+        Number of columns.
+    kind : object
+        Type of the numbers.
+    """
     size = np.dtype(kind).itemsize
     room = np.zeros((rows * columns + 128) * size + 64, np.uint8)
     first = -room.ctypes.data % 64
@@ -456,6 +648,15 @@ def grid_moments(images: ImageArray, masks: ImageArray, moments: FloatArray) -> 
     w, 3). Rounded are sums with magnitude and angle, and large ones of derivatives of luminance.
 
     Wide images are cut: two more columns on each side, masked, leave filters as they are.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w, 1) or (n, h, w, 3)
+        Gray or colour images.
+    masks : uint8 array, shape (n or 0, h, w)
+        Masks of 0 and 1; no rows where all pixels count.
+    moments : array, shape (n, m, m)
+        Output: moments of each image, to which sums are added.
     """
     n, height, width, channels = images.shape
     if width > COLUMNS_AT_ONCE:
@@ -500,6 +701,29 @@ def grid_strips(
 
     In a strip y begins at 0, and all whole numbers of `levels` (inside, x, y, channels, and of gray
     images `features`) are within ±4080.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w) or (n, h, w, 3)
+        Gray or colour images.
+    masks : uint8 array, shape (n or 0, h, w)
+        Masks of 0 and 1; no rows where all pixels count.
+    step : int
+        Number of rows of a strip.
+    flat : array of int
+        Room for the padded rows of a strip.
+    scratch : array of int
+        Room for intermediate values.
+    levels : array of int
+        Room for whole numbers, one feature a row.
+    features : array of int
+        Room for derivatives, one a row.
+    centres : array of int
+        Numbers that are taken off the features.
+    ring : array
+        Room for features as floats.
+    moments : array, shape (n, m, m)
+        Output: moments of each image, to which sums are added.
     """
     height, width = images.shape[1:3]
     plane = flat[: (step + 4) * (width + 4)].reshape(step + 4, width + 4)
@@ -541,7 +765,15 @@ def grid_strips(
 
 @compiled
 def load_channels(strip: ImageArray, levels: IntArray) -> None:
-    """Copy the channels of a strip (rows, w, 3) into rows 3 to 5, 0 where row 0 is."""
+    """Copy the channels of a strip (rows, w, 3) into rows 3 to 5, 0 where row 0 is.
+
+    Parameters
+    ----------
+    strip : uint8 array, shape (rows, w, 3)
+        Rows of a colour image.
+    levels : array of int
+        Output: whole numbers, one feature a row.
+    """
     rows, width, _ = strip.shape
     for row in range(rows):
         first, line = row * (width + 4), strip[row].reshape(-1)
@@ -557,6 +789,17 @@ def join_strip(exact: IntArray, sums: FloatArray, top: int, total: FloatArray) -
     """Add the sums of a strip from row `top` on to those of its image, and clear them.
 
     Magnitude² is |Ix|² + |Iy|²; in the image y is more by `top`.
+
+    Parameters
+    ----------
+    exact : array of int
+        Sums of products of whole numbers; set back to 0.
+    sums : array, shape (m, m)
+        Sums of the strip; set back to 0.
+    top : int
+        Index of the first row of the strip in the image.
+    total : array, shape (m, m)
+        Output: sums of the image.
     """
     across, magnitude = len(sums) - 6, len(sums) - 2
     for a in range(len(exact)):
@@ -577,7 +820,19 @@ def join_strip(exact: IntArray, sums: FloatArray, top: int, total: FloatArray) -
 
 @compiled
 def filter_depth(ring: ImageArray, z: int, depth: int, out: IntArray) -> None:
-    """Filter five slices along z: [1, 2, 1], [1, 0, −1], [1, 4, 6, 4, 1], [1, 0, −2, 0, 1]."""
+    """Filter five slices along z: [1, 2, 1], [1, 0, −1], [1, 4, 6, 4, 1], [1, 0, −2, 0, 1].
+
+    Parameters
+    ----------
+    ring : uint8 array
+        Five slices, in a ring.
+    z : int
+        Index of the slice in the middle.
+    depth : int
+        Number of slices.
+    out : array of int
+        Output: the filtered slices.
+    """
     r, c, a, b = ring, z % 5, mirror(z - 2, depth) % 5, mirror(z - 1, depth) % 5
     d, e = mirror(z + 1, depth) % 5, mirror(z + 2, depth) % 5
     for x in range(out.shape[1]):
@@ -589,7 +844,15 @@ def filter_depth(ring: ImageArray, z: int, depth: int, out: IntArray) -> None:
 
 @compiled
 def filter_rows(deep: tuple[Views, Views, Views, Views], out: IntArray) -> None:
-    """Filter along y what `filter_depth` wrote: what Ix, Iy, Iz, Ixx, Iyy, Izz want of y and z."""
+    """Filter along y what `filter_depth` wrote: what Ix, Iy, Iz, Ixx, Iyy, Izz want of y and z.
+
+    Parameters
+    ----------
+    deep : tuple of Views
+        Slices as `filter_depth` wrote them, as of `five_rows`.
+    out : array of int
+        Output: the filtered rows.
+    """
     (_, b, c, d, _), (_, p, q, r, _) = deep[0], deep[1]
     for x in range(out.shape[1]):
         out[0, x] = b[x] + 2 * c[x] + d[x]
@@ -607,6 +870,17 @@ def first_features(middle: ImageArray, f: IntArray, phi: IntArray, size: int) ->
     """Write I, 16|Ix|, 16|Iy|, 16|Iz|, centred at mid-range, into rows 1 to 4 of `phi`.
 
     All are 0 where ``phi[0]``, 1 inside, is. They are made of what `filter_rows` wrote.
+
+    Parameters
+    ----------
+    middle : uint8 array
+        Slice of the volume.
+    f : array of int
+        Filtered values, as `filter_rows` wrote them.
+    phi : array of int
+        Output: features, one a row; row 0 is 1 inside and 0 elsewhere.
+    size : int
+        Number of columns of the strip.
     """
     for x in range(size):
         inside = phi[0, x]
@@ -622,6 +896,15 @@ def absolute_digits(high: np.int16, low: np.int16, inside: np.int16) -> tuple[np
 
     Both take the sign of v, that of high: where v < 0, |v| = 32·(−high) + (−low). From |v| ≤ 130560
     follows −4080 ≤ high ≤ 4080, so that all are within ±2040.
+
+    Parameters
+    ----------
+    high : numpy.int16
+        High digit of the number.
+    low : numpy.int16
+        Low digit of the number.
+    inside : numpy.int16
+        1 where the pixel counts, else 0.
     """
     sign = np.int16(high >> 15)
     first, second = np.int16(np.int16(high ^ sign) - sign), np.int16(np.int16(low ^ sign) - sign)
@@ -634,6 +917,15 @@ def second_features(f: IntArray, phi: IntArray, size: int) -> None:
 
     The digits of 512·Ixx are made of those of what it is a sum of. Of the others 512·I = 4·inner +
     outer, where int16 holds both and ⌊512·I/4⌋ = inner + ⌊outer/4⌋, which is within ±32640.
+
+    Parameters
+    ----------
+    f : array of int
+        Filtered values, as `filter_rows` wrote them.
+    phi : array of int
+        Output: features, one a row; row 0 is 1 inside and 0 elsewhere.
+    size : int
+        Number of columns of the strip.
     """
     for x in range(size):
         high = np.int16((f[3, x] >> 5) - 2 * (f[3, x + 2] >> 5) + (f[3, x + 4] >> 5))
@@ -654,6 +946,13 @@ def join_digits(sums: IntArray, moments: IntArray) -> None:
     """Add sums of products of digits to the moments of features, second derivatives 32·high + low.
 
     The sums are set back to 0.
+
+    Parameters
+    ----------
+    sums : array of int
+        Sums of products of digits; set back to 0.
+    moments : array of int
+        Output: moments of one image, to which sums are added.
     """
     for a in range(1, 8):
         for b in range(a + 1):
@@ -673,6 +972,15 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
 
     Centred at 128, 2040 and 65280, which changes no covariance: every feature within ±65280, and
     every digit within ±2040, as `add_products` wants.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, d, h, w)
+        Volumes.
+    masks : uint8 array, shape (n or 0, d, h, w)
+        Masks of 0 and 1; no rows where all voxels count.
+    moments : array of int
+        Output: moments of each image, to which sums are added.
     """
     n, depth, height, width, _ = images.shape
     volumes = images.reshape(n, depth, height, width)
@@ -714,7 +1022,21 @@ def vol7_moments(images: ImageArray, masks: ImageArray, moments: IntArray) -> No
 def covariances(
     moments: NDArray[Any], counts: IntArray, units: FloatArray, eta: float, out: FloatArray
 ) -> None:
-    """Write (|S|·Σφφᵀ − Σφ·Σφᵀ)/|S|² + η·Id, in units of `units`, for the moments of each image."""
+    """Write (|S|·Σφφᵀ − Σφ·Σφᵀ)/|S|² + η·Id, in units of `units`, for the moments of each image.
+
+    Parameters
+    ----------
+    moments : array, shape (n, k + 1, k + 1)
+        Moments of (1, φ) of each image.
+    counts : array of int
+        Number |S| of pixels of each image.
+    units : array, shape (k,)
+        Unit of each feature.
+    eta : float
+        Least eigenvalue η > 0 of every exact descriptor.
+    out : array, shape (n, k, k)
+        Output: the descriptors.
+    """
     for i in range(moments.shape[0]):
         pixels = counts[i]
         for a in range(units.size):

@@ -39,17 +39,17 @@ class Term:
     Attributes
     ----------
     name, title : str
-        What it is called, in code and on a page.
+        Name in code, and on a page.
     low, high : str
-        What small and what large values are called.
+        Words for small and for large values.
     formula : str
-        How it follows from standard deviations (sd) and correlations (corr) of the features.
+        Formula in standard deviations (sd) and correlations (corr) of the features.
     scaled : callable
         (..., k, k) ↦ (...): the value on a scale without ends, on which noise is nearly Gaussian.
     unscaled : callable
-        From that scale to the value.
+        Map from that scale to the value.
     unit : str
-        Of the value; empty for a pure number.
+        Unit of the value; empty for a pure number.
     middle : float or None
         The value between `low` and `high`, if there is one.
     least, most : float
@@ -69,7 +69,13 @@ class Term:
     most: float = math.inf
 
     def value(self, descriptors: FloatArray) -> FloatArray:
-        """Return the term of descriptors, (..., k, k) ↦ (...)."""
+        """Return the term of descriptors, (..., k, k) ↦ (...).
+
+        Parameters
+        ----------
+        descriptors : array, shape (..., k, k)
+            Descriptors of the images.
+        """
         return self.unscaled(self.scaled(np.asarray(descriptors, dtype=np.float64)))
 
 
@@ -77,11 +83,23 @@ _TERMS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )["terms"]
 SAID = ("name", "title", "low", "high", "unit", "middle", "least", "most")
-"""What a term has of its row as it stands there."""
+"""Fields copied verbatim from terms.toml."""
 
 
 def terms_of(descriptor: Descriptor) -> tuple[Term, ...]:
-    """Return the terms that the features of a descriptor allow, in reading order."""
+    """Return the terms that the features of a descriptor allow, in reading order.
+
+    Parameters
+    ----------
+    descriptor : Descriptor
+        Descriptor from `DESCRIPTORS`.
+
+    Examples
+    --------
+    >>> from covdp.descriptors import DESCRIPTORS, terms_of
+    >>> [term.name for term in terms_of(DESCRIPTORS["oct5"])]
+    ['contrast', 'roughness', 'upright', 'edges', 'corners']
+    """
     terms = (_term(descriptor, row) for row in _TERMS)
     return tuple(term for term in terms if term is not None)
 

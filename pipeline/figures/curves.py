@@ -21,9 +21,9 @@ from covdp.privacy import letter
 from covdp.results import RunRecord, Table, summarise, unique
 
 GROWING = ("n", "night")
-"""Where they are the x axis, the number of records is another at each point."""
+"""x axes on which n varies from point to point."""
 BAND_CONFIDENCE = 0.95
-"""Of every band that is drawn."""
+"""Confidence of every band that is drawn."""
 FOOT = 1 / 20
 """A band ends at this share of its mean: a logarithmic axis has no zero."""
 CUT = "; it is cut at a twentieth of the mean"
@@ -43,13 +43,13 @@ def curves(
 
     Parameters
     ----------
-    rows : table
-        As `read_rows` returns it.
+    rows : Table
+        Results as `read_rows` returns them.
     x : {"budget", "n", "dim", "k", "night", "footpoint_share", "footpoint_distance"}
         The column along x; k is the size of matrices of dimension d = k(k + 1)/2. Means of a series
         without a number there are drawn from end to end.
     panels : sequence of {"class", "panel", "budget"}
-        What tells one panel from another; empty for a single panel.
+        Columns that tell one panel from another; empty for a single panel.
     value : {"error", "seconds", "rejected", "auc", "accuracy"}
         The column that goes up; dashes are of errors and accuracies alone.
     panel_of : mapping of str to str
@@ -139,6 +139,13 @@ def band(table: Table, value: str) -> tuple[NDArray[np.float64], NDArray[np.floa
     Student's t, and of shares of tests Wilson's score, which has a width at 0 and at 1 too. None
     reaches beyond what a value can be: 1 of a share or an area, and of a distance or a time,
     whose axis may be logarithmic, a twentieth of its mean. A single draw has none.
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    value : str
+        Name of the column of values.
     """
     count, mean = table["count"], table["mean"]
     if value == "rejected":
@@ -220,14 +227,14 @@ def into_panels(
 
     Parameters
     ----------
-    table : table
-        As `summarise` returns it, one row a point.
+    table : Table
+        Summary as `summarise` returns it, one row a point.
     panels : sequence of {"class", "panel", "budget"}
-        What tells one panel from another, the rows of the figure first and its columns last.
+        Columns that tell one panel from another, the rows of the figure first and its columns last.
     groups : mapping of str to str
         The group of each series, for "panel".
     sizes : bool
-        Whether the title of a class says how many records it has.
+        True if the title of a class says how many records it has.
     """
     columns = {
         "class": class_titles(table) if sizes else table["class_name"],
@@ -250,6 +257,11 @@ def class_titles(table: Table) -> NDArray[Any]:
 
     The number is left out where the class is called by it, where all classes share it, and where it
     is another in each series, or night by night.
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
     """
     labels = unique(table["label"])[0]
     shared = len(labels) > 1 and len(set(table["n"])) == 1
@@ -265,7 +277,21 @@ def class_titles(table: Table) -> NDArray[Any]:
 def caption(
     table: Table, *, x: str, panels: tuple[str, ...], value: str, dashes: str = "expected_error"
 ) -> str:
-    """Return the caption of a chart of `table`, which has the columns of `curves`."""
+    """Return the caption of a chart of `table`, which has the columns of `curves`.
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    x : str
+        Name of the column along x.
+    panels : tuple of str
+        Names of the columns that tell panels apart.
+    value : str
+        Name of the column that goes up.
+    dashes : str
+        Name of the column that is drawn dashed.
+    """
     alone = is_alone(table, x)
     spread = listing([number(count) for count in sorted(set(table["count"]))])
     sentences = [
@@ -283,18 +309,38 @@ def caption(
 
 
 def is_alone(table: Table, x: str) -> bool:
-    """Tell whether there is one budget only, so that nothing is along the axis of budgets."""
+    """Return True if there is one budget only, so that nothing is along the axis of budgets.
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    x : str
+        Name of the column along x.
+    """
     return x == "budget" and len(set(table["budget"])) == 1
 
 
 def budgets(table: Table) -> list[str]:
-    """Return the budget of each row of a table with its letter: "ε = 1"."""
+    """Return the budget of each row of a table with its letter: "ε = 1".
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    """
     pairs = zip(table["definition"], table["budget"], strict=True)
     return [f"{letter(name)} = {number(value)}" for name, value in pairs]
 
 
 def letters(table: Table) -> str:
-    """Return the letters of a table's budgets: "ε or μ"."""
+    """Return the letters of a table's budgets: "ε or μ".
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    """
     return " or ".join(dict.fromkeys(map(letter, table["definition"])))
 
 
@@ -309,7 +355,7 @@ DASHES = {
     "expected_error": "exact expectation",
     "error_bound": "what the expectation is at most, by Theorem 4.1, corrected and with curvature",
 }
-"""What is thin and dashed, by column."""
+"""Meaning of a thin, dashed line, by column."""
 
 
 def _theory(table: Table, mark: str, words: str) -> str:
@@ -328,7 +374,13 @@ def _definitions(table: Table) -> str:
 
 
 def distances(table: Table) -> list[str]:
-    """Return the distances that errors of a table are measured in; none where none is stated."""
+    """Return the distances that errors of a table are measured in; none where none is stated.
+
+    Parameters
+    ----------
+    table : Table
+        Columns of results, as `summarise` returns them.
+    """
     return [name for name in unique(table["distance"])[0] if name] if "distance" in table else []
 
 
@@ -372,20 +424,27 @@ def bars(
 
     Parameters
     ----------
-    labels, values : sequences of length m
-        What each bar stands for, and how long it is.
+    labels : sequence of str
+        Label of each of m bars.
+    values : sequence of float
+        Length of each bar.
     name, title : str
         Id of the figure, and its heading.
     axis : str or list of str
         The title of the axis with its unit of measurement; its lines of text, where it has several.
-    texts : sequence of length m, optional
-        What is written at the end of each bar; its value by default.
-    limits : sequence of length m, optional
+    texts : sequence of str, optional
+        Text at the end of each bar; its value by default.
+    limits : sequence of float, optional
         A vertical stroke on each bar, for what the value must not exceed.
     caption : str
-        What the marks stand for.
+        Meaning of the marks.
     columns : mapping of str to str
-        What columns of the file of numbers are called.
+        Headings of columns in the file of numbers, by name.
+
+    Returns
+    -------
+    Figure or None
+        Figure, None where there are no bars.
     """
     if not len(labels):
         return None
@@ -417,6 +476,18 @@ def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
     """Draw the largest distance to the identity, per class, against the proven radius.
 
     `manifold` names the one whose distance it is.
+
+    Parameters
+    ----------
+    bound : Table
+        Columns of bounds, as `covdp.results.read_bound` returns them.
+    manifold : str
+        Name of the manifold whose distance it is; not named when empty.
+
+    Returns
+    -------
+    Figure or None
+        Figure, None for a table without rows.
     """
     where = f", on {manifold}" if manifold else ""
     return bars(
@@ -439,7 +510,18 @@ def tightness(bound: Table, *, manifold: str = "") -> Figure | None:
 
 
 def steps(record: RunRecord) -> Figure | None:
-    """Draw the wall-clock time of each step of a run."""
+    """Draw the wall-clock time of each step of a run.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Record of the run.
+
+    Returns
+    -------
+    Figure or None
+        Figure, None for a run without steps.
+    """
     return bars(
         [name for name, _ in record.steps],
         [seconds for _, seconds in record.steps],

@@ -34,6 +34,20 @@ def matrices(means: Mapping[str, ArrayLike], features: Sequence[str], *, across:
 
     `means` are their matrices by name, shape (k, k), symmetric positive definite; `across` of them
     belong together: whole groups of them stand in a row, if there is room for one.
+
+    Parameters
+    ----------
+    means : mapping of str to array-like
+        Matrices by name, each of shape (k, k) and SPD.
+    features : sequence of str
+        Names of the k features.
+    across : int
+        Number of matrices that belong together; any may stand in a row when 0.
+
+    Returns
+    -------
+    Figure
+        Figure of all classes.
     """
     names = list(means)
     records = _cells(names, np.array(list(means.values())), features)
@@ -180,6 +194,11 @@ def outlines(shapes: Mapping[str, Sequence[Sequence[Sequence[float]]]]) -> Figur
     ----------
     shapes : mapping of str to array-like, shape (count, landmarks, 2)
         The outlines of each series.
+
+    Returns
+    -------
+    Figure or None
+        Figure, None when there is no outline.
     """
     if not shapes:
         return None
@@ -218,6 +237,13 @@ def montage(images: ImageArray, columns: int) -> bytes:
 
     They are uint8 of shape (n, h, w) or (n, h, w, 3), and copied pixel by pixel into an RGBA
     picture that is transparent between them.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, h, w) or (n, h, w, 3)
+        Images to place.
+    columns : int
+        Number of images in a row.
     """
     from PIL import Image
 

@@ -56,11 +56,11 @@ INK = "#4b5563"
 WIDTH = 1060
 """Pixels that a picture may take on a wide screen, its labels included."""
 BAND_COLUMNS = {"low": "low95", "high": "high95"}
-"""What the ends of a band are called in a file of numbers."""
+"""Headings of the ends of a band in a file of numbers."""
 MARGIN = 20
 """Room around a picture that is taken away: fonts elsewhere are wider."""
 ROOT = re.compile(r'width="([0-9.]+)" height="([0-9.]+)" viewBox="0 0 [0-9. ]+">')
-"""How the first tag of a picture ends."""
+"""End of the first tag of a picture."""
 TIED = re.compile(r" (?=[=≈±×] ?[\d(]|[%°])|(?<=[=≈±×]) (?=[\d(])|(?<=\d) (?=(µs|ms|s|MB|GiB)\b)")
 """Blanks at which no title is to break."""
 NUMBER_TEXT = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
@@ -79,12 +79,12 @@ class Figure:
     spec : mapping
         The Vega-Lite specification of the same picture, for the interactive version.
     alt : str
-        What the picture shows, for a reader who cannot see it.
+        Content of the picture, for a reader who cannot see it.
     caption : str
-        What its marks stand for.
+        Meaning of its marks.
     columns : mapping of str to str
-        What columns of its file of numbers are called, where not as in the specification; "" of
-        those that it does not have.
+        Headings of columns of its file of numbers, where not as in the specification; "" of those
+        that it does not have.
     """
 
     id: str
@@ -123,7 +123,18 @@ class Figure:
         return ROOT.sub(widen, self.svg, count=1)
 
     def save(self, path: Path) -> Path:
-        """Write the picture on white to `path`, which ends in ``.svg`` or ``.png``; return it."""
+        """Write the picture on white to `path`, which ends in ``.svg`` or ``.png``; return it.
+
+        Parameters
+        ----------
+        path : Path
+            Path that ends in ``.svg`` or ``.png``.
+
+        Returns
+        -------
+        Path
+            The path.
+        """
         if path.suffix not in (".svg", ".png"):
             raise ConfigError(f"a picture is saved as .svg or .png, found {path}; choose one")
         spec = {**self.spec, "background": "white", "padding": MARGIN + 5}
@@ -154,6 +165,27 @@ def finish(
     The names in `legend` decide how many of them fit side by side; `columns` are what columns of
     the file of numbers are called. The static picture shows the records that have the values in
     `chosen`.
+
+    Parameters
+    ----------
+    chart : Chart
+        Chart in Vega-Lite, without data.
+    records : sequence of mapping of str to object
+        Rows of numbers, by column.
+    name : str
+        Name of the figure and of its files.
+    title : str
+        Title of the figure.
+    alt : str
+        Text for those who do not see the picture.
+    caption : str
+        Sentences below the figure.
+    legend : sequence of str
+        Names in the legend.
+    columns : mapping of str to str
+        Headings of columns in the file of numbers, by name.
+    chosen : mapping of str to str
+        Values that the records of the static picture have, by column.
     """
     spec = {"$schema": VEGA_LITE, "config": house_style(legend), "data": {"name": "rows"}, **chart}
     shown = [row for row in records if all(row[key] == chosen[key] for key in chosen)]
@@ -176,7 +208,15 @@ def load_charts() -> None:
 
 
 def channel(column: str, **options: Any) -> Chart:
-    """Return the channel of a column, whose kind follows its name: ``mean:Q``, ``class:N``."""
+    """Return the channel of a column, whose kind follows its name: ``mean:Q``, ``class:N``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    **options : object
+        Further settings of the channel in Vega-Lite.
+    """
     name, kind = column.split(":")
     return {"field": name, "type": TYPES[kind], **options}
 
@@ -186,6 +226,18 @@ def own_ids(svg: str, prefix: str = "") -> str:
 
     Without a prefix the same chart is the same text every time; with one, several pictures can
     share a page.
+
+    Parameters
+    ----------
+    svg : str
+        Picture as SVG.
+    prefix : str
+        Letters before each name.
+
+    Returns
+    -------
+    str
+        Picture with the new names.
     """
     order: dict[str, int] = {}
 
@@ -220,14 +272,34 @@ def javascript() -> str:
 
 
 def listing(names: Iterable[str], separator: str = ", ") -> str:
-    """Return distinct words as a person lists them: "a, b and c"."""
+    """Return distinct words as a person lists them: "a, b and c".
+
+    Parameters
+    ----------
+    names : iterable of str
+        Words; repeated ones are left out.
+    separator : str
+        Text between all but the last two.
+
+    Examples
+    --------
+    >>> from covdp.figures import listing
+    >>> listing(["a", "b", "c"])
+    'a, b and c'
+    """
     names = list(dict.fromkeys(names))
     last = names[-1] if names else ""
     return separator.join(names[:-1]) + (" and " if len(names) > 1 else "") + last
 
 
 def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
-    """Return the values of each key, both in the order in which they come."""
+    """Return the values of each key, both in the order in which they come.
+
+    Parameters
+    ----------
+    pairs : iterable of tuple of object
+        Key and value of each item.
+    """
     groups: dict[Any, list[Any]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -239,6 +311,11 @@ def firm(value: Any) -> Any:
 
     No-break spaces stand in place of blanks there, and between a number and what it counts in.
     What is not plain text stays as it is.
+
+    Parameters
+    ----------
+    value : object
+        Text; anything else is returned as it is.
     """
     return TIED.sub("\u00a0", value) if type(value) is str else value
 
@@ -251,18 +328,32 @@ def words() -> Mapping[str, Mapping[str, str]]:
 
 
 def definition_words() -> Mapping[str, str]:
-    """Return what each definition is called before "differential privacy", as in Methods."""
+    """Return the words for each definition before "differential privacy", as in Methods."""
     texts = words()["definition"]
     return {name: text.partition(" differential privacy")[0] for name, text in texts.items()}
 
 
 def is_log(values: Sequence[float]) -> bool:
-    """Tell whether positive values span so much that a logarithmic axis shows them better."""
+    """Return True if positive values span so much that a logarithmic axis is better.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Positive numbers.
+    """
     return min(values) > 0 and max(values) / min(values) >= 8
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return the ticks 1, 2, 5 of each decade in [low, high]; powers of ten when that is many."""
+    """Return the ticks 1, 2, 5 of each decade in [low, high]; powers of ten when that is many.
+
+    Parameters
+    ----------
+    low : float
+        Lower end of the axis, above 0.
+    high : float
+        Upper end of the axis.
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
     ticks = [
@@ -272,7 +363,19 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def number(value: float) -> str:
-    """Return `value` with three significant digits, as a person writes it."""
+    """Return `value` with three significant digits, as a person writes it.
+
+    Parameters
+    ----------
+    value : float
+        Number to write.
+
+    Examples
+    --------
+    >>> from covdp.figures import number
+    >>> number(0.012345), number(123456.0)
+    ('0.0123', '1.23·10⁵')
+    """
     if not math.isfinite(value):
         return "–"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
@@ -282,7 +385,13 @@ def number(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Return `value` with three significant digits, zeros included: for columns of a table."""
+    """Return `value` with three significant digits, zeros included: for columns of a table.
+
+    Parameters
+    ----------
+    value : float
+        Number to write.
+    """
     plain = math.isfinite(value) and 1e-3 <= abs(value) < 1000
     return f"{value:#.3g}".removesuffix(".") if plain else number(value)
 
@@ -291,7 +400,13 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def house_style(legend: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the config of Vega-Lite that all charts share; names decide the legend's columns."""
+    """Return the config of Vega-Lite that all charts share; names decide the legend's columns.
+
+    Parameters
+    ----------
+    legend : sequence of str
+        Names in the legend.
+    """
     config = chart_settings("house")
     longest = max((len(word) for word in legend), default=0)
     padding = 12 + longest  # letters may be wider where it is read
@@ -301,14 +416,28 @@ def house_style(legend: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def chart_settings(name: str) -> dict[str, Any]:
-    """Return a part of ``reports/charts.json``."""
+    """Return a part of ``reports/charts.json``.
+
+    Parameters
+    ----------
+    name : str
+        Key in the file.
+    """
     text = resource("reports", "charts.json").read_text(encoding="utf-8")
     settings: dict[str, Any] = json.loads(text)[name]
     return settings
 
 
 def chart_of(name: str, **values: Any) -> Chart:
-    """Return a chart of ``reports/charts.json``, with `values` where a text is "$" and a name."""
+    """Return a chart of ``reports/charts.json``, with `values` where a text is "$" and a name.
+
+    Parameters
+    ----------
+    name : str
+        Key in the file.
+    **values : object
+        Values by the name that follows "$".
+    """
     known = {"ink": INK, "blue": PALETTE[0], "orange": PALETTE[1], **values}
 
     def fill(part: Any) -> Any:
@@ -333,7 +462,19 @@ LONG = 36
 
 
 class Axis(NamedTuple):
-    """One axis: its title; whether it is linear, counts seconds, and may begin above zero."""
+    """One axis: its title; whether it is linear, counts seconds, and may begin above zero.
+
+    Attributes
+    ----------
+    title : str
+        Title of the axis.
+    linear : bool
+        True for a linear axis.
+    seconds : bool
+        True if it counts seconds.
+    cut : bool
+        True if it may begin above zero.
+    """
 
     title: str
     linear: bool = False
@@ -347,11 +488,12 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
     Parameters
     ----------
     axis : Axis
-        What is on it.
+        Quantity along the axis.
     values : array
         All numbers on it, bands included.
     along : bool
-        Whether it shows where was measured (ticks at few values), or what (from zero).
+        True for an axis of places of measurement (ticks at few values), False for one of measured
+        values (from zero).
     """
     low, high = float(values.min()), float(values.max())
     own = sorted({float(f"{value:.6g}") for value in values})
@@ -378,7 +520,17 @@ def position(axis: Axis, values: NDArray[np.float64], *, along: bool) -> dict[st
 
 
 def down(field: str, names: Sequence[str], letters: int) -> Chart:
-    """Return the axis of names one below the other, in lines of at most so many letters."""
+    """Return the axis of names one below the other, in lines of at most so many letters.
+
+    Parameters
+    ----------
+    field : str
+        Name of the column.
+    names : sequence of str
+        Names from top to bottom.
+    letters : int
+        Largest number of letters of a line.
+    """
     texts = broken(names, names, letters)
     axis = {"domain": False, "ticks": False, "grid": True, "labelPadding": 8, "labelExpr": texts}
     return channel(f"{field}:N", sort=list(names), title=None, axis=axis)
@@ -391,7 +543,13 @@ def _lines(title: str) -> str | list[str]:
 
 
 def along_runs(runs: Sequence[str]) -> Chart:
-    """Return the axis of runs: of time, as the column ``when``, where they are dates."""
+    """Return the axis of runs: of time, as the column ``when``, where they are dates.
+
+    Parameters
+    ----------
+    runs : sequence of str
+        Run keys, in order.
+    """
     if len(runs) < 2 or not all(map(_is_date, runs)):
         marks = {"labelOverlap": "greedy", "labelAngle": 0, "labelLimit": 120, "grid": False}
         return channel("run:O", sort=list(runs), title="run", axis=marks)
@@ -435,27 +593,59 @@ def look(field: str, names: Sequence[str], legend: Sequence[str]) -> Chart:
 
 
 def budget_column(definitions: Iterable[str]) -> str:
-    """Return what a column of budgets is called: ``budget_mu``; of several letters ``budget``."""
+    """Return the name of a column of budgets: ``budget_mu``; of several letters ``budget``.
+
+    Parameters
+    ----------
+    definitions : iterable of str
+        Names of the definitions in the table.
+    """
     symbols = set(map(letter, definitions))
     names = {unicodedata.name(symbol).split()[-1].lower() for symbol in symbols}
     return f"budget_{names.pop()}" if len(names) == 1 else "budget"
 
 
 def layout(count: int, across: int = 0) -> tuple[int, int]:
-    """Return panels in a row, and the width of one in pixels."""
+    """Return panels in a row, and the width of one in pixels.
+
+    Parameters
+    ----------
+    count : int
+        Number of panels.
+    across : int
+        Number of panels that belong together; any may stand in a row when 0.
+    """
     across = min(across or (2 if count in (2, 4) else 3), count)
     return across, (WIDTH - 90) // across - 20
 
 
 def broken(keys: Sequence[Any], titles: Sequence[str], letters: int) -> str:
-    """Return the Vega expression of each key's title, in lines of at most so many letters."""
+    """Return the Vega expression of each key's title, in lines of at most so many letters.
+
+    Parameters
+    ----------
+    keys : sequence of object
+        Values of the column.
+    titles : sequence of str
+        Title of each key.
+    letters : int
+        Largest number of letters of a line.
+    """
     lines = [textwrap.wrap(firm(title), letters) for title in titles]
     pairs = dict(zip(map(str, keys), lines, strict=True))
     return f"{json.dumps(pairs, ensure_ascii=False)}[datum.value]"
 
 
 def header(titles: Sequence[str], width: int) -> Chart:
-    """Return the header of panels of `width` pixels: a title that is longer takes several lines."""
+    """Return the header of panels of `width` pixels: a title that is longer takes several lines.
+
+    Parameters
+    ----------
+    titles : sequence of str
+        Titles of the panels.
+    width : int
+        Width of a panel, in pixels.
+    """
     return {
         "labelAnchor": "start",
         "labelLimit": width + 16,

@@ -38,7 +38,13 @@ def _charted(fact: str) -> property:
 
 @dataclass(frozen=True)
 class Chart:
-    """The manifold `manifold`, each point p replaced by log(origin, p) in R^d; the name stays."""
+    """The manifold `manifold`, each point p replaced by log(origin, p) in R^d; the name stays.
+
+    Attributes
+    ----------
+    manifold : Manifold
+        Manifold that is charted.
+    """
 
     manifold: Manifold
     hadamard: ClassVar[bool] = True
@@ -67,13 +73,24 @@ class Chart:
         """Return points of this chart as points of the manifold, as near as doubles hold them.
 
         Matrices are definite: what rounding left on the border is moved.
+
+        Parameters
+        ----------
+        coordinates : array, shape (..., d)
+            Points of this chart.
         """
         points = self.manifold.exp(self.manifold.origin, coordinates)
         definite = getattr(self.manifold, "definite", None)
         return points if definite is None else np.asarray(definite(points))
 
     def check(self, points: Point) -> FloatArray:
-        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`."""
+        """Return `points` as float64 ``(..., d)`` if they are finite, else raise `DomainError`.
+
+        Parameters
+        ----------
+        points : array, shape (..., d)
+            Candidate points of this chart.
+        """
         return check_vectors(points, self.dim, np.float64)
 
 
@@ -92,39 +109,90 @@ class FlatChart(Chart):
             )
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return ‖p − q‖, ``(...)``."""
+        """Return ‖p − q‖, ``(...)``.
+
+        Parameters
+        ----------
+        p : array, shape (..., d)
+            First points.
+        q : array, shape (..., d)
+            Second points, broadcast against the first.
+        """
         return np.asarray(np.linalg.norm(np.asarray(p) - q, axis=-1))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
-        """Return p − base, ``(..., d)``."""
+        """Return p − base, ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., d)
+            Points at which the frame stands.
+        p : array, shape (..., d)
+            Points whose coordinates are wanted.
+        """
         return np.asarray(np.subtract(p, base))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return base + u, ``(..., d)``."""
+        """Return base + u, ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., d)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
+        """
         return np.asarray(np.add(base, u))
 
     def coordinates(self, points: Point) -> FloatArray:
-        """Return points of the manifold that is charted as points of this chart."""
+        """Return points of the manifold that is charted as points of this chart.
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold.
+        """
         return self.manifold.log(self.manifold.origin, points)
 
 
 def chart_of(manifold: Manifold) -> Manifold:
-    """Return where points are worked with: the chart of a flat manifold, else the manifold.
+    """Return the chart of a flat manifold, in which points are worked with, else the manifold.
 
     A chart is its own.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the points.
     """
     charted = not manifold.flat or isinstance(manifold, FlatChart)
     return manifold if charted else FlatChart(manifold)
 
 
 def to_chart(manifold: Manifold, points: Point) -> Point:
-    """Return points of a manifold as points of `chart_of` it."""
+    """Return points of a manifold as points of `chart_of` it.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the points.
+    points : array, shape (..., *point_shape)
+        Points of the manifold.
+    """
     space: Any = chart_of(manifold)
     return points if space is manifold else space.coordinates(points)
 
 
 def from_chart(manifold: Manifold, points: Point) -> Point:
-    """Return points of `chart_of` a manifold as its points; see `FlatChart.points`."""
+    """Return points of `chart_of` a manifold as its points; see `FlatChart.points`.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the points.
+    points : array
+        Points of `chart_of` the manifold, batch axes first.
+    """
     space: Any = chart_of(manifold)
     return points if space is manifold else space.points(points)
 
@@ -137,7 +205,15 @@ class NormalChart(Chart):
     """
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return the distance of one point p ``(d,)``, not far from Id, to points q ``(n, d)``."""
+        """Return the distance of one point p ``(d,)``, not far from Id, to points q ``(n, d)``.
+
+        Parameters
+        ----------
+        p : array, shape (d,)
+            One point, not far from 0, which is the identity.
+        q : array, shape (n, d)
+            Other points.
+        """
         values, vectors = np.linalg.eigh(unvecd(p))
         whiten = (vectors * np.exp(-values / 2)) @ vectors.T
         values, vectors = np.linalg.eigh(unvecd(q))
@@ -149,17 +225,39 @@ class NormalChart(Chart):
         )
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
-        """Return p, the coordinates at the identity."""
+        """Return p, the coordinates at the identity.
+
+        Parameters
+        ----------
+        base : array, shape (d,)
+            Origin of the chart, the only base there is.
+        p : array, shape (..., d)
+            Points of this chart.
+        """
         self._at_origin(base)
         return np.asarray(p)
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return u."""
+        """Return u.
+
+        Parameters
+        ----------
+        base : array, shape (d,)
+            Origin of the chart, the only base there is.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
+        """
         self._at_origin(base)
         return np.asarray(u)
 
     def coordinates(self, points: FloatArray) -> FloatArray:
-        """Return matrices as points of this chart."""
+        """Return matrices as points of this chart.
+
+        Parameters
+        ----------
+        points : array, shape (..., k, k)
+            SPD matrices.
+        """
         return vecd(sym_log(points))
 
     def _at_origin(self, base: FloatArray) -> None:
@@ -186,9 +284,9 @@ class AffineMap:
     Attributes
     ----------
     manifold : Manifold
-        Where points live.
+        Manifold of the points.
     base : array, shape (*space.point_shape)
-        Where coordinates are taken, in the chart of a flat manifold.
+        Base of the coordinates, in the chart of a flat manifold.
     centre, target : array, shape (d,)
         A point, and where it is mapped to.
     matrix : array, shape (d, d)
@@ -223,13 +321,19 @@ class AffineMap:
         return mapped
 
     def move(self, coordinates: FloatArray) -> FloatArray:
-        """Return coordinates at the base where they are mapped to, (..., d)."""
+        """Return coordinates at the base where they are mapped to, (..., d).
+
+        Parameters
+        ----------
+        coordinates : array, shape (..., d)
+            Coordinates at the base.
+        """
         away = (coordinates - self.centre)[..., np.newaxis, :]
         return np.asarray(self.target + (away @ self.matrix.T)[..., 0, :])
 
     @property
     def digest(self) -> str:
-        """What the map is known by: SHA-256 of all that it is, hexadecimal."""
+        """Identity of the map: SHA-256 of all that it is, hexadecimal."""
         hasher = hashlib.sha256(f"{self.manifold.name} {self.manifold.dim}".encode())
         for part in (self.base, self.centre, self.target, self.matrix):
             hasher.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())

@@ -61,7 +61,7 @@ SPECTRUM_TOLERANCE = 1e-6
 
 
 class Facts(NamedTuple):
-    """What is publicly known of covariance descriptors.
+    """Public facts about covariance descriptors.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class DescriptorSet(NamedTuple):
     inside : callable
         The metric projection onto it, ``(..., d)`` to the same.
     slack : float
-        What its tolerance adds to the diameter D.
+        Length that its tolerance adds to the diameter D.
     condition : float
         Largest condition number of its matrices.
     diameter : float or None
@@ -125,43 +125,85 @@ class DescriptorSet(NamedTuple):
 
 
 class Covariances(Protocol):
-    """What is known of covariance descriptors in one metric, in coordinates at the identity."""
+    """Facts about covariance descriptors in one metric, in coordinates at the identity."""
 
     @property
     def log_share(self) -> float:
-        """What one unit of ln R_jj adds to coordinate j of a diagonal matrix."""
+        """Share of one unit of ln R_jj in coordinate j of a diagonal matrix."""
 
     def bounds(self, facts: Facts) -> tuple[float, float]:
-        """Return r ≥ dist(R, Id) and D ≥ dist(R, R')."""
+        """Return r ≥ dist(R, Id) and D ≥ dist(R, R').
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
 
     def formulas(self, facts: Facts) -> tuple[str, str, str]:
-        """Return what `bounds` computes, as text: right-hand sides for r and D, and their symbols.
+        """Return the formulas of `bounds` as text: right-hand sides for r and D, and their symbols.
 
         Symbols other than η are explained.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
         """
 
     def floor(self, facts: Facts) -> float:
-        """Return what errors of matrices are to be compared with: η, less where there are means.
+        """Return the scale that errors of matrices are compared with: η, less if there are means.
 
         It is at most the exponential of coordinate j of a descriptor's, over `log_share`, j ≤ k.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
         """
 
     def rounding(self, relative: float, largest: float) -> float:
         """Return the error of coordinates; of matrices it is `relative` of η in Frobenius norm.
 
         `largest` bounds the eigenvalues.
+
+        Parameters
+        ----------
+        relative : float
+            Error of a matrix in units of η, Frobenius norm.
+        largest : float
+            Upper bound on the eigenvalues.
         """
 
     def largest(self, radius: float, k: int) -> float:
-        """Return a bound on the eigenvalues of k×k matrices within `radius` of the identity."""
+        """Return a bound on the eigenvalues of k×k matrices within `radius` of the identity.
+
+        Parameters
+        ----------
+        radius : float
+            Radius r of the ball around the identity, in the metric's distance.
+        k : int
+            Number of rows of the matrices.
+        """
 
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
-        """Return the set that holds every descriptor."""
+        """Return the set that holds every descriptor.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
 
     def brightness(self, coordinates: FloatArray) -> FloatArray | None:
         """Return along which of the coordinates at the identity the first mean is, (d,).
 
         None where they are of no Gaussian embedding, or it is along none.
+
+        Parameters
+        ----------
+        coordinates : array, shape (d,)
+            Descriptor, in coordinates at the identity.
         """
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
@@ -192,12 +234,23 @@ class SpectralMetric:
     **Gaussian embeddings** are SPD matrices like others, X ⪰ ℓ·Id, tr X ≤ T + kη with ℓ of
     `Facts.least`: all of this holds with ℓ for η and T + k(η − ℓ) for T. λ_max(X) ≤ B + η: with
     c ≤ 1 it is at most λ_max(Σ) + 1 + ‖m‖², and B counts the constant 1.
+
+    Attributes
+    ----------
+    log_share : float
+        Share of one unit of ln R_jj in coordinate j of a diagonal matrix.
     """
 
     log_share: float = 1.0
 
     def bounds(self, facts: Facts) -> tuple[float, float]:
-        """Return r and D."""
+        """Return r and D.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         k, eta = len(facts.variances), facts.least
         most_log = abs(math.log(facts.norm_bound + facts.eta))
         radius = math.sqrt(k) * max(abs(math.log(eta)), most_log)
@@ -212,7 +265,13 @@ class SpectralMetric:
         return radius, math.sqrt(min(split, k * math.log1p(excess) ** 2))
 
     def formulas(self, facts: Facts) -> tuple[str, str, str]:
-        """Return the formulas with k, B and the split of the eigenvalues put in."""
+        """Return the formulas with k, B and the split of the eigenvalues put in.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         k, low = len(facts.variances), "ℓ" if facts.means else "η"
         trace = "(T + kη − kℓ)" if facts.means else "T"
         most = f"ln({_in_levels(facts.norm_bound)} + η)"
@@ -232,19 +291,47 @@ class SpectralMetric:
         return radius, f"√({terms})", given
 
     def floor(self, facts: Facts) -> float:
-        """Return the least eigenvalue."""
+        """Return the least eigenvalue.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         return facts.least
 
     def rounding(self, relative: float, largest: float) -> float:
-        """Return `relative`: divided differences of ln are at most 1/(η − e) on [η − e, ∞)."""
+        """Return `relative`: divided differences of ln are at most 1/(η − e) on [η − e, ∞).
+
+        Parameters
+        ----------
+        relative : float
+            Error of a matrix in units of η, Frobenius norm.
+        largest : float
+            Upper bound on the eigenvalues.
+        """
         return relative
 
     def largest(self, radius: float, k: int) -> float:
-        """Return e^r: |ln λ| ≤ ‖log X‖_F ≤ r."""
+        """Return e^r: |ln λ| ≤ ‖log X‖_F ≤ r.
+
+        Parameters
+        ----------
+        radius : float
+            Radius r of the ball around the identity, in the metric's distance.
+        k : int
+            Number of rows of the matrices.
+        """
         return math.exp(radius)
 
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
-        """Return the set of spectra."""
+        """Return the set of spectra.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         k = len(facts.variances)
         low, total = math.log(facts.least), facts.trace + k * facts.eta
 
@@ -260,11 +347,27 @@ class SpectralMetric:
         return DescriptorSet(inside, 2.0 * math.sqrt(k) * SPECTRUM_TOLERANCE, total / facts.least)
 
     def brightness(self, coordinates: FloatArray) -> FloatArray | None:
-        """Return None: means bend with the covariance."""
+        """Return None: means bend with the covariance.
+
+        Parameters
+        ----------
+        coordinates : array, shape (d,)
+            Descriptor, in coordinates at the identity.
+        """
         return None
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
-        """Return `diagonal` for the logarithms of variances, `others` for the rest."""
+        """Return `diagonal` for the logarithms of variances, `others` for the rest.
+
+        Parameters
+        ----------
+        diagonal : array, shape (k, k)
+            Scales along the logarithms of the variances.
+        others : float
+            Scale along every other coordinate.
+        logs : array, shape (k,)
+            Logarithms of typical variances.
+        """
         k = len(logs)
         shape = others * np.eye(k * (k + 1) // 2)
         shape[:k, :k] = diagonal
@@ -281,7 +384,13 @@ SPECTRAL = SpectralMetric()
 
 
 def covariances_of(manifold: Any) -> Covariances | None:
-    """Return what a manifold or its constructor knows of descriptors, None if nothing."""
+    """Return the facts of a manifold or its constructor about descriptors, None if it has none.
+
+    Parameters
+    ----------
+    manifold : object
+        Manifold or class of manifolds.
+    """
     covariances: Covariances | None = getattr(manifold, "covariances", None)
     return covariances
 
@@ -294,6 +403,15 @@ def fit_spectrum(logs: FloatArray, low: float, total: float) -> FloatArray:
     """Return the log-eigenvalues nearest to `logs` with a_i ≥ `low` and Σ e^{a_i} ≤ `total`.
 
     `logs` are in any order, ``(..., k)``; it needs k·e^ℓ < t, ℓ = `low` and t = `total`.
+
+    Parameters
+    ----------
+    logs : array, shape (..., k)
+        Log-eigenvalues, in any order.
+    low : float
+        Least log-eigenvalue ℓ.
+    total : float
+        Largest sum of the eigenvalues.
     """
     out = np.maximum(low, logs)
     over = np.exp(np.minimum(out, 700.0)).sum(axis=-1) > total

@@ -44,6 +44,13 @@ MANIFOLDS = Registry[Callable[..., Manifold]](
 def find_manifold(manifold: Manifold | str, points: Point) -> Manifold:
     """Return a manifold, or the one of that name whose points have the shape of `points`, (n, …).
 
+    Parameters
+    ----------
+    manifold : Manifold or str
+        Geometry, or its name in `MANIFOLDS`.
+    points : array, shape (n, *point_shape)
+        Points, whose shape tells the size of the manifold.
+
     Raises
     ------
     ConfigError
@@ -65,7 +72,17 @@ MAX_ITERATIONS = 1000
 
 
 class FrechetMean(NamedTuple):
-    """A mean and its certificate: dist(point, x̄) ≤ gradient_norm on Hadamard manifolds."""
+    """A mean and its certificate: dist(point, x̄) ≤ gradient_norm on Hadamard manifolds.
+
+    Attributes
+    ----------
+    point : array, shape (*point_shape)
+        Mean.
+    gradient_norm : float
+        Norm of the gradient at the point.
+    iterations : int
+        Number of steps.
+    """
 
     point: Point
     gradient_norm: float
@@ -153,15 +170,16 @@ def frechet_mean(
 
     Parameters
     ----------
-    points : (n, *point_shape) array
+    points : array, shape (n, *point_shape)
+        Points of the manifold.
     manifold : Manifold or str
-        The geometry, or its name in `MANIFOLDS`.
-    weights : (n,) array, optional
-        Non-negative, of any positive sum; all equal when left out.
+        Geometry, or its name in `MANIFOLDS`.
+    weights : array, shape (n,), optional
+        Non-negative weights, of any positive sum; all equal when left out.
     tolerance : float
         Largest norm of the gradient, in the manifold's distance.
     max_iterations : int
-        Most steps before giving up.
+        Largest number of steps.
 
     Returns
     -------
@@ -176,6 +194,15 @@ def frechet_mean(
         be unique then (Afsari, "Riemannian L^p center of mass", Proc. AMS 139, 2011, Theorem 2.1).
     ConvergenceError
         When `tolerance` is not reached, with the number of steps and the norm that was reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import frechet_mean
+    >>> points = np.array([np.diag([1.0, 4.0]), np.diag([4.0, 1.0])])
+    >>> frechet_mean(points, "spd-log-euclidean").point.round(6)
+    array([[2., 0.],
+           [0., 2.]])
     """
     manifold = find_manifold(manifold, points)
     points, weights = _sample(points, manifold, weights)
@@ -191,12 +218,14 @@ def frechet_mean_of_parts(
 
     Parameters
     ----------
-    parts : iterable of (m, *point_shape) arrays
-        The same n points each time.
+    parts : iterable of array, shape (m, *point_shape)
+        Parts of the same n points each time.
     n : int
+        Number of points.
     manifold : Manifold
+        Geometry.
     tolerance : float
-        As in `frechet_mean`, which says what is returned and raised.
+        Largest norm of the gradient; `frechet_mean` says what is returned and raised.
     """
 
     def field(at: Point) -> tuple[FloatArray, FloatArray]:
@@ -265,6 +294,17 @@ def gradient(
 
     Weights are as in `frechet_mean`.
 
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        Points x_i.
+    manifold : Manifold
+        Manifold of the points.
+    at : array, shape (..., *point_shape)
+        Points y at which the gradient is taken.
+    weights : array, shape (n,), optional
+        Non-negative weights, of any positive sum; all equal when left out.
+
     Raises
     ------
     DomainError
@@ -278,5 +318,15 @@ def gradient(
 
 
 def gradient_norm(points: Point, manifold: Manifold, at: Point) -> FloatArray:
-    """Return ‖grad F(y)‖ of equal weights, ``(...)``, for every y of `at`; see `gradient`."""
+    """Return ‖grad F(y)‖ of equal weights, ``(...)``, for every y of `at`; see `gradient`.
+
+    Parameters
+    ----------
+    points : array, shape (n, *point_shape)
+        Points x_i.
+    manifold : Manifold
+        Manifold of the points.
+    at : array, shape (..., *point_shape)
+        Points y at which the gradient is taken.
+    """
     return np.asarray(np.linalg.norm(gradient(points, manifold, at), axis=-1))

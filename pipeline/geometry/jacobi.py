@@ -34,12 +34,19 @@ POINTS_SUMMED = 256
 SIMD_WIDTH = 64
 """Matrices side by side. For 5 × 5, each of 16 takes 1.6 times as long, and each of 128 no less."""
 Work: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Of each matrix: product of two columns, cosine and sine, and 0, 1 if it turns, 2 if it cannot."""
+"""Work arrays, by matrix: product of two columns, cosine and sine, and 0, 1 if it turns, 2 if it
+cannot."""
 
 
 @compiled
 def rounds(k: int) -> Indices:
-    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs."""
+    """Return all pairs p < q < k, ``(k(k − 1)/2, 2)``, in rounds of disjoint pairs.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    """
     ring = k - 1 + k % 2
     pairs = np.empty((k * (k - 1) // 2, 2), dtype=np.uint64)  # unsigned: never from the end
     entry = 0
@@ -156,7 +163,26 @@ def _turn(matrix: FloatArray, out: FloatArray) -> None:
 def spectra(
     lowers: FloatArray, squares: FloatArray, rights: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write σ², in place of L = U diag(σ) Vᵀ Uᵀ, one group a task; Vᵀ if `rights` has rows."""
+    """Write σ², in place of L = U diag(σ) Vᵀ Uᵀ, one group a task; Vᵀ if `rights` has rows.
+
+    Parameters
+    ----------
+    lowers : array, shape (n, k, k)
+        Lower triangular matrices L; overwritten with the left vectors.
+    squares : array, shape (n, k)
+        Output: squares of the singular values.
+    rights : array, shape (n or 0, k, k)
+        Output: Vᵀ; no rows when it is not wanted.
+    start : int
+        First task.
+    stop : int
+        End of the tasks, exclusive.
+
+    Returns
+    -------
+    bool
+        True unless a decomposition does not converge.
+    """
     k, pairs = lowers.shape[1], rounds(lowers.shape[1])
     for first in range(start * SIMD_WIDTH, min(stop * SIMD_WIDTH, len(lowers)), SIMD_WIDTH):
         lanes = min(SIMD_WIDTH, len(lowers) - first)
@@ -195,7 +221,26 @@ def _add(rows: FloatArray, values: FloatArray, weight: float, total: FloatArray)
 def assemblies(
     rows: FloatArray, weights: FloatArray, out: FloatArray, start: int, stop: int
 ) -> bool:
-    """Write Σ_j weight_j · v_j v_jᵀ for the rows v_j of each matrix."""
+    """Write Σ_j weight_j · v_j v_jᵀ for the rows v_j of each matrix.
+
+    Parameters
+    ----------
+    rows : array, shape (n, k, k)
+        Matrices whose rows are the vectors v_j.
+    weights : array, shape (n, k)
+        Weights of the rows of each matrix.
+    out : array, shape (n, k, k)
+        Output: symmetric matrices.
+    start : int
+        First task.
+    stop : int
+        End of the tasks, exclusive.
+
+    Returns
+    -------
+    bool
+        True: it cannot fail.
+    """
     for n in range(start, stop):
         out[n] = 0.0
         _add(rows[n], weights[n], 1.0, out[n])
@@ -274,6 +319,28 @@ def logs(
     """Write vecd(R log(C⁻¹ X C⁻ᵀ) Rᵀ) for the pairs (base, point) in the rows of `where`.
 
     C and R of a base are in `bases` and `rotations`. A group a task.
+
+    Parameters
+    ----------
+    bases : array, shape (b, k, k)
+        Cholesky factors C of the bases.
+    rotations : array, shape (b, k, k)
+        Rotations R of the bases.
+    points : array, shape (n, k, k)
+        Cholesky factors L of points X = L Lᵀ.
+    where : array, shape (m, 2)
+        Rows of base and point of each pair.
+    out : array, shape (m, k(k + 1)/2)
+        Output: coordinates of each pair.
+    start : int
+        First task.
+    stop : int
+        End of the tasks, exclusive.
+
+    Returns
+    -------
+    bool
+        True unless a decomposition does not converge.
     """
     k, pairs = bases.shape[1], rounds(bases.shape[1])
     lower, rotation = np.empty((2, k, k, SIMD_WIDTH))
@@ -315,6 +382,30 @@ def sums(
     Task t is block t % blocks seen from base t // blocks; 2x is the difference of the extreme
     log-eigenvalues. With `turn` (one base) each factor L is replaced by L V, V the rotations it
     took: another factor of X, whose columns need few rotations when seen from a base nearby.
+
+    Parameters
+    ----------
+    bases : array, shape (b, k, k)
+        Cholesky factors C of the bases.
+    points : array, shape (n, k, k)
+        Cholesky factors L of points X = L Lᵀ; overwritten with `turn`.
+    weights : array, shape (n,)
+        Weights of the points.
+    turn : bool
+        True to replace each factor L by L V; only with one base.
+    logs_sum : array, shape (tasks, k, k)
+        Output: weighted sum of logarithms of each task.
+    spread_sum : array, shape (tasks,)
+        Output: weighted sum of √(1 + x²) of each task.
+    start : int
+        First task.
+    stop : int
+        End of the tasks, exclusive.
+
+    Returns
+    -------
+    bool
+        True unless a decomposition does not converge.
     """
     k, blocks = bases.shape[1], -(-points.shape[0] // POINTS_SUMMED)
     pairs = rounds(k)
@@ -347,7 +438,15 @@ def sums(
 
 @compiled
 def triangular(columns: FloatArray, lower: FloatArray) -> None:
-    """Write the lower triangular L with L Lᵀ = G Gᵀ, G = `columns`, by plane rotations of G."""
+    """Write the lower triangular L with L Lᵀ = G Gᵀ, G = `columns`, by plane rotations of G.
+
+    Parameters
+    ----------
+    columns : array, shape (k, k)
+        Matrix G; overwritten.
+    lower : array, shape (k, k)
+        Output: lower triangular L.
+    """
     k = columns.shape[0]
     for i in range(k):
         for j in range(i + 1, k):
@@ -363,6 +462,21 @@ def triangular(columns: FloatArray, lower: FloatArray) -> None:
 
 
 def spread_groups(kernel: Callable[..., bool], count: int, *arguments: Any) -> bool:
-    """Run a kernel whose tasks are groups over `count` matrices; True when all succeed."""
+    """Run a kernel whose tasks are groups over `count` matrices; True when all succeed.
+
+    Parameters
+    ----------
+    kernel : callable
+        Compiled function, as `covdp.parallel.spread` takes it; a task is a group of matrices.
+    count : int
+        Number of matrices.
+    *arguments : object
+        Arguments before the range of tasks.
+
+    Returns
+    -------
+    bool
+        True when all tasks succeed.
+    """
     groups = -(-count // SIMD_WIDTH)
     return spread(kernel, groups, *arguments, share=FEW_TASKS // SIMD_WIDTH)

@@ -114,7 +114,24 @@ def _refine(lower: FloatArray, rest: FloatArray) -> bool:
 
 @compiled
 def refined_factors(matrices: FloatArray, lowers: FloatArray, start: int, stop: int) -> bool:
-    """Write the refined Cholesky factor of each matrix."""
+    """Write the refined Cholesky factor of each matrix.
+
+    Parameters
+    ----------
+    matrices : array, shape (n, k, k)
+        SPD matrices.
+    lowers : array, shape (n, k, k)
+        Output: lower triangular factors.
+    start : int
+        First task.
+    stop : int
+        End of the tasks, exclusive.
+
+    Returns
+    -------
+    bool
+        True unless a matrix is not positive definite.
+    """
     rest = np.empty(matrices.shape[1:])
     for n in range(start, stop):
         _cholesky(matrices[n], lowers[n])
@@ -129,6 +146,11 @@ def cholesky(matrices: FloatArray) -> FloatArray:
 
     One correction step follows the usual factorisation, so that a row of L has an error of a few
     units in the last place of its norm, whatever the condition of A up to about 10¹⁴.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        SPD matrices.
 
     Raises
     ------
@@ -151,6 +173,18 @@ def vecd(matrices: FloatArray) -> FloatArray:
     """Return coordinates ``(..., k(k + 1)/2)`` of symmetric matrices: an isometry.
 
     ‖vecd(X)‖₂ = ‖X‖_F: the diagonal, then √2 · the strict upper triangle, row by row.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        Symmetric matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.geometry import vecd
+    >>> vecd(np.diag([1.0, 2.0]))
+    array([1., 2., 0.])
     """
     k = matrices.shape[-1]
     flat = matrices.reshape(*matrices.shape[:-2], k * k)
@@ -160,10 +194,23 @@ def vecd(matrices: FloatArray) -> FloatArray:
 def unvecd(coordinates: FloatArray) -> FloatArray:
     """Return the symmetric matrices ``(..., k, k)`` with given coordinates, the inverse of `vecd`.
 
+    Parameters
+    ----------
+    coordinates : array, shape (..., k(k + 1)/2)
+        Coordinates of symmetric matrices.
+
     Raises
     ------
     DomainError
         When the last axis is not k(k + 1)/2 long for some k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.geometry import unvecd
+    >>> unvecd(np.array([1.0, 2.0, 0.0]))
+    array([[1., 0.],
+           [0., 2.]])
     """
     coordinates = np.asarray(coordinates, dtype=np.float64)
     length = coordinates.shape[-1] if coordinates.ndim else 0
@@ -198,13 +245,27 @@ def _svd(lowers: FloatArray, *, rights: bool) -> tuple[FloatArray, FloatArray, F
 
 
 def polar(lowers: FloatArray) -> FloatArray:
-    """Return the orthogonal R = (L Lᵀ)^{−1/2} L of invertible matrices L, ``(..., k, k)``."""
+    """Return the orthogonal R = (L Lᵀ)^{−1/2} L of invertible matrices L, ``(..., k, k)``.
+
+    Parameters
+    ----------
+    lowers : array, shape (..., k, k)
+        Invertible matrices L.
+    """
     _, left, right = _svd(np.array(lowers, order="C"), rights=True)
     return left @ right.reshape(lowers.shape)
 
 
 def assemble(vectors: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return V diag(w) Vᵀ, symmetric to the last bit; V has one vector a column."""
+    """Return V diag(w) Vᵀ, symmetric to the last bit; V has one vector a column.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., k, k)
+        Matrix V, one vector a column.
+    weights : array, shape (..., k)
+        Weights w of the columns.
+    """
     k = vectors.shape[-1]
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2)).reshape(-1, k, k)
     diagonals, matrices = np.empty(rows.shape[:-1]), np.empty_like(rows)
@@ -217,6 +278,11 @@ def spd_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return eigenvalues ``(..., k)`` and eigenvectors (columns) of SPD matrices, unordered.
 
     Small eigenvalues have small *relative* errors. Raises `DomainError` as `cholesky` does.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        SPD matrices.
     """
     values, vectors, _ = _svd(cholesky(matrices), rights=False)
     return values, vectors
@@ -227,6 +293,11 @@ def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Errors are a few units in the last place of ‖A‖, as LAPACK's; for SPD matrices `spd_eig` is
     better. A is shifted by 2‖A‖_F, which makes it SPD with a condition of at most 3.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        Symmetric matrices.
     """
     values, vectors = sym_eig_unordered(matrices)
     order = np.argsort(values, axis=-1)
@@ -235,7 +306,13 @@ def sym_eig(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def sym_eig_unordered(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what `sym_eig` returns, in any order."""
+    """Return eigenvalues and eigenvectors as `sym_eig` does, in any order.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        Symmetric matrices.
+    """
     matrices = check_square(matrices)
     shift = 2.0 * np.sqrt(np.add.reduce(matrices * matrices, axis=(-2, -1)))[..., None]
     shift = np.where(shift > 0.0, shift, 1.0)
@@ -244,12 +321,39 @@ def sym_eig_unordered(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def sym_log(matrices: FloatArray) -> FloatArray:
-    """Return the logarithm of SPD matrices, symmetric to the last bit; raises as `cholesky`."""
+    """Return the logarithm of SPD matrices, symmetric to the last bit; raises as `cholesky`.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        SPD matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.geometry import sym_log
+    >>> bool(np.abs(sym_log(np.eye(3))).max() < 1e-15)
+    True
+    """
     values, vectors = spd_eig(matrices)
     return assemble(vectors, np.log(values))
 
 
 def sym_exp(matrices: FloatArray) -> FloatArray:
-    """Return the exponential of symmetric matrices, symmetric to the last bit."""
+    """Return the exponential of symmetric matrices, symmetric to the last bit.
+
+    Parameters
+    ----------
+    matrices : array, shape (..., k, k)
+        Symmetric matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.geometry import sym_exp
+    >>> sym_exp(np.zeros((2, 2)))
+    array([[1., 0.],
+           [0., 1.]])
+    """
     values, vectors = sym_eig(matrices)
     return assemble(vectors, np.exp(values))

@@ -70,11 +70,11 @@ class Manifold(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is called in tables, with its size."""
+        """Name in tables, with its size."""
 
     @property
     def metric(self) -> str:
-        """What its distance is called."""
+        """Name of its distance."""
 
     @property
     def dim(self) -> int:
@@ -109,10 +109,25 @@ class Manifold(Protocol):
         """A public reference point: the identity matrix, the pole, a regular polygon."""
 
     def dist(self, p: Point, q: Point) -> FloatArray:
-        """Return the geodesic distance, ``(...)``."""
+        """Return the geodesic distance, ``(...)``.
+
+        Parameters
+        ----------
+        p : array, shape (..., *point_shape)
+            First points.
+        q : array, shape (..., *point_shape)
+            Second points, broadcast against the first.
+        """
 
     def log(self, base: Point, p: Point) -> FloatArray:
         """Return the coordinates of p in an orthonormal frame at `base`, ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the frame stands.
+        p : array, shape (..., *point_shape)
+            Points whose coordinates are wanted.
 
         Raises
         ------
@@ -121,10 +136,23 @@ class Manifold(Protocol):
         """
 
     def exp(self, base: Point, u: FloatArray) -> Point:
-        """Return the end, ``(..., *point_shape)``, of the geodesic from `base` with velocity u."""
+        """Return the end, ``(..., *point_shape)``, of the geodesic from `base` with velocity u.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
+        """
 
     def check(self, points: Point) -> Point:
         """Return `points` in the array type of this manifold if they are on it.
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Candidate points.
 
         Raises
         ------
@@ -139,22 +167,39 @@ class EmbeddedManifold(Protocol):
 
     @property
     def embedding_metric(self) -> str:
-        """What the distance of that space is called."""
+        """Name of the distance of that space."""
 
     @property
     def embedding_dim(self) -> int:
         """M."""
 
     def embed(self, points: Point) -> FloatArray:
-        """Return points as vectors, ``(..., m)``."""
+        """Return points as vectors, ``(..., m)``.
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold.
+        """
 
     def unembed(self, vectors: FloatArray) -> Point:
-        """Return vectors in the array type of points, whether they are on the manifold or not."""
+        """Return vectors in the array type of points, whether they are on the manifold or not.
+
+        Parameters
+        ----------
+        vectors : array, shape (..., m)
+            Vectors of the surrounding space.
+        """
 
     def stretch(self, largest: float) -> float:
-        """Return how far an embedded mean moves at most for each unit of distance.
+        """Return the largest move of an embedded mean for each unit of distance.
 
         `largest` bounds what a mean can be as it is stored: its largest eigenvalue, say.
+
+        Parameters
+        ----------
+        largest : float
+            Upper bound on a mean as it is stored, such as its largest eigenvalue.
         """
 
 
@@ -163,16 +208,46 @@ class FactoredManifold(Protocol):
     """A manifold whose points are given by factors, which hold digits that their arrays lost."""
 
     def factors(self, points: Point) -> FloatArray:
-        """Return the factors of points."""
+        """Return the factors of points.
+
+        Parameters
+        ----------
+        points : array, shape (..., *point_shape)
+            Points of the manifold.
+        """
 
     def factor_logs(self, base: Point, factors: FloatArray) -> FloatArray:
-        """Return log(base, X), ``(..., d)``, for factors of points X."""
+        """Return log(base, X), ``(..., d)``, for factors of points X.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Point at which the logarithm is taken.
+        factors : array
+            Factors of the points X, as `factors` returns them.
+        """
 
     def logs_of_factors(self, factor: FloatArray, factors: FloatArray) -> FloatArray:
-        """Return the same at a base that is given by its factor, in a frame of its own."""
+        """Return the same at a base that is given by its factor, in a frame of its own.
+
+        Parameters
+        ----------
+        factor : array
+            Factor of the base.
+        factors : array
+            Factors of the points.
+        """
 
     def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
-        """Return the factor of the end of a geodesic: `logs_of_factors` taken back."""
+        """Return the factor of the end of a geodesic: `logs_of_factors` taken back.
+
+        Parameters
+        ----------
+        factor : array
+            Factor of the base.
+        u : array, shape (..., d)
+            Tangent vector in the frame of `logs_of_factors`.
+        """
 
 
 @dataclass(frozen=True)
@@ -188,6 +263,11 @@ class SphereArea:
     S^d             ((1, d − 1),) on [0, π]
     CP^n, d = 2n    ((1, 2n − 2), (4, 1)) on [0, π/2]: sin^{2n−1} ρ · cos ρ
     ==============  ======================================================
+
+    Attributes
+    ----------
+    fields : tuple of (float, int)
+        Curvature κ and multiplicity m of each factor.
     """
 
     fields: tuple[tuple[float, int], ...]
@@ -214,11 +294,23 @@ class SphereArea:
         return math.fsum(count * math.sqrt(max(0.0, -bend)) for bend, count in self.fields)
 
     def log_area(self, radius: float) -> float:
-        """Return ln A(ρ) up to a constant, 0 < ρ < end, without overflow."""
+        """Return ln A(ρ) up to a constant, 0 < ρ < end, without overflow.
+
+        Parameters
+        ----------
+        radius : float
+            Radius ρ of the sphere, in the manifold's distance.
+        """
         return math.fsum(count * _field(bend, radius)[0] for bend, count in self.fields)
 
     def slope(self, radius: float) -> float:
-        """Return the derivative of ln A; but for H^d, ln A(ρ) − ρ/σ is concave."""
+        """Return the derivative of ln A; but for H^d, ln A(ρ) − ρ/σ is concave.
+
+        Parameters
+        ----------
+        radius : float
+            Radius ρ of the sphere, in the manifold's distance.
+        """
         return math.fsum(count / _field(bend, radius)[1] for bend, count in self.fields)
 
 
@@ -235,6 +327,11 @@ def _field(curvature: float, radius: float) -> tuple[float, float]:
 
 def area_of(manifold: Manifold) -> SphereArea:
     """Return the area of geodesic spheres of `manifold`.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Isotropic manifold.
 
     Raises
     ------
@@ -260,7 +357,15 @@ DescentField: TypeAlias = Callable[[Point], tuple[FloatArray, FloatArray]]
 
 
 def in_chunks(field: DescentField, n: int) -> DescentField:
-    """Return a field of n points that holds at most `PAIRS_AT_ONCE` pairs at once."""
+    """Return a field of n points that holds at most `PAIRS_AT_ONCE` pairs at once.
+
+    Parameters
+    ----------
+    field : DescentField
+        Descent field, which maps points to descents and bounds.
+    n : int
+        Number of data points behind the field.
+    """
 
     def chunked(at: Point) -> tuple[FloatArray, FloatArray]:
         stride = max(1, PAIRS_AT_ONCE // n)
@@ -279,13 +384,33 @@ ROUNDING = 1e-8
 
 
 def check_size(name: str, value: int, least: int) -> None:
-    """Raise `ConfigError` unless `value` is an integer of at least `least`."""
+    """Raise `ConfigError` unless `value` is an integer of at least `least`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    value : int
+        Number to check.
+    least : int
+        Smallest value that is accepted.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ConfigError(f"{name} must be an integer of at least {least}, found {value!r}")
 
 
 def check_vectors(points: NDArray[Any], length: int, dtype: type[Any]) -> NDArray[Any]:
-    """Return `points` as a finite ``(..., length)`` array of `dtype`, else raise `DomainError`."""
+    """Return `points` as a finite ``(..., length)`` array of `dtype`, else raise `DomainError`.
+
+    Parameters
+    ----------
+    points : array, shape (..., length)
+        Candidate points.
+    length : int
+        Length that the last axis must have.
+    dtype : type
+        Type of the numbers returned.
+    """
     if np.iscomplexobj(points) and not issubclass(dtype, np.complexfloating):
         raise DomainError("points must be real, found complex numbers")
     points = np.asarray(points, dtype=dtype)
@@ -297,18 +422,40 @@ def check_vectors(points: NDArray[Any], length: int, dtype: type[Any]) -> NDArra
 
 
 def norm(vectors: NDArray[Any]) -> FloatArray:
-    """Return ‖v‖₂ along the last axis, which is retained."""
+    """Return ‖v‖₂ along the last axis, which is retained.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., m)
+        Real or complex vectors.
+    """
     return np.asarray(np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 def dot(v: Vectors, w: Vectors) -> Vectors:
-    """Return v* w along the last axis, which is retained (v conjugated when complex)."""
+    """Return v* w along the last axis, which is retained (v conjugated when complex).
+
+    Parameters
+    ----------
+    v : array, shape (..., m)
+        Left vectors.
+    w : array, shape (..., m)
+        Right vectors.
+    """
     total: Vectors = (np.conj(v) * w).sum(axis=-1, keepdims=True)
     return total
 
 
 def direction(vectors: Vectors, length: FloatArray | None = None) -> Vectors:
-    """Return v/‖v‖, and the first axis when v = 0; `length` is ‖v‖ where it is known."""
+    """Return v/‖v‖, and the first axis when v = 0; `length` is ‖v‖ where it is known.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., m)
+        Real or complex vectors v.
+    length : array, shape (..., 1), optional
+        Norms ‖v‖; computed when left out.
+    """
     length = norm(vectors) if length is None else length
     turned: Vectors = vectors / np.where(length > 0.0, length, 1.0)
     turned[..., 0] += length[..., 0] == 0.0
@@ -316,13 +463,25 @@ def direction(vectors: Vectors, length: FloatArray | None = None) -> Vectors:
 
 
 def superscript(number: int) -> str:
-    """Return a number in raised digits."""
+    """Return a number in raised digits.
+
+    Parameters
+    ----------
+    number : int
+        Integer to write.
+    """
     return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 @dataclass(frozen=True)
 class SpaceForm:
-    """What H^d and S^d have in common: points are vectors of length d + 1, with e₀ for origin."""
+    """Common part of H^d and S^d: points are vectors of length d + 1, with e₀ for origin.
+
+    Attributes
+    ----------
+    dim : int
+        Dimension d of the manifold.
+    """
 
     dim: int
     flat: ClassVar[bool] = False
@@ -335,12 +494,24 @@ class SpaceForm:
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return the one whose points are vectors of length d + 1."""
+        """Return the one whose points are vectors of length d + 1.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of one point.
+        """
         return cls(shape[-1] - 1)
 
     @classmethod
     def of_dimension(cls, dim: int) -> Self:
-        """Return the one of dimension d."""
+        """Return the one of dimension d.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension d of the manifold.
+        """
         return cls(dim)
 
     @property

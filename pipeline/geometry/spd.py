@@ -35,7 +35,13 @@ LEAST = 1e-13
 
 @dataclass(frozen=True)
 class Spd:
-    """What the metrics on SPD(k) have in common: size, shape, origin, door."""
+    """Common part of the metrics on SPD(k): size, shape, origin, door.
+
+    Attributes
+    ----------
+    k : int
+        Number of rows of the matrices.
+    """
 
     k: int
     hadamard: ClassVar[bool] = True
@@ -60,12 +66,24 @@ class Spd:
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return SPD(k) of k×k matrices."""
+        """Return SPD(k) of k×k matrices.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of one point.
+        """
         return cls(shape[-1])
 
     @classmethod
     def of_dimension(cls, dim: int) -> Self:
-        """Return SPD(k) of dimension d = k(k + 1)/2; raise `ConfigError` if there is none."""
+        """Return SPD(k) of dimension d = k(k + 1)/2; raise `ConfigError` if there is none.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension d of the manifold.
+        """
         k = round((math.sqrt(8 * dim + 1) - 1) / 2)
         if k * (k + 1) // 2 != dim:
             raise ConfigError(
@@ -84,11 +102,23 @@ class Spd:
         return self.dim
 
     def embed(self, points: FloatArray) -> FloatArray:
-        """Return matrices as vectors with their Frobenius norm, ``(..., d)``."""
+        """Return matrices as vectors with their Frobenius norm, ``(..., d)``.
+
+        Parameters
+        ----------
+        points : array, shape (..., k, k)
+            Symmetric matrices.
+        """
         return vecd(points)
 
     def unembed(self, vectors: FloatArray) -> FloatArray:
-        """Return vectors as symmetric matrices, not definite where noise moved them."""
+        """Return vectors as symmetric matrices, not definite where noise moved them.
+
+        Parameters
+        ----------
+        vectors : array, shape (..., d)
+            Coordinates as of `embed`.
+        """
         return unvecd(vectors)
 
     def stretch(self, largest: float) -> float:
@@ -96,6 +126,11 @@ class Spd:
 
         Log-Euclidean: exp is ℓ-Lipschitz. Affine-invariant: dX = X^½ S X^½ along a geodesic, and ℓ
         bounds the eigenvalues on it too.
+
+        Parameters
+        ----------
+        largest : float
+            Upper bound on the eigenvalues.
         """
         return largest
 
@@ -110,6 +145,11 @@ class Spd:
         Eigenvalues below `LEAST` of the largest are raised to it; other matrices stay as they are.
         The region of Cholesky factors holds products L·Lᵀ that rounding leaves indefinite.
 
+        Parameters
+        ----------
+        points : array, shape (..., k, k)
+            Symmetric matrices.
+
         Raises
         ------
         DomainError
@@ -123,6 +163,11 @@ class Spd:
 
     def check(self, points: FloatArray) -> FloatArray:
         """Return `points` as float64 ``(..., k, k)``, exactly symmetric and positive definite.
+
+        Parameters
+        ----------
+        points : array, shape (..., k, k)
+            Candidate matrices.
 
         Raises
         ------
@@ -152,6 +197,16 @@ class LogEuclidean(Spd):
     ----------
     V. Arsigny, P. Fillard, X. Pennec and N. Ayache, "Geometric means in a novel vector space
     structure on symmetric positive-definite matrices", SIAM J. Matrix Anal. Appl. 29(1), 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp import MANIFOLDS
+    >>> manifold = MANIFOLDS["spd-log-euclidean"](k=2)
+    >>> manifold.dim
+    3
+    >>> float(manifold.dist(np.eye(2), np.e * np.eye(2)).round(6))
+    1.414214
     """
 
     name: ClassVar[str] = "spd-log-euclidean"
@@ -164,25 +219,49 @@ class LogEuclidean(Spd):
     curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return ‖log p − log q‖_F, ``(...)``."""
+        """Return ‖log p − log q‖_F, ``(...)``.
+
+        Parameters
+        ----------
+        p : array, shape (..., *point_shape)
+            First points.
+        q : array, shape (..., *point_shape)
+            Second points, broadcast against the first.
+        """
         return np.asarray(np.linalg.norm(sym_log(p) - sym_log(q), axis=(-2, -1)))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
-        """Return vecd(log p − log base), ``(..., d)``."""
+        """Return vecd(log p − log base), ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the frame stands.
+        p : array, shape (..., *point_shape)
+            Points whose coordinates are wanted.
+        """
         return vecd(sym_log(p) - sym_log(base))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return exp(log base + unvecd(u)), ``(..., k, k)``."""
+        """Return exp(log base + unvecd(u)), ``(..., k, k)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
+        """
         return sym_exp(sym_log(base) + unvecd(u))
 
 
 CONSTANT_WIDTH = 1e-3
-"""What ln L_11 = 0 of Gaussian embeddings is taken to vary by, so that shapes have no axis 0."""
+"""Scale of ln L_11 = 0 of Gaussian embeddings, so that shapes have no axis 0."""
 
 
 @dataclass(frozen=True)
 class CholeskyCovariances:
-    """What is known of covariance descriptors R = L·Lᵀ in log-Cholesky coordinates.
+    """Facts about covariance descriptors R = L·Lᵀ in log-Cholesky coordinates.
 
     Schur complements of R are at least η, so η ≤ L_ii² ≤ R_ii ≤ v_i + η, and the strict lower part
     of row i has norm² R_ii − L_ii² ≤ v_i. Two such rows differ by at most 2√v_i; row 1 has no such
@@ -207,12 +286,23 @@ class CholeskyCovariances:
     means, 0 ≤ m_i ≤ c·b_i, and of the set of the factors of Σ; D² = D_m² + D_Σ², D_m² = Σ c²b_i²,
     and r² = r_Σ² + D_m². A mean is a factor of its own in the shape, and ln L_11 = 0 one of
     `CONSTANT_WIDTH`: a larger D_b than the set has is one, too.
+
+    Attributes
+    ----------
+    log_share : float
+        Share of one unit of ln R_jj in coordinate j of a diagonal matrix.
     """
 
     log_share: float = 0.5
 
     def bounds(self, facts: Facts) -> tuple[float, float]:
-        """Return r and D."""
+        """Return r and D.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         eta, means = facts.eta, math.fsum(mean**2 for mean in facts.means)
         free = np.array(facts.variances[max(facts.grid, bool(means)) :])
         fixed = np.array(facts.variances[: facts.grid])
@@ -223,7 +313,13 @@ class CholeskyCovariances:
         return math.sqrt(lower + largest + constant + means), math.sqrt(4 * lower + spread + means)
 
     def formulas(self, facts: Facts) -> tuple[str, str, str]:
-        """Return the formulas of r and D: Σ over the rows of the factor, Σ₊ without the first."""
+        """Return the formulas of r and D: Σ over the rows of the factor, Σ₊ without the first.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         means = " + Σ c²b²" if facts.means else ""
         grid = " + ¼·Σ ln²(v + η) over the grid" if facts.grid else ""
         radius = f"√(Σ₊ v + ¼·Σ max(ln² η, ln²(v + η)){grid}{means})"
@@ -238,19 +334,46 @@ class CholeskyCovariances:
         Errors E of entries, |E_ab| ≤ e·√(R_aa·R_bb)/tr R, of R = A·diag(1, Σ)·Aᵀ (`Facts.least`)
         are errors A⁻¹E·A⁻ᵀ of diag(1, Σ). As |m_a| ≤ √R_aa, each entry of these has four terms of
         at most e·√(R_aa·R_bb)/tr R: together at most 4e.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
         """
         return facts.eta / 4.0 if facts.means else facts.eta
 
     def rounding(self, relative: float, largest: float) -> float:
-        """Return ε(1 + ‖L‖): R̂ = L(Id + F)Lᵀ, ‖F‖_F < ε, has the factor L·(Id + O(ε))."""
+        """Return ε(1 + ‖L‖): R̂ = L(Id + F)Lᵀ, ‖F‖_F < ε, has the factor L·(Id + O(ε)).
+
+        Parameters
+        ----------
+        relative : float
+            Error of a matrix in units of η, Frobenius norm.
+        largest : float
+            Upper bound on the eigenvalues.
+        """
         return relative * (1 + math.sqrt(largest))
 
     def largest(self, radius: float, k: int) -> float:
-        """Return k·e^{2r} + r² ≥ ‖L‖_F²: each L_ii is at most e^r, the rest has norm at most r."""
+        """Return k·e^{2r} + r² ≥ ‖L‖_F²: each L_ii is at most e^r, the rest has norm at most r.
+
+        Parameters
+        ----------
+        radius : float
+            Radius r of the ball around the identity, in the metric's distance.
+        k : int
+            Number of rows of the matrices.
+        """
         return k * math.exp(2.0 * radius) + radius**2
 
     def descriptor_set(self, facts: Facts) -> DescriptorSet:
-        """Return the set of factors."""
+        """Return the set of factors.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public numbers of the descriptor: η and bounds on its variances.
+        """
         bound, k = np.array(facts.variances), len(facts.variances)
         means, constant = np.array(facts.means), bool(facts.means)
         low, high = np.full(k, 0.5 * math.log(facts.eta)), 0.5 * np.log(bound + facts.eta)
@@ -285,12 +408,28 @@ class CholeskyCovariances:
         return DescriptorSet(inside, 0.0, 1.0, diameter, shape)
 
     def brightness(self, coordinates: FloatArray) -> FloatArray | None:
-        """Return that of L_21 where ln L_11 is 0, as it is of Gaussian embeddings alone."""
+        """Return the coordinate of L_21 where ln L_11 is 0, as it is of Gaussian embeddings alone.
+
+        Parameters
+        ----------
+        coordinates : array, shape (d,)
+            Descriptor, in coordinates at the identity.
+        """
         k = round((math.sqrt(8 * len(coordinates) + 1) - 1) / 2)
         return np.eye(1, len(coordinates), k)[0] if coordinates[0] == 0.0 else None
 
     def scales(self, diagonal: FloatArray, others: float, logs: FloatArray) -> FloatArray:
-        """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one."""
+        """Return scales: ln of a deviation is half that of a variance; L_ij is ρ_ij times one.
+
+        Parameters
+        ----------
+        diagonal : array, shape (k, k)
+            Scales along the logarithms of the variances.
+        others : float
+            Scale along every other coordinate.
+        logs : array, shape (k,)
+            Logarithms of typical variances.
+        """
         k = len(logs)
         d = k * (k + 1) // 2
         shape = others * np.eye(d)
@@ -324,15 +463,39 @@ class LogCholesky(Spd):
     curvature: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return ‖φ(p) − φ(q)‖, ``(...)``."""
+        """Return ‖φ(p) − φ(q)‖, ``(...)``.
+
+        Parameters
+        ----------
+        p : array, shape (..., *point_shape)
+            First points.
+        q : array, shape (..., *point_shape)
+            Second points, broadcast against the first.
+        """
         return np.asarray(np.linalg.norm(self.log(p, q), axis=-1))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
-        """Return φ(p) − φ(base), ``(..., d)``."""
+        """Return φ(p) − φ(base), ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the frame stands.
+        p : array, shape (..., *point_shape)
+            Points whose coordinates are wanted.
+        """
         return self._chart(p) - self._chart(base)
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
-        """Return φ⁻¹(φ(base) + u), ``(..., k, k)``, symmetric to the last bit."""
+        """Return φ⁻¹(φ(base) + u), ``(..., k, k)``, symmetric to the last bit.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
+        """
         coordinates = self._chart(base) + u
         lower = np.zeros((*coordinates.shape[:-1], self.k, self.k))
         lower[..., range(self.k), range(self.k)] = np.exp(coordinates[..., : self.k])
@@ -341,7 +504,13 @@ class LogCholesky(Spd):
         return assemble(lower, np.ones(self.k))
 
     def stretch(self, largest: float) -> float:
-        """Return 2·max(√ℓ, ℓ): dX = dL·Lᵀ + L·dLᵀ with ‖L‖ ≤ √ℓ and ‖dL‖ ≤ max(1, √ℓ)·s."""
+        """Return 2·max(√ℓ, ℓ): dX = dL·Lᵀ + L·dLᵀ with ‖L‖ ≤ √ℓ and ‖dL‖ ≤ max(1, √ℓ)·s.
+
+        Parameters
+        ----------
+        largest : float
+            Upper bound on the eigenvalues.
+        """
         return 2 * max(math.sqrt(largest), largest)
 
     def _chart(self, points: FloatArray) -> FloatArray:
@@ -392,8 +561,8 @@ def mean_logs(
         Factors: Cholesky factors of the bases B, and L_i with L_i L_iᵀ = X_i. With a single base
         the L_i are overwritten by other factors of the same X_i, which makes the next call from a
         base nearby about twice as fast.
-    weights : (n,) array
-        w_i ≥ 0 with sum 1.
+    weights : array, shape (n,)
+        Weights w_i ≥ 0 with sum 1.
 
     Returns
     -------
@@ -440,11 +609,27 @@ class AffineInvariant(Spd):
     curvature: ClassVar[tuple[float, float]] = (-0.5, 0.0)
 
     def dist(self, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``."""
+        """Return ‖log(p^{−1/2} q p^{−1/2})‖_F, ``(...)``.
+
+        Parameters
+        ----------
+        p : array, shape (..., *point_shape)
+            First points.
+        q : array, shape (..., *point_shape)
+            Second points, broadcast against the first.
+        """
         return np.asarray(np.linalg.norm(_whitened_logs(cholesky(p), cholesky(q)), axis=-1))
 
     def log(self, base: FloatArray, p: FloatArray) -> FloatArray:
-        """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``."""
+        """Return vecd(log(base^{−1/2} p base^{−1/2})), ``(..., d)``.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the frame stands.
+        p : array, shape (..., *point_shape)
+            Points whose coordinates are wanted.
+        """
         return self.factor_logs(base, cholesky(p))
 
     def exp(self, base: FloatArray, u: FloatArray) -> FloatArray:
@@ -452,6 +637,13 @@ class AffineInvariant(Spd):
 
         With base = C Cᵀ and unvecd(u) = V diag(λ) Vᵀ it is W diag(e^λ) Wᵀ, W = base^{1/2} V =
         C Rᵀ V: small eigenvalues of an ill-conditioned base keep their digits.
+
+        Parameters
+        ----------
+        base : array, shape (..., *point_shape)
+            Points at which the geodesics begin.
+        u : array, shape (..., d)
+            Velocities, in coordinates of the orthonormal frame at `base`.
         """
         lower = cholesky(base)
         values, vectors = sym_eig(unvecd(u))
@@ -459,7 +651,15 @@ class AffineInvariant(Spd):
         return assemble(columns, np.exp(values))
 
     def frechet_descent(self, points: FloatArray, weights: FloatArray) -> DescentField:
-        """Return minus the gradient of a Fréchet mean, computed on factors of the points."""
+        """Return minus the gradient of a Fréchet mean, computed on factors of the points.
+
+        Parameters
+        ----------
+        points : array, shape (n, k, k)
+            SPD matrices.
+        weights : array, shape (n,)
+            Weights, of sum 1.
+        """
         factors = cholesky(points)
 
         def field(at: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -469,18 +669,39 @@ class AffineInvariant(Spd):
         return field
 
     def factors(self, points: FloatArray) -> FloatArray:
-        """Return lower triangular factors C of points C·Cᵀ."""
+        """Return lower triangular factors C of points C·Cᵀ.
+
+        Parameters
+        ----------
+        points : array, shape (n, k, k)
+            SPD matrices.
+        """
         return cholesky(points)
 
     def logs_of_factors(self, factor: FloatArray, factors: FloatArray) -> FloatArray:
         """Return vecd(log(C⁻¹ X C⁻ᵀ)), ``(..., d)``, for a factor C and factors of points X.
 
         Logarithms at C·Cᵀ in another frame than that of `log`; `factor_exp` takes them back.
+
+        Parameters
+        ----------
+        factor : array, shape (k, k)
+            Lower triangular factor C of the base C·Cᵀ.
+        factors : array, shape (n, k, k)
+            Lower triangular factors of points X.
         """
         return _whitened_logs(factor, factors)
 
     def factor_exp(self, factor: FloatArray, u: FloatArray) -> FloatArray:
-        """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``."""
+        """Return the triangular factor of C·exp(unvecd(u))·Cᵀ, ``(k, k)``.
+
+        Parameters
+        ----------
+        factor : array, shape (k, k)
+            Lower triangular factor C of the base C·Cᵀ.
+        u : array, shape (d,)
+            Velocity, in the frame of `logs_of_factors`.
+        """
         values, vectors = sym_eig(unvecd(u))
         lower = np.empty_like(factor)
         jacobi.triangular((factor @ vectors) * np.exp(values / 2.0), lower)
@@ -490,6 +711,13 @@ class AffineInvariant(Spd):
         """Return vecd(log(base^{−1/2} X base^{−1/2})), ``(..., d)``, for factors L of X = L Lᵀ.
 
         A factor holds small eigenvalues to the last digits that a matrix of doubles has lost.
+
+        Parameters
+        ----------
+        base : array, shape (..., k, k)
+            SPD matrices at which the frame stands.
+        factors : array, shape (..., k, k)
+            Lower triangular factors L of points X = L Lᵀ.
         """
         bases = cholesky(base)
         return _whitened_logs(bases, factors, polar(bases))
@@ -498,6 +726,13 @@ class AffineInvariant(Spd):
         """Return cond(center)·e^{√2·r}, the largest condition number within r of `center`.
 
         X = B·exp(S)·B, B² = center and ‖S‖_F ≤ r: the eigenvalues of S are at most √2·r apart.
+
+        Parameters
+        ----------
+        center : array, shape (k, k)
+            Centre of the ball, an SPD matrix.
+        radius : float
+            Radius r of the ball around `center`, in the metric's distance.
         """
         spread = math.exp(min(math.sqrt(2.0) * radius, 700.0))
         return float(np.linalg.cond(center)) * spread
@@ -506,6 +741,11 @@ class AffineInvariant(Spd):
         """Return the mean of R(·, u)u over vectors u of a second moment, (d, d).
 
         That is −¼·[u, [u, ·]], as at the identity; the sectional curvature is ⟨R(v, u)u, v⟩.
+
+        Parameters
+        ----------
+        moment : array, shape (d, d)
+            Second moment of tangent vectors, in coordinates.
         """
         values, vectors = np.linalg.eigh(moment)
         basis, total = unvecd(np.eye(self.dim)), np.zeros((self.dim, self.dim))

@@ -37,8 +37,8 @@ images added tomorrow spend the same budget. The ledger also keeps, as HMACs, of
 folder the images are declared to be, and refuses these under another name, for releases and
 streams (``declared.py``). That depends on no image: a ledger that refused images it knows
 would tell anyone who may submit one whether it is in a population, which is just what the noise is
-there to mask. So digests of contents are stored for the owner to look up (`Ledger.charges_of`,
-`entered_streams`), and refuse nothing. What is declared catches a copied config or a slip of the
+there to mask. So digests of contents are stored for the owner to look up (`Ledger.charges_of`),
+and refuse nothing. What is declared catches a copied config or a slip of the
 name, not an owner who goes round it.
 
 **Streams.** A release every night is one charge, as each privacy unit enters on one night only;

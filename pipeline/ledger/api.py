@@ -82,6 +82,21 @@ class Transaction:
     """A ledger in one transaction: what its journal says, and the way to write more.
 
     `restored` says why it is taken for a copy that was put back; "" where it is not.
+
+    Attributes
+    ----------
+    connection : Connection
+        Connection in a transaction.
+    database : Database
+        Place of the ledger.
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    journal : Journal
+        Verified journal.
+    state : State
+        Ledger at the end of the journal.
+    restored : str
+        Reason why it is taken for a copy that was put back; "" where it is not.
     """
 
     connection: Connection
@@ -92,13 +107,30 @@ class Transaction:
     restored: str = ""
 
     def write(self, event: Event) -> "Transaction":
-        """Append an event; return the ledger as it is then."""
+        """Append an event; return the ledger as it is then.
+
+        Parameters
+        ----------
+        event : Event
+            Change to append.
+
+        Returns
+        -------
+        Transaction
+            Ledger with the event.
+        """
         journal = append(self.connection, self.key, self.journal, event)
         state = replay([event], self.state, len(self.journal.rows))
         return replace(self, journal=journal, state=state)
 
     def account(self, population: str) -> Account:
-        """Return the account of `population`, or raise `LedgerError` when it has none."""
+        """Return the account of `population`, or raise `LedgerError` when it has none.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        """
         account = self.state.accounts.get(population)
         if account is None:
             raise LedgerError(
@@ -108,7 +140,13 @@ class Transaction:
         return account
 
     def release(self, identity: str) -> Reservation | StoredRelease:
-        """Return a release that was charged: committed, or charged only."""
+        """Return a release that was charged: committed, or charged only.
+
+        Parameters
+        ----------
+        identity : str
+            Identity of the release.
+        """
         paid = self.state.releases[identity]
         if paid.committed:
             return StoredRelease(**vars(paid), result=self.result(paid))
@@ -120,6 +158,18 @@ class Transaction:
         """Store the one result of a release or a night, the first; return the ledger as it is then.
 
         Of one that has its result nothing is stored.
+
+        Parameters
+        ----------
+        row : ResultRow
+            Row of the journal that holds the result.
+        result : bytes
+            Content of the document.
+
+        Returns
+        -------
+        Transaction
+            Ledger with the result.
         """
         if row.committed is not None:
             return self
@@ -128,7 +178,13 @@ class Transaction:
         return self.write({**event, "digest": hashlib.sha256(result).hexdigest()})
 
     def result(self, row: ResultRow) -> bytes:
-        """Return a stored result; raise `LedgerError` unless it is the one that was committed."""
+        """Return a stored result; raise `LedgerError` unless it is the one that was committed.
+
+        Parameters
+        ----------
+        row : ResultRow
+            Row of the journal that holds the result.
+        """
         query = text("SELECT result FROM covdp_results WHERE identity = :identity")
         result = self.connection.scalar(query, {"identity": row.identity})
         if not isinstance(result, bytes) or hashlib.sha256(result).hexdigest() != row.digest:
@@ -161,11 +217,12 @@ class Ledger:
     Attributes
     ----------
     database : Database
-        Where it is. Nothing stays open between calls, so a ledger may be pickled and forked.
+        Place of the ledger. Nothing stays open between calls, so a ledger may be pickled and
+        forked.
     key : bytes
         Key of all digests and of the journal, 256 random bits.
     rows : int
-        How many rows the journal had when it was opened: by rows `charge_of` tells what was paid
+        Number of rows of the journal when it was opened: by rows `charge_of` tells what was paid
         since, and not by clocks, which are set back.
     """
 
@@ -180,6 +237,11 @@ class Ledger:
         privacy units are known by in ascending order and nothing else: a class is known again by
         them under any name, in whatever order its images are read. For `reserve` only; not to be
         shown, see the package's docstring.
+
+        Parameters
+        ----------
+        chunks : iterable of bytes
+            Digests of the privacy units, ascending, cut anywhere.
         """
         code = hmac.new(self.key, b"content\0", "sha256")
         for chunk in chunks:
@@ -191,7 +253,13 @@ class Ledger:
         return bytes.fromhex(mac_of(self.key, "person\0"))
 
     def beside(self, ending: str) -> Path:
-        """Return where what belongs to the ledger and not into it is stored: beside its marker."""
+        """Return the path of a file that belongs to the ledger and not into it: beside its marker.
+
+        Parameters
+        ----------
+        ending : str
+            Last part of the file's name.
+        """
         return path_beside(self.database, self.key, ending)
 
     def set_budget(self, population: str, budget: Budget, *, delta: float | None = None) -> None:
@@ -204,8 +272,8 @@ class Ledger:
         budget : Budget
             All that may ever be spent, in the definition that every charge will be in.
         delta : float, optional
-            δ at which ε is shown. When left out: δ of an `ApproxDP` budget, else unchanged, else
-            1e-5.
+            Failure probability δ at which ε is shown. When left out: δ of an `ApproxDP` budget,
+            else unchanged, else 1e-5.
 
         Raises
         ------
@@ -257,23 +325,23 @@ class Ledger:
         Parameters
         ----------
         population : str
-            Who pays; `set_budget` has opened its account.
+            Population that pays; `set_budget` has opened its account.
         query : str
             All that the law of the result depends on except the data, in a canonical form such as
             JSON with sorted keys.
         run_key : str
-            Which run of the query, such as the scheduled date; a new key is a new release.
+            Key of the query's run, such as the scheduled date; a new key is a new release.
         contents : mapping of str to str
-            For each class, under what messages call it, the `digest` of its content. Classes are
-            disjoint and their labels public. All of them together may have a digest, too.
+            Digest of the content of each class, as `digest` returns it, under the name that
+            messages have for the class. Classes are disjoint and their labels public. All of them
+            together may have a digest, too.
         cost : Budget
-            What the release costs where neighbours differ in one record: `parallel` over its
-            classes.
+            Cost of the release where neighbours differ in one record: `parallel` over its classes.
         group : int or None
             The most records of one person; None where one record is all that a person has in a
             class. The account protects people, so it is charged for a group of that many.
         classes : int
-            In how many classes a person may be, each with a record: what these cost together is
+            Largest number of classes with a record of one person: what these cost together is
             charged.
         declared : sequence of str
             Texts that say of which images it is, stored as HMACs. Images that were declared for
@@ -282,8 +350,13 @@ class Ledger:
             A name that the queries of ours say. Where another release of this name and run key was
             paid, this one would be charged in its place: that is refused.
         beside : bool
-            Whether it may be paid beside a stream, or beside a release of another name under the
+            True if it may be paid beside a stream, or beside a release of another name under the
             same run key of the same declared images (``declared.py``).
+
+        Returns
+        -------
+        Reservation or StoredRelease
+            Reservation of a new release, or the release that is stored already.
 
         Raises
         ------
@@ -331,6 +404,17 @@ class Ledger:
         `reserve`. A population that holds any release under this run key passes: it may be that
         one which is asked for again, at no cost.
 
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        cost : Budget
+            Cost that the account would pay.
+        run_key : str
+            Run key of the release.
+        beside : bool
+            True if the release may be paid beside a stream.
+
         Raises
         ------
         BudgetError
@@ -347,7 +431,15 @@ class Ledger:
                 check_affordable(account, cost)
 
     def check_declared(self, population: str, declared: Sequence[str]) -> None:
-        """Raise `LedgerError` where declared images belong to another population, as `reserve`."""
+        """Raise `LedgerError` where declared images belong to another population, as `reserve`.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        declared : sequence of str
+            Texts that say of which images a release is, as in `Ledger.reserve`.
+        """
         with self.transaction(write=False) as tx:
             check_declared(tx.state, population, declared_macs(self.key, declared))
 
@@ -355,7 +447,7 @@ class Ledger:
         """Return the charges of releases that are of any of some contents, oldest first.
 
         It tells which images are the same: for their owner, before a charge, and never in one.
-        Images that entered streams are found by `covdp.ledger.entered_streams`.
+        Images that entered streams are found by the add-on of nights.
 
         Parameters
         ----------
@@ -367,9 +459,20 @@ class Ledger:
             return tuple(tx.state.entries[row] for row in sorted(rows))
 
     def stored_since(self, population: str, name: str, run_key: str, since: datetime) -> bool:
-        """Tell whether a run of a release of this name is stored that was paid at `since` or later.
+        """Return True if a run of a release of this name, paid since a time, is stored.
 
         The name is the one that its query says.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        name : str
+            Name of the release, as its query says.
+        run_key : str
+            Run key of the release.
+        since : datetime
+            Earliest time of the payment.
         """
         run = clean_name("population", population), clean_run_key(run_key)
         with self.transaction(write=False) as tx:
@@ -381,6 +484,18 @@ class Ledger:
 
         The first commit wins: when another attempt of the same release came first, its result is
         returned, and `result` is discarded. So publish `StoredRelease.result`, never the argument.
+
+        Parameters
+        ----------
+        reservation : Reservation
+            Reservation of the release.
+        result : bytes
+            Content of the document.
+
+        Returns
+        -------
+        StoredRelease
+            Release with the bytes that may be published.
 
         Raises
         ------
@@ -400,19 +515,37 @@ class Ledger:
             return StoredRelease(**vars(paid), result=tx.result(paid))
 
     def show(self, population: str | None = None) -> tuple[Account, ...]:
-        """Return the account of one population, which must be there, or all in order of name."""
+        """Return the account of one population, which must be there, or all in order of name.
+
+        Parameters
+        ----------
+        population : str, optional
+            Name of the population; all when None.
+        """
         with self.transaction(write=False) as tx:
             return tuple(tx.state.accounts[name] for name in _populations(tx, population))
 
     def history(self, population: str | None = None) -> tuple[HistoryLine, ...]:
-        """Return changes of budgets and charges, of one population or of all, oldest first."""
+        """Return changes of budgets and charges, of one population or of all, oldest first.
+
+        Parameters
+        ----------
+        population : str, optional
+            Name of the population; all when None.
+        """
         name = None if population is None else clean_name("population", population)
         with self.transaction(write=False) as tx:
             lines = tx.state.entries.values()
             return tuple(line for line in lines if name in (None, line.population))
 
     def streams(self, population: str | None = None) -> tuple[StreamAccount, ...]:
-        """Return the streams of a population, or of all, that go on, as they were opened."""
+        """Return the streams of a population, or of all, that go on, as they were opened.
+
+        Parameters
+        ----------
+        population : str, optional
+            Name of the population; all of them when left out.
+        """
         with self.transaction(write=False) as tx:
             return tuple(
                 opened
@@ -426,6 +559,18 @@ class Ledger:
 
         Its marker is compared before anything is decided, and moved once all that was written is
         committed. A ledger that was restored is refused, but to `confirm` it.
+
+        Parameters
+        ----------
+        write : bool
+            True to write, False to read.
+        confirm : bool
+            True to accept a ledger that was restored.
+
+        Yields
+        ------
+        Transaction
+            Ledger as it is, within the transaction.
         """
         database, key = self.database, self.key
         path = path_beside(database, key)
@@ -467,10 +612,27 @@ def init_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
     timeout : float
         Seconds to wait for a connection or a lock.
 
+    Returns
+    -------
+    Ledger
+        Opened ledger.
+
     Raises
     ------
     LedgerError
         An address that cannot be used, in one line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from covdp import GDP
+    >>> from covdp.ledger import init_ledger
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = init_ledger(Path(folder) / "ledger.sqlite")
+    ...     ledger.set_budget("patients", GDP(1.0))
+    ...     print(ledger.show()[0].left)
+    1-GDP
     """
     database = locate(address, timeout)
     _check_there(database)
@@ -517,6 +679,18 @@ def open_ledger(address: str | Path, *, timeout: float = DATABASE_SECONDS) -> Le
     """Open a ledger that exists; never creates one, since a new ledger forgets what was spent.
 
     Parameters and errors are those of `init_ledger`.
+
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or URL of a database.
+    timeout : float
+        Time to wait for the database, in seconds.
+
+    Returns
+    -------
+    Ledger
+        Opened ledger.
     """
     ledger = _locate_ledger(address, timeout)
     with ledger.transaction(write=False) as tx:  # every row is verified
@@ -532,10 +706,17 @@ def confirm_restored(address: str | Path, *, timeout: float = DATABASE_SECONDS) 
 
     Parameters and errors are those of `init_ledger`.
 
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or URL of a database.
+    timeout : float
+        Time to wait for the database, in seconds.
+
     Returns
     -------
     bool
-        Whether there was anything to confirm.
+        True if there was anything to confirm.
     """
     ledger = _locate_ledger(address, timeout)
     marker = read_marker(ledger.beside("marker"))
@@ -571,8 +752,9 @@ def committed_results(
     Parameters
     ----------
     ledger : Ledger
+        Opened ledger.
     population : str, optional
-        One population only.
+        Name of one population; all when left out.
 
     Raises
     ------
@@ -602,7 +784,14 @@ def _populations(tx: Transaction, population: str | None) -> list[str]:
 
 
 def charge_of(ledger: Ledger, result: bytes) -> Charge:
-    """Return what a result cost, and whether that was paid since the ledger was opened.
+    """Return the cost of a result, and whether that was paid since the ledger was opened.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Opened ledger.
+    result : bytes
+        Content of the document.
 
     Raises
     ------
@@ -623,13 +812,29 @@ def charge_of(ledger: Ledger, result: bytes) -> Charge:
 
 
 def charge_for(cost: Budget, group: int | None, classes: int) -> Budget:
-    """Return what an account pays: `cost`, for a group of records of a person, in some classes."""
+    """Return the charge of an account: `cost`, for a group of records of a person, in some classes.
+
+    Parameters
+    ----------
+    cost : Budget
+        Cost of the release to one record.
+    group : int or None
+        Largest number of records of a person; None where a record is an image.
+    classes : int
+        Largest number of classes with records of one person.
+    """
     of_one_class = for_group_as_written(cost, 1 if group is None else group)
     return repeat_as_written(of_one_class, classes)
 
 
 def check_contents(contents: Mapping[str, str]) -> None:
-    """Raise `LedgerError` unless there are classes, each with a digest of this ledger."""
+    """Raise `LedgerError` unless there are classes, each with a digest of this ledger.
+
+    Parameters
+    ----------
+    contents : mapping of str to str
+        Digest of each class, as of `Ledger.digest`.
+    """
     if not contents:
         raise LedgerError("a release needs the content of a class, found none; give one or more")
     for label, digest in contents.items():
@@ -641,6 +846,14 @@ def check_contents(contents: Mapping[str, str]) -> None:
 
 
 def check_text(what: str, value: str) -> None:
-    """Raise `LedgerError` unless `value` is text on one line."""
+    """Raise `LedgerError` unless `value` is text on one line.
+
+    Parameters
+    ----------
+    what : str
+        Noun for the text, for the message.
+    value : str
+        Candidate text.
+    """
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise LedgerError(f"a {what} must be text on one line, found {value!r:.60}; name it")

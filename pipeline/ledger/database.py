@@ -95,7 +95,17 @@ _REASONS |= {
 
 @dataclass(frozen=True)
 class Database:
-    """The address of a ledger; `place` names it in messages, without user and password."""
+    """The address of a ledger; `place` names it in messages, without user and password.
+
+    Attributes
+    ----------
+    url : sqlalchemy.URL
+        Address, with user and password.
+    place : str
+        Name in messages, without user and password.
+    timeout : float
+        Time to wait for the database, in seconds.
+    """
 
     url: sa.URL = field(repr=False)
     place: str
@@ -109,6 +119,13 @@ class Database:
 
 def locate(address: str | Path, timeout: float) -> Database:
     """Return the database at a path (SQLite) or URL (sqlite or postgresql); nothing is opened.
+
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or URL of a database.
+    timeout : float
+        Time to wait for the database, in seconds.
 
     Raises
     ------
@@ -139,6 +156,11 @@ def locate(address: str | Path, timeout: float) -> Database:
 def create_file(database: Database) -> None:
     """Make an empty SQLite file for its owner alone, with its folder, where there is none.
 
+    Parameters
+    ----------
+    database : Database
+        Place of the ledger.
+
     Raises
     ------
     LedgerError
@@ -161,6 +183,18 @@ def create_file(database: Database) -> None:
 @contextmanager
 def connect(database: Database, *, write: bool = True) -> Iterator[sa.Connection]:
     """Run the block as one transaction, alone: committed when it ends, undone when it raises.
+
+    Parameters
+    ----------
+    database : Database
+        Place of the ledger.
+    write : bool
+        True to write, False to read.
+
+    Yields
+    ------
+    sa.Connection
+        Connection within the transaction.
 
     Raises
     ------
@@ -185,7 +219,7 @@ _RAW: ContextVar[Any] = ContextVar("raw")
 
 
 SQLITE = sa.URL.create("sqlite")
-"""Of all files: what runs statements does not depend on where they are."""
+"""Address of no file: statements that `_engine` has compiled serve all files."""
 
 
 @lru_cache(maxsize=8)

@@ -17,8 +17,8 @@ another, or releases                  which has paid
 ====================================  ==========================================================
 
 A stream that ended as its ledger was restored is none of these. Contents are compared by nobody
-who pays, as that refusal would tell what images show: `Ledger.charges_of` and
-`covdp.ledger.entered_streams` tell their owner.
+who pays, as that refusal would tell what images show: `Ledger.charges_of` and,
+of streams, the add-on of nights tell their owner.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,15 @@ from covdp.privacy.definitions import Budget, equation
 
 
 def declared_macs(key: bytes, declared: Iterable[str]) -> list[str]:
-    """Return the HMACs under which declared images are known inside the ledger."""
+    """Return the HMACs under which declared images are known inside the ledger.
+
+    Parameters
+    ----------
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    declared : iterable of str
+        Texts that say of which images a release is, as in `Ledger.reserve`.
+    """
     return [mac_of(key, f"declared\0{text}") for text in declared]
 
 
@@ -41,6 +49,7 @@ def check_declared(state: State, population: str, declared: Iterable[str]) -> No
     Parameters
     ----------
     state : State
+        Ledger as it is.
     population : str
         The population that is to pay.
     declared : iterable of str
@@ -68,6 +77,7 @@ def check_release_beside(
     Parameters
     ----------
     state : State
+        Ledger as it is.
     population, name, run_key : str
         The release.
     declared : sequence of str
@@ -97,6 +107,7 @@ def check_stream_beside(state: State, population: str, name: str, charged: Budge
     Parameters
     ----------
     state : State
+        Ledger as it is.
     population, name : str
         The stream, which is not open and follows none.
     charged : Budget
@@ -120,7 +131,15 @@ def check_stream_beside(state: State, population: str, name: str, charged: Budge
 
 
 def streams_going(state: State, population: str) -> list[StreamAccount]:
-    """Return the streams of a population that did not end, in the order of their opening."""
+    """Return the streams of a population that did not end, in the order of their opening.
+
+    Parameters
+    ----------
+    state : State
+        Ledger as it is.
+    population : str
+        Name of the population.
+    """
     streams = (one for one in state.streams.values() if one.population == population)
     return [one for one in streams if not one.ended]
 

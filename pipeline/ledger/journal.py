@@ -50,7 +50,13 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Journal:
-    """The verified rows of a ledger, first to last: number, event as JSON, and mac."""
+    """The verified rows of a ledger, first to last: number, event as JSON, and mac.
+
+    Attributes
+    ----------
+    rows : tuple of (int, str, str)
+        Number, event as JSON, and mac of each row.
+    """
 
     rows: tuple[tuple[int, str, str], ...] = ()
 
@@ -60,13 +66,38 @@ class Journal:
         return self.rows[-1][2] if self.rows else ""
 
     def events(self, first: int = 0, end: int | None = None) -> list[Event]:
-        """Return what happened after the first rows, up to row `end`."""
+        """Return the events after the first rows, up to row `end`.
+
+        Parameters
+        ----------
+        first : int
+            Number of rows to leave out.
+        end : int, optional
+            End of the rows, exclusive; all when None.
+        """
         lines = ",".join(line for _, line, _ in self.rows[first:end])
         return list(json.loads(f"[{lines}]"))
 
 
 def append(connection: Connection, key: bytes, journal: Journal, *events: Event) -> Journal:
-    """Write events after the last and seal them; return the journal that is there now."""
+    """Write events after the last and seal them; return the journal that is there now.
+
+    Parameters
+    ----------
+    connection : Connection
+        Connection in a transaction.
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    journal : Journal
+        Journal as it is before.
+    *events : Event
+        Changes in order.
+
+    Returns
+    -------
+    Journal
+        Journal with the events.
+    """
     mac = journal.mac
     rows: list[tuple[int, str, str]] = []
     for number, event in enumerate(events, len(journal.rows) + 1):
@@ -86,8 +117,13 @@ def read_journal(connection: Connection, key: bytes, before: Journal | None = No
 
     Parameters
     ----------
+    connection : Connection
+        Connection in a transaction.
+    key : bytes
+        Secret key of the ledger, 32 bytes.
     before : Journal, optional
-        What was verified under the same key before. Rows that say the same are not verified again.
+        Journal that was verified under the same key before. Rows that say the same are not verified
+        again.
 
     Raises
     ------
@@ -112,25 +148,61 @@ def read_journal(connection: Connection, key: bytes, before: Journal | None = No
 
 
 def last_row(connection: Connection) -> tuple[int, str]:
-    """Return the number and the mac of the last row, as this transaction leaves it."""
+    """Return the number and the mac of the last row, as this transaction leaves it.
+
+    Parameters
+    ----------
+    connection : Connection
+        Connection in a transaction.
+    """
     query = "SELECT number, mac FROM covdp_journal ORDER BY number DESC LIMIT 1"
     number, mac = connection.exec_driver_sql(query).tuples().one()
     return number, mac
 
 
 def chain(key: bytes, before: str, number: int, line: str) -> str:
-    """Return the mac of a row, in hexadecimal."""
+    """Return the mac of a row, in hexadecimal.
+
+    Parameters
+    ----------
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    before : str
+        Mac of the row before.
+    number : int
+        Number of the row.
+    line : str
+        Content of the row.
+    """
     return mac_of(key, f"row\0{before}\0{number}\0{line}")
 
 
 def seal(key: bytes, number: int, mac: str) -> str:
-    """Return what is stored of the end of the journal: how many rows, and the HMAC of the last."""
+    """Return the stored end of the journal: the number of rows, and the HMAC of the last.
+
+    Parameters
+    ----------
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    number : int
+        Number of rows.
+    mac : str
+        Mac of the last row.
+    """
     sealed = mac_of(key, f"seal\0{number}\0{mac}")
     return f"{number} {sealed}"
 
 
 def mac_of(key: bytes, message: str) -> str:
-    """Return the HMAC-SHA256 of a message, in hexadecimal; its first word says what it is of."""
+    """Return the HMAC-SHA256 of a message, in hexadecimal; its first word says what it is of.
+
+    Parameters
+    ----------
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    message : str
+        Text to seal.
+    """
     return hmac.digest(key, message.encode(errors="surrogateescape"), "sha256").hex()
 
 
@@ -149,14 +221,32 @@ MARKER_BYTES = 18 + 1 + 64 + 1
 
 
 class Marker(NamedTuple):
-    """The last row of a journal that is known to have been committed."""
+    """The last row of a journal that is known to have been committed.
+
+    Attributes
+    ----------
+    number : int
+        Number of the row.
+    mac : str
+        Mac of the row.
+    """
 
     number: int
     mac: str
 
 
 def path_beside(database: Database, key: bytes, ending: str = "marker") -> Path:
-    """Return the path of what a ledger keeps outside the database, by how its name ends."""
+    """Return the path of what a ledger keeps outside the database, by how its name ends.
+
+    Parameters
+    ----------
+    database : Database
+        Place of the ledger.
+    key : bytes
+        Secret key of the ledger, 32 bytes.
+    ending : str
+        Last part of the file's name.
+    """
     if database.file:
         file = database.file.resolve()  # one ledger has one of it, by whatever link it is opened
         return file.with_name(f"{file.name}.{ending}")
@@ -168,6 +258,11 @@ def path_beside(database: Database, key: bytes, ending: str = "marker") -> Path:
 
 def read_marker(path: Path) -> Marker | None:
     """Return the marker, or None where there is none.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the marker.
 
     Raises
     ------
@@ -186,7 +281,19 @@ def read_marker(path: Path) -> Marker | None:
 
 
 def restored_fault(database: Database, path: Path, marker: Marker | None, journal: Journal) -> str:
-    """Return why a ledger is taken for a restored one, by the rules above; else ""."""
+    """Return the reason why a ledger is taken for a restored one, by the rules above; else "".
+
+    Parameters
+    ----------
+    database : Database
+        Place of the ledger.
+    path : Path
+        Path of the marker.
+    marker : Marker or None
+        Marker as it was read; None where there is none.
+    journal : Journal
+        Journal, verified.
+    """
     rows = len(journal.rows)
     if marker is None:
         if not database.file or rows == 1:
@@ -209,6 +316,15 @@ def restored_fault(database: Database, path: Path, marker: Marker | None, journa
 
 def move_marker(path: Path, end: Marker, *, back: bool = False) -> None:
     """Write where a journal ends, into its marker; never an earlier end, unless `back`.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the marker.
+    end : Marker
+        End of the journal.
+    back : bool
+        True to accept an earlier end.
 
     Raises
     ------

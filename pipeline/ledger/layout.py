@@ -1,4 +1,4 @@
-"""The layout of a ledger, as a number in its table `covdp_meta`, and the steps to the present one.
+"""The layout of a ledger, as a number in its table ``covdp_meta``, and the steps up to ours.
 
 ======  ==========================================================================================
 layout  what is new in it
@@ -28,6 +28,11 @@ MIGRATIONS: Mapping[str, tuple[str, ...]] = {"2": ()}
 
 def migrate(database: Database) -> None:
     """Bring a ledger of an older layout to the present one; one that has it stays as it is.
+
+    Parameters
+    ----------
+    database : Database
+        Place of the ledger.
 
     Raises
     ------

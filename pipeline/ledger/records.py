@@ -39,7 +39,7 @@ class Account:
     delta : float
         δ at which ε is stated.
     created : datetime
-        When the budget was first set, UTC.
+        Time when the budget was first set, UTC.
     costs : tuple of Budget
         All charges, in order.
     group : int or None
@@ -48,7 +48,8 @@ class Account:
         and one for persons add up, since each says what it costs a person; together they hold for
         a person of at most as many images as the former counted.
     unfinished : int
-        How many charges have no result: in progress, or crashed and waiting to be asked for again.
+        Number of charges without a result: in progress, or crashed and waiting to be asked for
+        again.
     """
 
     population: str
@@ -73,7 +74,7 @@ class Account:
 
     @cached_property
     def left(self) -> Budget | None:
-        """What one more release may cost, rounded down; None when nothing is left.
+        """Largest cost of one more release, rounded down; None when nothing is left.
 
         Let q be the quantity that adds up (ε, μ², ρ …). q(left) ≤ q(budget) − q(spent), and
         q(spent) is at least the exact sum of the charges. So the charges with one of `left` sum to
@@ -109,7 +110,12 @@ class Account:
         return self.costs[-1] if self.costs else None
 
     def lasts(self, cost: Budget) -> int:
-        """Return how many more releases at `cost` are accepted, one after the other.
+        """Return the number of further releases at `cost` that are accepted, one after the other.
+
+        Parameters
+        ----------
+        cost : Budget
+            Cost of one release.
 
         Raises
         ------
@@ -121,7 +127,15 @@ class Account:
 
 
 def check_affordable(account: Account, cost: Budget) -> None:
-    """Raise `BudgetError` unless all charges with `cost` compose to at most the budget."""
+    """Raise `BudgetError` unless all charges with `cost` compose to at most the budget.
+
+    Parameters
+    ----------
+    account : Account
+        Account of the population.
+    cost : Budget
+        Cost of one release.
+    """
     _check_kind(account, cost)
     try:
         costs = [*account.costs, cost]
@@ -138,7 +152,15 @@ def check_affordable(account: Account, cost: Budget) -> None:
 
 
 def check_change(account: Account, budget: Budget) -> None:
-    """Raise `LedgerError` unless `budget` may take the place of the account's total."""
+    """Raise `LedgerError` unless `budget` may take the place of the account's total.
+
+    Parameters
+    ----------
+    account : Account
+        Account of the population.
+    budget : Budget
+        Budget in all from now on.
+    """
     _check_kind(account, budget)
     if account.spent and not fits(account.spent, budget):
         raise LedgerError(
@@ -166,22 +188,22 @@ class HistoryLine:
     Attributes
     ----------
     at : datetime
-        When, UTC, to the second.
+        Time of the event, UTC, to the second.
     population : str
         Whose account.
     kind : str
         "budget": the total was set, raised or lowered; "charge": a release was paid for;
         "stream": one was opened; "night": privacy units entered one; "note": it was restored.
     text : str
-        What happened, in one line.
+        Event in one line.
     cost : Budget or None
-        What was paid, of a charge or a stream.
+        Cost of a charge or a stream.
     run_key : str or None
-        Which run paid, of a charge; the planned date of a night.
+        Run key that paid, of a charge; the planned date of a night.
     name : str or None
-        Of the release that paid, where its query says one.
+        Name of the release that paid, where its query says one.
     committed : datetime or None
-        When the result of a charge was stored, UTC; None while there is none.
+        Time when the result of a charge was stored, UTC; None while there is none.
     group : int or None
         The most images of one person that a charge paid for; None for whole persons.
     """
@@ -199,7 +221,7 @@ class HistoryLine:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """What one result is of: a release that was charged, or a night of a stream.
+    """Row that a result belongs to: a release that was charged, or a night of a stream.
 
     Attributes
     ----------
@@ -208,11 +230,11 @@ class ResultRow:
     number : int
         The row of the journal in which it was reserved.
     run_key : str
-        Which run it is; the planned date of a night.
+        Run key; the planned date of a night.
     reserved : datetime
-        When, UTC.
+        Time of the charge, UTC.
     committed : datetime or None
-        When its result was stored; None while there is none.
+        Time when its result was stored; None while there is none.
     digest : str or None
         SHA-256 of that result, hexadecimal: of noised values only, so it may be shown.
     """
@@ -232,11 +254,11 @@ class PaidRelease(ResultRow):
     Attributes
     ----------
     population : str
-        Who paid.
+        Population that paid.
     name : str or None
-        What its query says that it is called.
+        Name that its query says.
     cost : Budget
-        What was paid.
+        Cost that was paid.
     declared : tuple of str
         HMACs of what was declared of its images; not to be shown.
     """
@@ -287,9 +309,9 @@ class NightState(ResultRow):
     night : int
         Its number in the stream: 1, 2, 3 …
     units : int
-        How many privacy units entered; public.
+        Number of privacy units that entered; public.
     total : str
-        What they and their classes are known by together; as private as the images.
+        Digest of them and their classes; as private as the images.
     """
 
     stream: str = field(repr=False)
@@ -322,21 +344,21 @@ class StreamAccount:
     number : int
         The row of the journal in which it was opened.
     population : str
-        Who paid.
+        Population that paid.
     name : str
         Its name among the streams of that population.
     scope : int
-        What its claims are known by: the row of the stream that paid, itself or one it follows.
+        Identity of its claims: the row of the stream that paid, itself or one it follows.
     settings : dict
         All that it was opened with.
     cost : Budget
-        What it was charged, or what the stream that it follows was charged for both.
+        Cost that it was charged, or that the stream that it follows was charged for both.
     account : Account
         The account right after the charge. It holds budgets only, so it may be shown.
     rows : tuple of NightState
         Its nights, in order; the last may have no result yet.
     ended : bool
-        Whether the ledger was restored since.
+        True if the ledger was restored since.
     """
 
     identity: str = field(repr=False)
@@ -352,7 +374,7 @@ class StreamAccount:
 
     @property
     def query(self) -> str:
-        """What it was opened with."""
+        """Query it was opened with."""
         return str(self.settings["query"])
 
     @property
@@ -362,12 +384,12 @@ class StreamAccount:
 
     @property
     def unit(self) -> Literal["image", "person"]:
-        """What enters on one night only."""
+        """Privacy unit, which enters on one night only."""
         return "person" if self.settings["group"] is None else "image"
 
     @property
     def nights(self) -> int:
-        """How many nights were reserved."""
+        """Number of nights that were reserved."""
         return len(self.rows)
 
     @property
@@ -387,7 +409,7 @@ class StreamAccount:
 
     @property
     def in_words(self) -> str:
-        """How long it lasts, in words."""
+        """Nights that are left, in words."""
         left = self.horizon - self.nights
         rest = f"{left:,} more at no further cost" if left else "none is left"
         return f"stream {self.name}: {self.nights:,} of {self.horizon:,} nights; {rest}"
@@ -399,13 +421,19 @@ class StreamAccount:
         return {**account, **nights, "nights_left": self.horizon - self.nights}
 
     def night_on(self, run_key: str) -> NightState | None:
-        """Return the night of a planned date, None where it was not reserved."""
+        """Return the night of a planned date, None where it was not reserved.
+
+        Parameters
+        ----------
+        run_key : str
+            Run key of the night, its planned date.
+        """
         return next((night for night in self.rows if night.run_key == run_key), None)
 
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """How far a stream is, and its night of one planned date.
+    """State of a stream, and its night of one planned date.
 
     Attributes
     ----------
@@ -413,8 +441,8 @@ class StreamStatus:
     run_key : str
         The planned date that was asked about.
     version : str
-        What `reserve_night` compares: another one as soon as a night is reserved or committed, of
-        this stream or of one with the same claims. As private as the images.
+        Version that `reserve_night` compares: another one as soon as a night is reserved or
+        committed, of this stream or of one with the same claims. As private as the images.
     last : StoredNight or None
         The last night that is committed.
     tonight : StoredNight or None
@@ -429,7 +457,7 @@ class StreamStatus:
 
     @property
     def state(self) -> Literal["new", "reserved", "stored"]:
-        """Of the night that was asked about; it goes from one to the next, and never back.
+        """State of the night that was asked about; it goes from one to the next, and never back.
 
         A new night claims privacy units, a reserved one is drawn for the privacy units that it
         claimed, a stored one is given out as it was committed.
@@ -442,20 +470,20 @@ class StreamStatus:
 
 @dataclass(frozen=True)
 class Charge:
-    """What a result cost.
+    """Cost of a result.
 
     Attributes
     ----------
     cost : Budget
-        Of the release, or of its stream for all nights.
+        Cost of the release, or of its stream for all nights.
     charged : bool
-        Whether the account was charged since.
+        True if the account was charged since.
     committed : bool
-        Whether the result was stored since; if not, it had been released before.
+        True if the result was stored since; if not, it had been released before.
     of_stream : bool
-        Whether the result is of a night.
+        True if the result is of a night.
     account : Account
-        As it is now.
+        Account as it is now.
     """
 
     cost: Budget
@@ -466,19 +494,37 @@ class Charge:
 
 
 def damaged(fault: str) -> LedgerError:
-    """Return the error for what cannot be what the ledger wrote."""
+    """Return the error for what cannot be what the ledger wrote.
+
+    Parameters
+    ----------
+    fault : str
+        Statement that is wrong, in words.
+    """
     return LedgerError(
         f"the ledger is damaged: {fault}; restore it from a backup, a new one forgets"
     )
 
 
 def budget_fields(budget: Budget) -> dict[str, Any]:
-    """Return `budget` as JSON values."""
+    """Return `budget` as JSON values.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition.
+    """
     return {"definition": budget.name, **asdict(budget)}
 
 
 def read_budget(fields: Mapping[str, Any]) -> Budget:
-    """Return the budget that `budget_fields` wrote."""
+    """Return the budget that `budget_fields` wrote.
+
+    Parameters
+    ----------
+    fields : mapping of str to object
+        JSON values.
+    """
     try:
         rest = dict(fields)
         return DEFINITIONS[rest.pop("definition")](**rest)
@@ -487,7 +533,13 @@ def read_budget(fields: Mapping[str, Any]) -> Budget:
 
 
 def name_in(query: str) -> str | None:
-    """Return the name that a query of ours says; None of other programs', which are any text."""
+    """Return the name that a query of ours says; None of other programs', which are any text.
+
+    Parameters
+    ----------
+    query : str
+        Query of a release.
+    """
     with suppress(ValueError, TypeError, KeyError):
         name = json.loads(query)["name"]
         return name if isinstance(name, str) else None
@@ -495,7 +547,15 @@ def name_in(query: str) -> str | None:
 
 
 def unit_fields(group: int | None, classes: int) -> dict[str, Any]:
-    """Return what a charge says of the privacy unit it paid for."""
+    """Return the fields of a charge about the privacy unit it paid for.
+
+    Parameters
+    ----------
+    group : int or None
+        Largest number of records of a person; None where a record is an image.
+    classes : int
+        Largest number of classes with records of one person.
+    """
     return {"unit": "person" if group is None else "image", "group": group, "classes": classes}
 
 
@@ -505,7 +565,13 @@ def now() -> str:
 
 
 def read_key(text: object) -> bytes:
-    """Return the 32 bytes of the key."""
+    """Return the 32 bytes of the key.
+
+    Parameters
+    ----------
+    text : object
+        Key as it is stored.
+    """
     try:
         key = bytes.fromhex(str(text))
     except ValueError:
@@ -532,7 +598,7 @@ def clean_name(what: str, value: str) -> str:
     Parameters
     ----------
     what : str
-        What is named, for the message.
+        Noun for what is named, for the message.
     value : str
         The name as it was typed.
     """
@@ -550,7 +616,15 @@ def clean_name(what: str, value: str) -> str:
 
 
 def check_unlike(population: str, others: Iterable[str]) -> None:
-    """Raise `LedgerError` when a new name is another's but for the case of letters or blanks."""
+    """Raise `LedgerError` when a new name is another's but for the case of letters or blanks.
+
+    Parameters
+    ----------
+    population : str
+        New name of a population.
+    others : iterable of str
+        Names of the other populations.
+    """
     for other in others:
         if _spelt(other) == _spelt(population):
             raise LedgerError(
@@ -560,7 +634,13 @@ def check_unlike(population: str, others: Iterable[str]) -> None:
 
 
 def clean_run_key(value: str) -> str:
-    """Return a run key as `clean_name` does, or raise `LedgerError` when no file can have it."""
+    """Return a run key as `clean_name` does, or raise `LedgerError` when no file can have it.
+
+    Parameters
+    ----------
+    value : str
+        Candidate run key.
+    """
     key = clean_name("run key", value)
     size = len(key.encode())
     fault = None

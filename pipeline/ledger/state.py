@@ -23,7 +23,23 @@ from covdp.privacy.definitions import Budget, equation
 
 @dataclass(frozen=True)
 class State:
-    """Everything at the end of the journal, or of its beginning up to some row."""
+    """Everything at the end of the journal, or of its beginning up to some row.
+
+    Attributes
+    ----------
+    accounts : dict of str to Account
+        Accounts by population.
+    releases : dict of str to PaidRelease
+        Releases by identity.
+    streams : dict of str to StreamAccount
+        Streams by identity.
+    contents : dict of str to tuple of int
+        Rows of the charges of each content, by digest.
+    declared : dict of str to str
+        Population of declared images, by HMAC.
+    entries : dict of int to HistoryLine
+        Lines of the history, by row.
+    """
 
     accounts: dict[str, Account] = field(default_factory=dict)
     releases: dict[str, PaidRelease] = field(default_factory=dict)
@@ -39,15 +55,32 @@ class State:
             yield from ((night, stream) for night in stream.committed)
 
     def runs(self, population: str, run_key: str) -> list[PaidRelease]:
-        """Return the releases of a population that were charged under a run key."""
+        """Return the releases of a population that were charged under a run key.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        run_key : str
+            Run key of the release.
+        """
         run = population, run_key
         return [paid for paid in self.releases.values() if (paid.population, paid.run_key) == run]
 
 
 def replay(events: Iterable[Event], before: State | None = None, rows: int = 0) -> State:
-    """Return what a verified journal adds up to, of which `events` come after its first `rows`.
+    """Return the state after a verified journal, of which `events` come after its first `rows`.
 
     `before` is what these add up to, and is left as it is.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        Changes in order.
+    before : State, optional
+        State of the first `rows` rows; the empty ledger when left out.
+    rows : int
+        Number of rows behind `before`.
 
     Raises
     ------
@@ -185,4 +218,4 @@ _EVENTS = {
     "stream": _stream,
     "night": _night,
 }
-"""What each kind of event adds; its time is read before."""
+"""Effect of each kind of event; its time is read before."""

@@ -529,8 +529,9 @@ def clipped_moments(
 
     Parameters
     ----------
-    released : array, shape (r, d + e) or (r, d + e + d(d + 1)/2)
-        Means of vectors and overshoots, and of products if those were asked for, as `pairs`.
+    released : array, shape (r, m)
+        Means of d coordinates and e overshoots, and of d(d + 1)/2 products if those were asked
+        for, as `pairs`.
     to : Clipping
         Maps that records were clipped by.
     frame : Frame

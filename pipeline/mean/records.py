@@ -14,9 +14,9 @@ least eigenvalue that is possible, ℓ the largest, u = 2⁻⁵³, k the order o
   factorisation together are at most e. The domain refuses an η below 4e, before any image is
   read (``descriptors/bounds.py``). So R̂ is positive definite, Cholesky's factorisation of it
   succeeds (Higham, *Accuracy and Stability of Numerical Algorithms*, Theorem 10.7), and its
-  correction, relative to R̂, is at most e/(η − e) ≤ 1/3, of the ½ that ``linalg.py`` asks for.
-- *Logarithms.* Rotations end after a fixed number of sweeps, converged or not (``jacobi.py``), and
-  squares are between λ/ℓ and ℓ/λ: nothing leaves the range of floats.
+  correction, relative to R̂, is at most e/(η − e) ≤ 1/3; ``geometry/linalg.py`` asks for ½.
+- *Logarithms.* Rotations end after a fixed number of sweeps, converged or not (see
+  ``geometry/jacobi.py``), and squares are between λ/ℓ and ℓ/λ: nothing leaves the range of floats.
 - *Persons.* Their images are averaged in the chart of a flat manifold, and the mean is put into the
   region there. It never becomes a matrix: doubles hold the coordinates of every point of the
   region, but a product L·Lᵀ of a factor in it may be indefinite in doubles. On a curved manifold

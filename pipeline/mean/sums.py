@@ -104,8 +104,8 @@ class InMemory(Generic[T]):
     ----------
     n : int
         Number of points.
-    whole : array, or what was made of them
-        All points.
+    whole : object
+        Array of all points, or the results of a function of it.
     """
 
     n: int
@@ -796,8 +796,8 @@ def clipped_means(
 
     Returns
     -------
-    list of array, shape (d + e,) or (d + e + d(d + 1)/2,)
-        One of each repetition.
+    list of array, shape (m,)
+        One of each repetition: d coordinates, e overshoots, and d(d + 1)/2 products if paired.
     """
     totals, digits = clipped_totals(parts, to, paired=paired)
     means = (totals / (n * PER_UNIT)).astype(float)  # of whole numbers: rounded once

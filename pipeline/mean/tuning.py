@@ -69,8 +69,8 @@ Not halfway but all the way, narrow classes distant from the prior err up to a t
 of `tiles` up to two thirds more.
 """
 TAIL_SHARE, TAIL_NEARER = 0.5, 0.9
-"""Of a narrow class the radius that leaves this share of the records outside is nearer, too: over
-the first one it is less than this. Without, thick tails are cut off; cells of `tiles` err a tenth
+"""Share of the records outside at which a narrow class is nearer, too: the radius there, over the
+first one, is less than the second number. Without, thick tails are cut off; cells of `tiles` err a tenth
 more at n·μ = 900."""
 CLUSTER_SD = 3.0
 """Deviations of its noise by which a shell may exceed the count of one peak, for its radius.
@@ -101,12 +101,12 @@ few is a bias of a few of its noise. One picture and the same turned are told to
 BIAS_OF_CLIPPING = 0.33
 """Bias of clipping over the noise of a mean: about the same at every n, see `OUTSIDE`."""
 LEFT_ONE_WAY, LEFT_SD, MISSED_SD = 0.5, 2.0, 3.0
-"""How much of the square of the length that is left points one way; how many deviations of its
-noise it must be to count as error, and an overshoot that was not added."""
+"""Share of the square of the length that is left which points one way; deviations of its noise from
+which it counts as error, and those of an overshoot that was not added."""
 USUAL_SIZE = 0.5
 """Length of records, in radii of the ball, as weights of nights assume it."""
 STEP_LEFT = 0.25
-"""What Newton's step may leave of the way to the mean, over what it shortens that way by: by hand a
+"""Part of the way to the mean that Newton's step may leave, over what it shortens that way by: a
 twentieth where records are many, more where noise masks how wide they are."""
 SCATTER_FLOOR = 0.1
 """Least variance of a coordinate of a vector, over that of vectors as long as the ball allows."""

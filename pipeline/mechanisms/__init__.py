@@ -47,6 +47,25 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
     """Return one line saying why a combination of names means nothing, or None if it is sound.
 
     Whether the density exists at a given scale is decided later, by `Family.calibrate`.
+
+    Parameters
+    ----------
+    name : str
+        Name in `MECHANISMS`.
+    definition : str
+        Name in `covdp.privacy.DEFINITIONS`.
+    manifold : str
+        Name in `covdp.geometry.MANIFOLDS`.
+    sampler : str
+        "exact", or "chain" for the published Markov chain.
+
+    Examples
+    --------
+    >>> from covdp.mechanisms import refusal
+    >>> print(refusal("ewg", "pure", "spd-log-euclidean").partition(";")[0])
+    Gaussian noise has no bounded density ratio, so it is not pure DP at any scale
+    >>> refusal("ewl", "pure", "spd-log-euclidean") is None
+    True
     """
     if name not in MECHANISMS:
         return f"a mechanism must be one of {', '.join(MECHANISMS)}; found {name!r}; choose one"
@@ -54,7 +73,13 @@ def refusal(name: str, definition: str, manifold: str, sampler: str = "exact") -
 
 
 def no_footpoint(name: str) -> str:
-    """Return one line saying why a mechanism draws no footpoint."""
+    """Return one line saying why a mechanism draws no footpoint.
+
+    Parameters
+    ----------
+    name : str
+        Name in `MECHANISMS`.
+    """
     able = ", ".join(name for name, family in MECHANISMS.items() if family.footpoint)
     return (
         f"a footpoint is a point of the manifold, drawn around one mean; {name} takes the records "

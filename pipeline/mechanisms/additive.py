@@ -81,6 +81,15 @@ def normal_radius(shape: float, value: FloatArray, dim: int) -> FloatArray:
     """Return radii of standard normals in R^dim for values of a Gamma law of this shape.
 
     A value and its radius have the same probability below them.
+
+    Parameters
+    ----------
+    shape : float
+        Shape parameter of the Gamma law.
+    value : array, shape (...)
+        Values of the Gamma law.
+    dim : int
+        Dimension m of the noise.
     """
     low, high = special.gammainc(shape, value), special.gammaincc(shape, value)
     near, far = special.gammaincinv(dim / 2.0, low), special.gammainccinv(dim / 2.0, high)
@@ -105,38 +114,97 @@ class LaplaceNoise:
     law: ClassVar[str] = "density of x ∝ exp(−‖x‖/σ)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
-        """Return σ = Δ/ε, ε the largest pure budget that implies `budget`."""
+        """Return σ = Δ/ε, ε the largest pure budget that implies `budget`.
+
+        Parameters
+        ----------
+        budget : Budget
+            Budget of one release.
+        sensitivity : float
+            Replace-one L2 sensitivity Δ > 0.
+        """
         return laplace_sigma(budget, sensitivity)
 
     def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` draws, shape (size, m)."""
+        """Return `size` draws, shape (size, m).
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        size : int
+            Number of independent draws.
+        dim : int
+            Dimension m of the noise.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         radius = sigma * rng.standard_gamma(dim, size)
         return np.asarray(radius[:, None] * directions(size, dim, rng))
 
     def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float:
-        """Return E‖x‖^p = σ^p·m(m + 1)···(m + p − 1), a moment of σ·Gamma(m)."""
+        """Return E‖x‖^p = σ^p·m(m + 1)···(m + p − 1), a moment of σ·Gamma(m).
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        dim : int
+            Dimension m of the noise.
+        power : int
+            Power p of the norm.
+        """
         return sigma**power * math.prod(dim + step for step in range(power))
 
     def norms(self, sigma: float, dim: int) -> Norms:
-        """Return a quadrature for the law of ‖x‖: σ·Gamma(m, 1)."""
+        """Return a quadrature for the law of ‖x‖: σ·Gamma(m, 1).
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        dim : int
+            Dimension m of the noise.
+        """
         wide = 9.0 * math.sqrt(dim)
         ends = max(1e-9, dim - wide), dim + wide + 30.0
         rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x, *ends)
         return sigma * rho, weights
 
     def normals(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return draws taken to N(0, Id), by the distribution function of ‖x‖."""
+        """Return draws taken to N(0, Id), by the distribution function of ‖x‖.
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Draws of the noise.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         dim, radius = x.shape[-1], np.linalg.norm(x, axis=-1, keepdims=True) / sigma
         return np.asarray(x / (sigma * radius) * normal_radius(dim, radius, dim))
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return −‖x‖/σ."""
+        """Return −‖x‖/σ.
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Points of the tangent space.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         return -np.asarray(np.linalg.norm(x, axis=-1)) / sigma
 
 
 @dataclass(frozen=True)
 class GaussianNoise:
     """Noise N(0, σ²·Id) on R^m, σ by the exact condition if `analytic`, else by the classical one.
+
+    Attributes
+    ----------
+    analytic : bool
+        True for the exact condition of (ε, δ)-DP, False for the classical one.
 
     Notes
     -----
@@ -152,37 +220,96 @@ class GaussianNoise:
     law: ClassVar[str] = "x ~ N(0, σ²·Id)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
-        """Return the standard deviation σ per coordinate; `PrivacyError` for pure DP."""
+        """Return the standard deviation σ per coordinate; `PrivacyError` for pure DP.
+
+        Parameters
+        ----------
+        budget : Budget
+            Budget of one release.
+        sensitivity : float
+            Replace-one L2 sensitivity Δ > 0.
+        """
         return gaussian_sigma(budget, sensitivity, analytic=self.analytic)
 
     def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` draws, shape (size, m)."""
+        """Return `size` draws, shape (size, m).
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation σ > 0 of a coordinate.
+        size : int
+            Number of independent draws.
+        dim : int
+            Dimension m of the noise.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         return sigma * rng.standard_normal((size, dim))
 
     def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float:
-        """Return E‖x‖^p = (σ√2)^p·Γ((m+p)/2)/Γ(m/2), a moment of σ·χ_m: σ²m for p = 2."""
+        """Return E‖x‖^p = (σ√2)^p·Γ((m+p)/2)/Γ(m/2), a moment of σ·χ_m: σ²m for p = 2.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation σ > 0 of a coordinate.
+        dim : int
+            Dimension m of the noise.
+        power : int
+            Power p of the norm.
+        """
         ratio = math.exp(math.lgamma((dim + power) / 2) - math.lgamma(dim / 2))
         return (sigma * math.sqrt(2.0)) ** power * ratio
 
     def norms(self, sigma: float, dim: int) -> Norms:
-        """Return a quadrature for the law of ‖x‖: σ times chi of m degrees of freedom."""
+        """Return a quadrature for the law of ‖x‖: σ times chi of m degrees of freedom.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation σ > 0 of a coordinate.
+        dim : int
+            Dimension m of the noise.
+        """
         middle = math.sqrt(max(0.0, dim - 1.0))
         ends = max(1e-9, middle - 7.5), middle + 7.5
         rho, weights = radial_norms(lambda x: (dim - 1) * np.log(x) - x * x / 2.0, *ends)
         return sigma * rho, weights
 
     def normals(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return draws taken to N(0, Id)."""
+        """Return draws taken to N(0, Id).
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Draws of the noise.
+        sigma : float
+            Standard deviation σ > 0 of a coordinate.
+        """
         return x / sigma
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return −‖x‖²/2σ²."""
+        """Return −‖x‖²/2σ².
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Points of the tangent space.
+        sigma : float
+            Standard deviation σ > 0 of a coordinate.
+        """
         return -np.asarray((x * x).sum(axis=-1)) / (2.0 * sigma**2)
 
 
 @dataclass(frozen=True)
 class GeneralizedGaussianNoise:
     """Noise with independent coordinates of density ∝ exp(−|x/σ|^N), N ≥ 1 the degree.
+
+    Attributes
+    ----------
+    degree : float
+        Exponent N ≥ 1.
 
     Notes
     -----
@@ -200,25 +327,71 @@ class GeneralizedGaussianNoise:
     law: ClassVar[str] = "independent coordinates of density ∝ exp(−|x_i/σ|^N)"
 
     def scale(self, budget: Budget, sensitivity: float) -> float:
-        """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP."""
+        """Return σ = Δ·√(N·Γ(2 − 1/N)/Γ(1 + 1/N))/θ; `PrivacyError` for all but Rao DP.
+
+        Parameters
+        ----------
+        budget : Budget
+            Budget of one release.
+        sensitivity : float
+            Replace-one sensitivity Δ > 0 of one coordinate.
+        """
         return generalized_gaussian_sigma(cast(RaoDP, budget), sensitivity, self.degree)
 
     def draw(self, sigma: float, size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` draws: |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate."""
+        """Return `size` draws: |x/σ|^N ~ Gamma(1/N) with a fair sign in each coordinate.
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        size : int
+            Number of independent draws.
+        dim : int
+            Dimension m of the noise.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         magnitude = rng.standard_gamma(1.0 / self.degree, (size, dim)) ** (1.0 / self.degree)
         return np.asarray(sigma * (1.0 - 2.0 * rng.integers(0, 2, (size, dim))) * magnitude)
 
     def mean_norm(self, sigma: float, dim: int, power: int = 1) -> float | None:
-        """Return None: the norm has no closed law, except for N = 2."""
+        """Return None: the norm has no closed law, except for N = 2.
+
+        Parameters
+        ----------
+        sigma : float
+            Scale σ > 0 of the noise.
+        dim : int
+            Dimension m of the noise.
+        power : int
+            Power p of the norm.
+        """
         return None
 
     def normals(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return draws taken to N(0, Id), each coordinate by its distribution function."""
+        """Return draws taken to N(0, Id), each coordinate by its distribution function.
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Draws of the noise.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         power = (np.abs(x) / sigma) ** self.degree
         return np.sign(x) * normal_radius(1.0 / self.degree, power, 1)
 
     def log_density(self, x: FloatArray, sigma: float) -> FloatArray:
-        """Return −Σ |x_j/σ|^N."""
+        """Return −Σ |x_j/σ|^N.
+
+        Parameters
+        ----------
+        x : array, shape (..., m)
+            Points of the tangent space.
+        sigma : float
+            Scale σ > 0 of the noise.
+        """
         return -np.asarray(((np.abs(x) / sigma) ** self.degree).sum(axis=-1))
 
 
@@ -227,7 +400,19 @@ VectorNoise: TypeAlias = LaplaceNoise | GaussianNoise | GeneralizedGaussianNoise
 
 
 def wrap(center: Points, base: Points | None, noise: FloatArray, manifold: Manifold) -> Draws:
-    """Return exp(p0, log(p0, c) + noise) for each row of `noise`, shape (size, d)."""
+    """Return exp(p0, log(p0, c) + noise) for each row of `noise`, shape (size, d).
+
+    Parameters
+    ----------
+    center : array, shape (*point_shape) or (size, *point_shape)
+        Statistic c: one point, or one a row of `noise`.
+    base : array, shape (*point_shape) or (size, *point_shape), or None
+        Footpoint p0, public; the manifold's origin when left out.
+    noise : array, shape (size, d)
+        Noise, in coordinates at the footpoint.
+    manifold : Manifold
+        Manifold of the outputs.
+    """
     size = len(noise)
     center = check_centers(center, manifold.point_shape, size)
     base = manifold.origin if base is None else check_centers(base, manifold.point_shape, size)
@@ -242,24 +427,47 @@ class WrappedMechanism(CalibratedMechanism):
 
     The tangent Gaussian is the wrapped Gaussian of the log-Euclidean metric at the identity, under
     the name and with the two calibrations of its paper: analytic, or classical for ε < 1.
+
+    Attributes
+    ----------
+    noise : VectorNoise
+        Noise in the tangent space.
     """
 
     noise: VectorNoise
 
     @property
     def law(self) -> str:
-        """What an output is."""
+        """Law of an output."""
         return f"exp(p0, log(p0, c) + x), {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out."""
+        """Return `size` outputs; `base` is the footpoint, the manifold's origin when left out.
+
+        Parameters
+        ----------
+        center : array, shape (*point_shape) or (size, *point_shape)
+            Statistic c: one point, or one a draw.
+        base : array, shape (*point_shape) or (size, *point_shape), optional
+            Footpoint p0, public; the manifold's origin when left out.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         noise = self.noise.draw(self.sigma, check_size(size), self.manifold.dim, rng)
         return wrap(center, base, noise, self.manifold)
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E dist(output, c)^p = E‖x‖^p on a flat manifold, else None."""
+        """Return E dist(output, c)^p = E‖x‖^p on a flat manifold, else None.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
         flat = self.manifold.flat
         return self.noise.mean_norm(self.sigma, self.manifold.dim, power) if flat else None
 
@@ -276,6 +484,21 @@ def with_noise(
     """Return a mechanism of some kind whose noise has the scale that the budget asks for.
 
     `options` are those of the noise. Raises what its `scale` raises.
+
+    Parameters
+    ----------
+    kind : callable
+        Class of the mechanism.
+    noise : callable
+        Class of the noise, called with `options`.
+    budget : Budget
+        Budget of one release.
+    sensitivity : float
+        Replace-one sensitivity Δ > 0 of the statistic, in the manifold's distance.
+    manifold : Manifold
+        Manifold of the outputs.
+    **options : object
+        Options of the noise, such as its degree.
     """
     law = noise(**options)
     return kind(budget, sensitivity, manifold, law.scale(budget, sensitivity), law)
@@ -286,6 +509,15 @@ def hardened_gaussian_draw(mechanism: Mechanism, statistic: Points, noise: Noise
 
     σ is raised by 1e-12 of its value, so that a certificate that is rounded up stays within the
     budget.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+    statistic : array, shape (*point_shape)
+        Statistic to release, before noise.
+    noise : Noise
+        Source of the noise: `LATTICE` for releases.
     """
     space, sigma = mechanism.manifold, mechanism.sigma * (1 + 1e-12)
     vector = space.log(space.origin, statistic)
@@ -311,19 +543,54 @@ def _told_apart(
 
 
 def wrapped_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score vectors x = log_{p0} y, see `_told_apart`."""
+    """Score vectors x = log_{p0} y, see `_told_apart`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring statistics, and the score.
+    """
     base, left, right = opposite(mechanism.manifold, mechanism.sensitivity / 2.0)
     return _told_apart(mechanism, partial(mechanism.manifold.log, base), left, right, base)
 
 
 def wrapped_residuals(mechanism: Any, points: Points, center: Points, base: Points) -> FloatArray:
-    """Return the noise of outputs, log_{p0} y − log_{p0} c, taken to N(0, Id); (n, d)."""
+    """Return the noise of outputs, log_{p0} y − log_{p0} c, taken to N(0, Id); (n, d).
+
+    Parameters
+    ----------
+    mechanism : object
+        Calibrated mechanism of the family.
+    points : array, shape (n, *point_shape)
+        Outputs of the mechanism.
+    center : array, shape (*point_shape)
+        Statistic c.
+    base : array, shape (*point_shape)
+        Footpoint p0.
+    """
     seen = partial(mechanism.manifold.log, base)
     return cast(FloatArray, mechanism.noise.normals(seen(points) - seen(center), mechanism.sigma))
 
 
 def embedded_residuals(mechanism: Any, points: Points, center: Points, base: Any) -> FloatArray:
-    """Return the noise of outputs, y − c as vectors, taken to N(0, Id); `base` is not used."""
+    """Return the noise of outputs, y − c as vectors, taken to N(0, Id); `base` is not used.
+
+    Parameters
+    ----------
+    mechanism : object
+        Calibrated mechanism of the family.
+    points : array, shape (n, *point_shape)
+        Outputs of the mechanism.
+    center : array, shape (*point_shape)
+        Statistic c.
+    base : object
+        Not used.
+    """
     seen = mechanism.manifold.embed
     return cast(FloatArray, mechanism.noise.normals(seen(points) - seen(center), mechanism.sigma))
 
@@ -394,6 +661,13 @@ class EmbeddedMechanism(CalibratedMechanism):
     The output is c + x. If `projected`, it is put back: it is (c + x)/‖c + x‖, the nearest point of
     the manifold.
 
+    Attributes
+    ----------
+    noise : VectorNoise
+        Noise in the surrounding space.
+    projected : bool
+        True if outputs are projected to the manifold.
+
     Notes
     -----
     **Privacy.** Replace-one. What holds of the noise in R^m holds of the output; the projection is
@@ -416,13 +690,25 @@ class EmbeddedMechanism(CalibratedMechanism):
 
     @property
     def law(self) -> str:
-        """What an output is."""
+        """Law of an output."""
         return f"{'(c + x)/‖c + x‖' if self.projected else 'c + x'}, {self.noise.law}"
 
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` points of the surrounding space or the manifold; `base` is not used."""
+        """Return `size` points of the surrounding space or the manifold; `base` is not used.
+
+        Parameters
+        ----------
+        center : array, shape (*point_shape) or (size, *point_shape)
+            Statistic c: one point, or one a draw.
+        base : array, shape (*point_shape), optional
+            Not used: there is no footpoint.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         space = cast(EmbeddedManifold, self.manifold)
         noise = self.noise.draw(self.sigma, check_size(size), space.embedding_dim, rng)
         center = check_centers(center, self.manifold.point_shape, size)
@@ -433,7 +719,13 @@ class EmbeddedMechanism(CalibratedMechanism):
         return Draws(points, Diagnostics())
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E‖output − c‖^p = E‖x‖^p in the surrounding space; None if projected."""
+        """Return E‖output − c‖^p = E‖x‖^p in the surrounding space; None if projected.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
         dim = cast(EmbeddedManifold, self.manifold).embedding_dim
         return None if self.projected else self.noise.mean_norm(self.sigma, dim, power)
 
@@ -451,7 +743,18 @@ def _apart(mechanism: Mechanism) -> tuple[Points, Points]:
 
 
 def embedded_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score vectors of the surrounding space, see `_told_apart`."""
+    """Score vectors of the surrounding space, see `_told_apart`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring statistics, and the score.
+    """
     space = cast(EmbeddedManifold, mechanism.manifold)
     return _told_apart(mechanism, space.embed, *_apart(mechanism))
 
@@ -461,6 +764,13 @@ def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
 
     For x of density ∝ exp(−‖x − c‖/σ) in R^{d+1}, y = x/‖x‖ has on S^d the density
     f(a) ∝ ∫ t^d·exp(−√(t² − 2ta + 1)/σ) dt: polar coordinates x = t·y, integrated over t.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d of the sphere.
+    sigma : float
+        Scale σ > 0 of the noise.
     """
     cosine = np.linspace(-1.0, 1.0, 1001)
     t = np.linspace(0.0, 1.0 + (dim + 40) * sigma, 2001)
@@ -469,7 +779,18 @@ def projected_profile(dim: int, sigma: float) -> tuple[FloatArray, FloatArray]:
 
 
 def projected_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio."""
+    """Score ln f(⟨y, c⟩) − ln f(⟨y, c'⟩), f as in `projected_profile`: the log ratio.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring statistics, and the score.
+    """
     left, right = _apart(mechanism)
     cosine, log_f = projected_profile(mechanism.manifold.dim, mechanism.sigma)
 
@@ -552,7 +873,19 @@ class LandmarkLaplace(CalibratedMechanism):
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` preshapes, shape (size, m); `base` is not used."""
+        """Return `size` preshapes, shape (size, m); `base` is not used.
+
+        Parameters
+        ----------
+        center : array, shape (*point_shape) or (size, *point_shape)
+            Statistic c: one point, or one a draw.
+        base : array, shape (*point_shape), optional
+            Not used: there is no footpoint.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         (landmarks,) = self.manifold.point_shape
         center = check_centers(center, (landmarks,), check_size(size))
         radius = self.sigma * rng.standard_gamma(2.0, (size, landmarks))
@@ -566,8 +899,17 @@ def landmark_laplace(budget: Budget, *, sensitivity: float, manifold: Manifold) 
 
     Parameters
     ----------
+    budget : Budget
+        Budget of one release.
     sensitivity : float
         Δ: the largest move of one landmark, in units of the preshape (norm 1).
+    manifold : Manifold
+        Manifold of the outputs.
+
+    Returns
+    -------
+    LandmarkLaplace
+        Calibrated mechanism.
     """
     (landmarks,) = manifold.point_shape
     share = split(budget, [1.0 / landmarks] * landmarks)[0]
@@ -584,6 +926,16 @@ def landmark_neighbours(mechanism: Mechanism) -> Neighbours:
 
     The regular polygon is rotated, so that every landmark moves by Δ and neither centre nor size
     changes. Centring and scaling the output lose little while the noise is small against the shape.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring statistics, and the score.
     """
     polygon, sigma = mechanism.manifold.origin, mechanism.sigma
     angle = math.asin(mechanism.sensitivity * math.sqrt(len(polygon)) / 2.0)

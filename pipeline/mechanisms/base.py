@@ -39,7 +39,7 @@ GAUSSIAN_DEFINITIONS = ("approx", "gdp", "rdp", "zcdp", "rao")
 
 
 class Diagnostics(NamedTuple):
-    """How a draw was made.
+    """Record of how a draw was made.
 
     Attributes
     ----------
@@ -62,7 +62,17 @@ class Chain(Protocol):
     def laplace(
         self, manifold: Manifold, sigmas: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, Diagnostics]:
-        """Return tangent vectors at the centre, (C, d), for the density ∝ exp(−dist(y, c)/σ)."""
+        """Return tangent vectors at the centre, (C, d), for the density ∝ exp(−dist(y, c)/σ).
+
+        Parameters
+        ----------
+        manifold : Manifold
+            Manifold of the outputs.
+        sigmas : array, shape (C,)
+            Scale σ of each chain.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
 
     def geodesic(
         self,
@@ -72,7 +82,21 @@ class Chain(Protocol):
         sigmas: FloatArray,
         rng: np.random.Generator,
     ) -> tuple[FloatArray, Diagnostics]:
-        """Return tangent vectors at the centre, (C, d), for a density on the manifold."""
+        """Return tangent vectors at the centre, (C, d), for a density on the manifold.
+
+        Parameters
+        ----------
+        log_density : callable
+            Logarithm of the density at points (C, *point_shape), but for a constant.
+        center : array, shape (*point_shape)
+            Statistic c, at which the chains start.
+        manifold : Manifold
+            Manifold of the outputs.
+        sigmas : array, shape (C,)
+            Scale σ of each chain.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
 
 
 SAMPLERS = Registry[Callable[..., Chain]]("samplers", {}, word="sampler")
@@ -87,7 +111,7 @@ class Draws(NamedTuple):
     points : array, shape (size, *point_shape)
         The outputs.
     diagnostics : Diagnostics
-        How they were made.
+        Record of how they were made.
     nonprivate_distance : array, shape (size,), or None
         dist(output, statistic) as the sampler knows it, for experiments. Near the limit of
         existence a matrix of doubles cannot carry its own small eigenvalues, and no function of
@@ -104,7 +128,7 @@ class Mechanism(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What one draw costs."""
+        """Cost of one draw."""
 
     @property
     def sensitivity(self) -> float:
@@ -112,7 +136,7 @@ class Mechanism(Protocol):
 
     @property
     def manifold(self) -> Manifold:
-        """Where the statistic lives."""
+        """Manifold of the statistic."""
 
     @property
     def sigma(self) -> float:
@@ -125,15 +149,55 @@ class Mechanism(Protocol):
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` outputs for the statistic `center`, one point or one point per output."""
+        """Return `size` outputs for the statistic `center`, one point or one point per output.
+
+        Parameters
+        ----------
+        center : array, shape (*point_shape) or (size, *point_shape)
+            Statistic c: one point, or one a draw.
+        base : array, shape (*point_shape) or (size, *point_shape), optional
+            Footpoint, public, for mechanisms that have one.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from covdp import GDP, MANIFOLDS, MECHANISMS
+        >>> manifold = MANIFOLDS["spd-log-euclidean"](k=5)
+        >>> mechanism = MECHANISMS["ewg"].calibrate(GDP(0.5), sensitivity=0.01, manifold=manifold)
+        >>> rng = np.random.default_rng(0)
+        >>> mechanism.sample(np.eye(5), size=3, rng=rng).points.shape
+        (3, 5, 5)
+        """
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E dist(output, statistic)^power exactly, or None if no law gives it."""
+        """Return E dist(output, statistic)^power exactly, or None if no law gives it.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
 
 
 @dataclass(frozen=True)
 class CalibratedMechanism:
-    """What all mechanisms hold, see `Mechanism`; one with a law of its error says its mean."""
+    """Fields of every mechanism, see `Mechanism`; one with a law of its error says its mean.
+
+    Attributes
+    ----------
+    budget : Budget
+        Cost of one draw.
+    sensitivity : float
+        Replace-one sensitivity Δ > 0 of the statistic.
+    manifold : Manifold
+        Manifold of the statistic.
+    sigma : float
+        Scale σ > 0 of the noise.
+    """
 
     budget: Budget
     sensitivity: float
@@ -141,12 +205,28 @@ class CalibratedMechanism:
     sigma: float
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return None: no law gives the mean distance from output to statistic."""
+        """Return None: no law gives the mean distance from output to statistic.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
         return None
 
 
 class HardenedDraw(NamedTuple):
-    """One output drawn with hardened noise, the σ that was used, and the certified ρ."""
+    """One output drawn with hardened noise, the σ that was used, and the certified ρ.
+
+    Attributes
+    ----------
+    point : array, shape (*point_shape)
+        Output.
+    sigma : float
+        Standard deviation σ that was used.
+    rho : float
+        Certified ρ of zCDP.
+    """
 
     point: Points
     sigma: float
@@ -165,7 +245,7 @@ class Neighbours(NamedTuple):
     score : callable
         ln p(y)/q(y) of outputs y, up to a constant: p is the law from `left`, q that from `right`.
     exact : bool
-        Whether it is that; else something that rises with it.
+        True if it is that; else something that rises with it.
     """
 
     left: Points
@@ -188,9 +268,9 @@ class Family:
     definitions : tuple of str
         The definitions of privacy for which the guarantee is proven.
     proven : callable
-        Whether the guarantee is proven, and the noise can be drawn, on a manifold.
+        Predicate of a manifold: the guarantee is proven, and the noise can be drawn.
     price : callable
-        What its noise costs at a scale, in any definition, as `covdp.privacy.gaussian_cost`:
+        Cost of its noise at a scale, in any definition, as `covdp.privacy.gaussian_cost`:
         ``price(sigma, sensitivity, target, delta=…, alpha=…)``, and its `options`.
     neighbours : callable
         Two inputs Δ apart on which a calibrated mechanism leaks most, and a score: for the audit.
@@ -202,14 +282,14 @@ class Family:
     samplers : tuple of str
         ``"exact"``: independent draws of the law itself; ``"chain"``: the published Markov chain.
     statistic : {"mean", "records"}
-        What it takes in place of the centre: a mean, or the records.
+        Statistic that it takes in place of the centre: a mean, or the records.
     moves : {"distance", "gradient", "embedding"}
-        What Δ bounds the move of: the mean in the manifold's distance, the gradient of its
-        objective, or the mean as it is stored.
+        Move that Δ bounds: of the mean in the manifold's distance, of the gradient of its
+        objective, or of the mean as it is stored.
     embedded : bool
-        Whether the output is left as it is stored, off the manifold.
+        True if the output is left as it is stored, off the manifold.
     wrapped : bool
-        Whether it needs the chart at its footpoint only.
+        True if it needs the chart at its footpoint only.
     noise_norms : callable, optional
         ``noise_norms(sigma, dim)``: a quadrature for the norm of wrapped noise of scale σ, where
         its law is spherical, by which errors are bounded (``wrapping.py``).
@@ -217,7 +297,7 @@ class Family:
         ``hardened(mechanism, statistic, noise)``: one draw at the origin with the noise of a source
         that survives floating point. None: there is no such sampler, so no release.
     options : tuple of str
-        What ``make`` takes besides: ``"analytic"``, ``"degree"``, ``"radius"``.
+        Further options of ``make``: ``"analytic"``, ``"degree"``, ``"radius"``.
     typical : float
         A sensitivity of a usual size, at which it is audited.
     """
@@ -244,7 +324,7 @@ class Family:
 
     @property
     def pure(self) -> bool:
-        """Whether its exact draw satisfies pure DP."""
+        """True if its exact draw satisfies pure DP."""
         return "pure" in self.definitions
 
     @property
@@ -259,7 +339,7 @@ class Family:
 
     @property
     def release(self) -> bool:
-        """Whether a release may use it: its noise is available in hardened form."""
+        """True if a release may use it: its noise is available in hardened form."""
         return self.hardened is not None
 
     def refusal(
@@ -268,6 +348,15 @@ class Family:
         """Return one line saying why the combination means nothing, or None if it is sound.
 
         A manifold may be given by the name it has in `MANIFOLDS`.
+
+        Parameters
+        ----------
+        definition : str
+            Name in `covdp.privacy.DEFINITIONS`.
+        manifold : Manifold or str
+            Manifold, or its name in `MANIFOLDS`.
+        sampler : str
+            "exact", or "chain" for the published Markov chain.
         """
         if sampler not in self.samplers:
             samplers = " or ".join(self.samplers)
@@ -295,10 +384,29 @@ class Family:
     ) -> Mechanism:
         """Return the mechanism of a budget.
 
+        Parameters
+        ----------
+        budget : Budget
+            Budget of one release.
+        sensitivity : float
+            Replace-one sensitivity Δ > 0 of the statistic, in the manifold's distance.
+        manifold : Manifold
+            Manifold of the outputs.
+        **options : object
+            Options of the family, such as `chain`.
+
         Raises
         ------
         PrivacyError
             With the message of `refusal` if there is one; for a sensitivity that is not positive.
+
+        Examples
+        --------
+        >>> from covdp import GDP, MANIFOLDS, MECHANISMS
+        >>> manifold = MANIFOLDS["spd-log-euclidean"](k=5)
+        >>> mechanism = MECHANISMS["ewg"].calibrate(GDP(0.5), sensitivity=0.01, manifold=manifold)
+        >>> mechanism.sigma
+        0.02
         """
         sampler = "exact" if options.get("chain") is None else "chain"
         reason = self.refusal(budget.name, manifold, sampler)
@@ -308,14 +416,30 @@ class Family:
 
 
 def check_size(size: int) -> int:
-    """Return `size` if it counts draws, else raise `ConfigError`."""
+    """Return `size` if it counts draws, else raise `ConfigError`.
+
+    Parameters
+    ----------
+    size : int
+        Candidate number of draws.
+    """
     if size < 1:
         raise ConfigError(f"size must be at least 1, found {size}; ask for one draw or more")
     return size
 
 
 def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
-    """Return `center` as an array of one point or of one a draw, else raise `DomainError`."""
+    """Return `center` as an array of one point or of one a draw, else raise `DomainError`.
+
+    Parameters
+    ----------
+    center : array, shape (*shape) or (size, *shape)
+        Candidate statistic.
+    shape : tuple of int
+        Shape of one point.
+    size : int
+        Number of independent draws.
+    """
     points = np.asarray(center)
     if points.shape not in (shape, (size, *shape)):
         raise DomainError(
@@ -328,7 +452,13 @@ def check_centers(center: Points, shape: tuple[int, ...], size: int) -> Points:
 
 
 def small(kind: Callable[..., Manifold]) -> Manifold:
-    """Return a small member of a kind of manifold; raise `ConfigError` if it offers none."""
+    """Return a small member of a kind of manifold; raise `ConfigError` if it offers none.
+
+    Parameters
+    ----------
+    kind : callable
+        Class of manifolds.
+    """
     dim, make = getattr(kind, "small", None), getattr(kind, "of_dimension", None)
     if dim is None or make is None:
         raise ConfigError(
@@ -339,18 +469,36 @@ def small(kind: Callable[..., Manifold]) -> Manifold:
 
 
 def hadamard(manifold: Manifold) -> bool:
-    """Return whether log is a contraction, which wrapped noise needs."""
+    """Return True if log is a contraction, which wrapped noise needs.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold to ask.
+    """
     return manifold.hadamard
 
 
 def radial(manifold: Manifold) -> bool:
-    """Return whether the law of distances from a centre is known."""
+    """Return True if the law of distances from a centre is known.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold to ask.
+    """
     has_law = hasattr(manifold, "area") or hasattr(manifold, "spectral_order")
     return manifold.flat or has_law
 
 
 def embedded(manifold: Manifold) -> bool:
-    """Return whether points are vectors of a space around the manifold."""
+    """Return True if points are vectors of a space around the manifold.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold to ask.
+    """
     return isinstance(manifold, EmbeddedManifold)
 
 
@@ -361,12 +509,26 @@ FAR = 0.5
 
 
 def diagonal(dim: int) -> FloatArray:
-    """Return u = (1, …, 1)/√d."""
+    """Return u = (1, …, 1)/√d.
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d.
+    """
     return np.full(dim, 1.0 / math.sqrt(dim))
 
 
 def opposite(manifold: Manifold, reach: float) -> tuple[Points, Points, Points]:
-    """Return p0, `FAR` along the first axis, and the points at ±`reach` of its geodesic along u."""
+    """Return p0, `FAR` along the first axis, and the points at ±`reach` of its geodesic along u.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold on which neighbours are placed.
+    reach : float
+        Distance of each point from the one between them.
+    """
     base = manifold.exp(manifold.origin, FAR * np.eye(manifold.dim)[0])
     step = reach * diagonal(manifold.dim)
     return base, manifold.exp(base, step), manifold.exp(base, -step)

@@ -81,6 +81,11 @@ from covdp.privacy.conversion import laplace_epsilon
 def largest_sigma(manifold: Manifold) -> float:
     """Return the limit L such that ∫ exp(−dist(y, c)/σ) dvol(y) < ∞ iff σ < L.
 
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the outputs.
+
     Raises
     ------
     PrivacyError
@@ -92,7 +97,17 @@ def largest_sigma(manifold: Manifold) -> float:
 
 
 def require_existence(sigma: float, budget: Budget, manifold: Manifold) -> None:
-    """Raise `UndefinedError` if no Riemannian Laplace law of scale σ exists on `manifold`."""
+    """Raise `UndefinedError` if no Riemannian Laplace law of scale σ exists on `manifold`.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale σ > 0 of the noise.
+    budget : Budget
+        Budget of one release, for the message.
+    manifold : Manifold
+        Manifold of the outputs.
+    """
     limit = largest_sigma(manifold)
     if sigma >= limit:
         least = laplace_epsilon(budget) * sigma / limit
@@ -109,6 +124,19 @@ def tangent_laplace(
     """Return log(c, y) for `size` exact draws y, in orthonormal coordinates (size, d).
 
     σ is below `largest_sigma`; `end` is the largest distance, only where the law is radial.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the outputs.
+    sigma : float
+        Scale σ of the law, below `largest_sigma`.
+    size : int
+        Number of independent draws.
+    rng : numpy.random.Generator
+        Generator of the draws.
+    end : float
+        Largest distance from the centre; only where the law is radial.
     """
     order: int | None = getattr(manifold, "spectral_order", None)
     if order is not None:
@@ -120,6 +148,11 @@ def tangent_laplace(
 @dataclass(frozen=True)
 class RiemannianLaplace(CalibratedMechanism):
     """Density ∝ exp(−dist(y, c)/σ) with respect to the Riemannian volume.
+
+    Attributes
+    ----------
+    chain : Chain, optional
+        Settings of a Markov chain that draws; exact draws when left out.
 
     Notes
     -----
@@ -140,7 +173,19 @@ class RiemannianLaplace(CalibratedMechanism):
     def sample(
         self, center: Points, *, base: Points | None = None, size: int, rng: np.random.Generator
     ) -> Draws:
-        """Return `size` outputs around `center`; the law has no footpoint, `base` is not used."""
+        """Return `size` outputs around `center`; the law has no footpoint, `base` is not used.
+
+        Parameters
+        ----------
+        center : array, shape (*point_shape) or (size, *point_shape)
+            Statistic c: one point, or one a draw.
+        base : array, shape (*point_shape), optional
+            Not used: there is no footpoint.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         center = check_centers(center, self.manifold.point_shape, check_size(size))
         if self.chain is not None:
             sigmas = np.full(size, self.sigma)
@@ -152,7 +197,13 @@ class RiemannianLaplace(CalibratedMechanism):
         return Draws(self.manifold.exp(center, tangent), diagnostics, distance)
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E dist(output, c)^p: of the law, also where a chain is to approach it."""
+        """Return E dist(output, c)^p: of the law, also where a chain is to approach it.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
         order: int | None = getattr(self.manifold, "spectral_order", None)
         if order is not None:
             return spectral_moment(order, self.sigma, power)
@@ -170,11 +221,20 @@ def riemannian_laplace(
 
     Parameters
     ----------
+    budget : Budget
+        Budget of one release.
     sensitivity : float
         Δ in the manifold's distance; for data in a ball of a manifold of positive curvature see
         `laplace_sensitivity`.
+    manifold : Manifold
+        Manifold of the outputs.
     chain : Chain, optional
         Draws by the published Markov chain, with these settings; exact when left out.
+
+    Returns
+    -------
+    RiemannianLaplace
+        Calibrated mechanism.
 
     Raises
     ------
@@ -190,7 +250,18 @@ def riemannian_laplace(
 
 
 def laplace_neighbours(mechanism: Mechanism) -> Neighbours:
-    """Score (dist(y, c') − dist(y, c))/σ: the log ratio on a homogeneous manifold."""
+    """Score (dist(y, c') − dist(y, c))/σ: the log ratio on a homogeneous manifold.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring statistics, and the score.
+    """
     manifold, sigma = mechanism.manifold, mechanism.sigma
     _, left, right = opposite(manifold, mechanism.sensitivity / 2.0)
 
@@ -215,7 +286,13 @@ RL = Family(
 
 
 def largest_radius(manifold: Manifold) -> float:
-    """Return ½·min(inj, π/(2√κ)), the radius that a ball of data must stay below; ∞ for κ ≤ 0."""
+    """Return ½·min(inj, π/(2√κ)), the radius that a ball of data must stay below; ∞ for κ ≤ 0.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Manifold of the outputs.
+    """
     upper = manifold.curvature[1]
     if upper <= 0.0:
         return math.inf
@@ -227,6 +304,13 @@ def convexity(radius: float, curvature: float) -> float:
 
     It is a lower bound of the Hessian of ½dist(·, x)² at distance s ≤ 2r from x (Karcher 1977), so
     F(y) = (1/2n) Σ dist(y, x_i)² is h(2r)-strongly convex on a ball of radius r with all records.
+
+    Parameters
+    ----------
+    radius : float
+        Radius r of the ball that holds the data.
+    curvature : float
+        Upper bound κ on the sectional curvature.
 
     Raises
     ------
@@ -252,6 +336,15 @@ def gradient_sensitivity(n: int, radius: float, curvature: float) -> float:
     s√κ/sin(s√κ), largest at s = 2r, along the geodesic from x_n to x_n', which stays in the ball
     and is at most 2r long. And t/sin t ≤ 2 − t·cot t on (0, π/2), as that is t ≤ 2·tan(t/2).
 
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    radius : float
+        Radius r of the ball that holds the data.
+    curvature : float
+        Upper bound κ on the sectional curvature.
+
     References
     ----------
     Soto, Bharath, Reimherr and Slavković, "Shape and structure preserving differential privacy"
@@ -266,6 +359,15 @@ def laplace_sensitivity(n: int, radius: float, curvature: float) -> float:
     F is h-strongly convex on the ball and grad F(x̄) = 0 = grad F'(x̄'), so h·dist(x̄, x̄') ≤
     ‖grad F(x̄')‖ = ‖grad F(x̄') − grad F'(x̄')‖ ≤ `gradient_sensitivity`.
 
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    radius : float
+        Radius r of the ball that holds the data.
+    curvature : float
+        Upper bound κ on the sectional curvature.
+
     References
     ----------
     Reimherr, Bharath and Soto, "Differential privacy over Riemannian manifolds" (2021), Theorem 2.
@@ -274,13 +376,26 @@ def laplace_sensitivity(n: int, radius: float, curvature: float) -> float:
 
 
 def chord(distance: float) -> float:
-    """Return 2·sin(s/2): how far points of the unit sphere at distance s are apart in the plane."""
+    """Return 2·sin(s/2): how far points of the unit sphere at distance s are apart in the plane.
+
+    Parameters
+    ----------
+    distance : float
+        Distance s on the sphere, in radians.
+    """
     return 2.0 * math.sin(min(distance, math.pi) / 2.0)
 
 
 @dataclass(frozen=True)
 class KNormGradient(CalibratedMechanism):
     """Density ∝ exp(−‖grad F(y)‖/σ) for the Riemannian volume, restricted to B_r(p0) if r < ∞.
+
+    Attributes
+    ----------
+    radius : float
+        Radius r of the ball that holds the data.
+    chain : Chain, optional
+        Settings of a Markov chain that draws; exact draws when left out.
 
     Notes
     -----
@@ -308,6 +423,17 @@ class KNormGradient(CalibratedMechanism):
 
         `base` is p0, public: the centre of the ball on positive curvature, else not used.
 
+        Parameters
+        ----------
+        center : array, shape (n, *point_shape)
+            Records, not their mean.
+        base : array, shape (*point_shape), optional
+            Centre p0 of the ball on positive curvature, public; else not used.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+
         Raises
         ------
         DomainError
@@ -332,7 +458,13 @@ class KNormGradient(CalibratedMechanism):
         return self._draws(records, pole, check_size(size), rng)
 
     def expected_error(self, power: int = 1) -> float | None:
-        """Return E dist(output, x̄)^p on a flat manifold, as of `LaplaceNoise`, else None."""
+        """Return E dist(output, x̄)^p on a flat manifold, as of `LaplaceNoise`, else None.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
+        """
         if not self.manifold.flat:
             return None
         return RadialLaw(area_of(self.manifold), self.sigma).mean(power)
@@ -381,12 +513,21 @@ def k_norm_gradient(
 
     Parameters
     ----------
+    budget : Budget
+        Budget of one release.
     sensitivity : float
         Δ of the gradient: D/n, or `gradient_sensitivity`.
+    manifold : Manifold
+        Manifold of the outputs.
     radius : float
-        r of the ball that holds the data; needed on positive curvature, not used elsewhere.
+        Radius r of the ball that holds the data; needed on positive curvature, not used elsewhere.
     chain : Chain, optional
         Draws by a Metropolis chain, with these settings; exact when left out.
+
+    Returns
+    -------
+    KNormGradient
+        Calibrated mechanism.
 
     Raises
     ------
@@ -415,6 +556,16 @@ def gradient_neighbours(mechanism: Mechanism) -> Neighbours:
     gradients differ by (log_y x − log_y x')/n, of norm D/n on that diameter. The other record sits
     at one end: that makes the normalising constants differ too, unless the manifold is flat. On
     Hadamard manifolds D = n·Δ; on positive curvature the domain is the ball B_r(p0), and D = 2r.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Calibrated mechanism of the family.
+
+    Returns
+    -------
+    Neighbours
+        Two neighbouring data sets, and the score.
     """
     manifold, sigma = mechanism.manifold, mechanism.sigma
     reach = KNG_RECORDS * mechanism.sensitivity / 2.0

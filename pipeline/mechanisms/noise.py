@@ -25,7 +25,15 @@ SIGMA_RANGE = (1e-100, 1e100)
 
 
 class NoisyVector(NamedTuple):
-    """A noised vector, and the ρ-zCDP that its source certifies; NaN if it certifies nothing."""
+    """A noised vector, and the ρ-zCDP that its source certifies; NaN if it certifies nothing.
+
+    Attributes
+    ----------
+    vector : array, shape (d,)
+        Vector with noise.
+    rho : float
+        Certified ρ of zCDP, or NaN.
+    """
 
     vector: FloatArray
     rho: float
@@ -44,7 +52,13 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class FloatNoise:
-    """Noise of NumPy's generator `rng`: repeatable, for experiments, not for release."""
+    """Noise of NumPy's generator `rng`: repeatable, for experiments, not for release.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+        Generator of the draws.
+    """
 
     rng: np.random.Generator
 
@@ -55,7 +69,13 @@ class FloatNoise:
 
 @dataclass(frozen=True)
 class LatticeNoise:
-    """Noise of OpenDP's lattice and the system's entropy: for releases, never twice the same."""
+    """Noise of OpenDP's lattice and the system's entropy: for releases, never twice the same.
+
+    Attributes
+    ----------
+    rng : None
+        None: the entropy is the operating system's.
+    """
 
     rng: None = None
 
@@ -81,6 +101,15 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
 
     `sensitivity` is Δ, L2, replace-one, of `vector` as it was computed: the margin for numerics
     included. ρ is what OpenDP's privacy map gives for it.
+
+    Parameters
+    ----------
+    vector : array, shape (d,)
+        Statistic, finite.
+    sigma : float
+        Standard deviation σ of a coordinate, within `SIGMA_RANGE`.
+    sensitivity : float
+        Replace-one L2 sensitivity Δ > 0 of the vector as it was computed.
 
     Raises
     ------
@@ -111,7 +140,13 @@ def hardened_gaussian(vector: FloatArray, sigma: float, sensitivity: float) -> N
 
 
 def check_scale(sigma: float) -> None:
-    """Raise `PrivacyError` unless σ is in `SIGMA_RANGE`."""
+    """Raise `PrivacyError` unless σ is in `SIGMA_RANGE`.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of a coordinate.
+    """
     if not SIGMA_RANGE[0] <= sigma <= SIGMA_RANGE[1]:
         raise PrivacyError(
             f"sigma must be between {SIGMA_RANGE[0]:g} and {SIGMA_RANGE[1]:g}, found {sigma:g}; "

@@ -88,21 +88,41 @@ from covdp.geometry.manifold import SphereArea
 
 
 def log_sinhc(x: FloatArray) -> FloatArray:
-    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, elementwise, without overflow."""
+    """Return g(x) = ln(sinh(x)/x) for x ≥ 0, elementwise, without overflow.
+
+    Parameters
+    ----------
+    x : array, shape (...)
+        Numbers x ≥ 0.
+    """
     safe = np.maximum(x, 1e-3)
     large = safe + np.log(-np.expm1(-2.0 * safe) / (2.0 * safe))
     return np.where(x < 1e-3, x * x / 6.0, large)
 
 
 def ball_bound(k: int, radius: FloatArray) -> FloatArray:
-    """Return ψ(ρ) = P·g(ρ/a), the bound of ln J on Sym(k)."""
+    """Return ψ(ρ) = P·g(ρ/a), the bound of ln J on Sym(k).
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    radius : array, shape (...)
+        Distances ρ from the centre.
+    """
     pairs, a = k * (k - 1) / 2, math.sqrt(2.0 * max(k - 1, 1))
     return pairs * log_sinhc(radius / a)
 
 
 @dataclass(frozen=True)
 class SpdEnvelope:
-    """ρ^{d−1}·e^{ψ(ρ)}: the ball envelope on Sym(k), d = k(k + 1)/2."""
+    """ρ^{d−1}·e^{ψ(ρ)}: the ball envelope on Sym(k), d = k(k + 1)/2.
+
+    Attributes
+    ----------
+    dim : int
+        Dimension d of the matrices.
+    """
 
     dim: int
     end: ClassVar[float] = math.inf
@@ -114,11 +134,23 @@ class SpdEnvelope:
         return (math.isqrt(8 * self.dim + 1) - 1) // 2
 
     def log_area(self, radius: float) -> float:
-        """Return (d − 1)·ln ρ + ψ(ρ)."""
+        """Return (d − 1)·ln ρ + ψ(ρ).
+
+        Parameters
+        ----------
+        radius : float
+            Distance ρ from the centre.
+        """
         return (self.dim - 1) * math.log(radius) + float(ball_bound(self.k, np.asarray(radius)))
 
     def slope(self, radius: float) -> float:
-        """Return its derivative."""
+        """Return its derivative.
+
+        Parameters
+        ----------
+        radius : float
+            Distance ρ from the centre.
+        """
         pairs, a = self.k * (self.k - 1) / 2, math.sqrt(2.0 * max(self.k - 1, 1))
         x = radius / a
         langevin = x / 3.0 if x < 1e-3 else 1.0 / math.tanh(x) - 1.0 / x
@@ -130,6 +162,15 @@ class RadialLaw:
     """The law with density f(ρ) ∝ A(ρ)·exp(−ρ/σ) on [0, end].
 
     A is the area of geodesic spheres, or an envelope; σ > 0. The space may end before `end`.
+
+    Attributes
+    ----------
+    area : SphereArea or SpdEnvelope
+        Area of the geodesic spheres.
+    sigma : float
+        Scale σ > 0 of the law.
+    end : float
+        Largest distance.
     """
 
     area: SphereArea | SpdEnvelope
@@ -145,7 +186,15 @@ class RadialLaw:
         return self.area.curvature if math.isinf(self.end) else None
 
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` independent radii, shape (size,)."""
+        """Return `size` independent radii, shape (size,).
+
+        Parameters
+        ----------
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         if self.closed == 0.0:
             return self.sigma * rng.standard_gamma(self.area.dim, size)
         if self.closed == -1.0:
@@ -160,6 +209,11 @@ class RadialLaw:
 
         Hyperbolic, −ln z of z ~ Beta(b, d) has the cumulants ψ(b + d) − ψ(b), ψ digamma, and
         ψ′(b) − ψ′(b + d): those of 2ρ.
+
+        Parameters
+        ----------
+        power : int
+            Power p of the distance.
         """
         if self.closed == 0.0:
             return self.sigma**power * math.prod(self.area.dim + step for step in range(power))
@@ -171,11 +225,23 @@ class RadialLaw:
         return math.exp(self.log_integral(power) - self.log_integral(0))
 
     def log_density(self, radius: float) -> float:
-        """Return ln f(ρ) up to a constant, 0 < ρ < end."""
+        """Return ln f(ρ) up to a constant, 0 < ρ < end.
+
+        Parameters
+        ----------
+        radius : float
+            Distance ρ from the centre.
+        """
         return self.area.log_area(radius) - radius / self.sigma
 
     def slope(self, radius: float) -> float:
-        """Return the derivative of ln f, which falls: f is log-concave."""
+        """Return the derivative of ln f, which falls: f is log-concave.
+
+        Parameters
+        ----------
+        radius : float
+            Distance ρ from the centre.
+        """
         return self.area.slope(radius) - 1.0 / self.sigma
 
     def support(self) -> float:
@@ -202,6 +268,11 @@ class RadialLaw:
 
         The upper part stops where ln f is 60 below its peak; as ln f is concave, what is beyond
         is less than e^−59 of the whole.
+
+        Parameters
+        ----------
+        power : int
+            Power of ρ under the integral.
         """
         from scipy.integrate import quad
 
@@ -256,7 +327,17 @@ def _hyperbolic_radius(dim: int, sigma: float, size: int, rng: np.random.Generat
 
 
 def directions(size: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    """Return `size` independent uniform points of the unit sphere of R^dim, shape (size, dim)."""
+    """Return `size` independent uniform points of the unit sphere of R^dim, shape (size, dim).
+
+    Parameters
+    ----------
+    size : int
+        Number of independent draws.
+    dim : int
+        Dimension of the space.
+    rng : numpy.random.Generator
+        Generator of the draws.
+    """
     normal = rng.standard_normal((size, dim))
     unit: FloatArray = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
     return unit
@@ -275,7 +356,15 @@ ACCEPTANCE_ROUNDING = 1e-6
 
 
 class AcceptedDraws(NamedTuple):
-    """Accepted draws, ``(size, d)``, and the accepted share of all candidates."""
+    """Accepted draws, ``(size, d)``, and the accepted share of all candidates.
+
+    Attributes
+    ----------
+    draws : array, shape (size, d)
+        Accepted draws.
+    acceptance : float
+        Accepted share of all candidates.
+    """
 
     draws: FloatArray
     acceptance: float
@@ -286,6 +375,16 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
 
     Candidates are independent, so the first accepted ones are independent draws from the law with
     density ∝ proposal density × acceptance probability, whatever the sizes of the batches.
+
+    Parameters
+    ----------
+    propose : Proposal
+        Function of a count that returns candidates and the logarithms of their acceptance
+        probabilities.
+    size : int
+        Number of independent draws.
+    rng : numpy.random.Generator
+        Generator of the draws.
 
     Raises
     ------
@@ -316,7 +415,13 @@ def accept(propose: Proposal, size: int, *, rng: np.random.Generator) -> Accepte
 
 
 def growth(k: int) -> float:
-    """Return c_k = √(k(k² − 1)/12): the law exists iff σ < 1/c_k."""
+    """Return c_k = √(k(k² − 1)/12): the law exists iff σ < 1/c_k.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    """
     return math.sqrt(k * (k * k - 1) / 12.0)
 
 
@@ -333,6 +438,15 @@ def spectral_moment(k: int, sigma: float, power: int = 1) -> float | None:
     """Return E ρ^p of the law on affine-invariant SPD(k) for p = 1 or 2, by quadrature over t.
 
     None for other p, and for k above `LARGEST_ORDER`.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    sigma : float
+        Scale σ < 1/c_k of the law.
+    power : int
+        Power p of the distance.
     """
     from scipy.integrate import quad
 
@@ -403,7 +517,13 @@ def _pfaffian(left: tuple[int, ...], entry: Any, one: Any) -> Any:
 
 
 def log_jacobian(eigenvalues: FloatArray) -> FloatArray:
-    """Return ln J = Σ_{i<j} ln(sinh x_ij/x_ij), x_ij = |λ_i − λ_j|/2, for eigenvalues (..., k)."""
+    """Return ln J = Σ_{i<j} ln(sinh x_ij/x_ij), x_ij = |λ_i − λ_j|/2, for eigenvalues (..., k).
+
+    Parameters
+    ----------
+    eigenvalues : array, shape (..., k)
+        Eigenvalues λ of tangent vectors.
+    """
     rows, columns = np.triu_indices(eigenvalues.shape[-1], 1)
     x = np.abs(eigenvalues[..., rows] - eigenvalues[..., columns]) / 2.0
     total: FloatArray = log_sinhc(x).sum(axis=-1)
@@ -411,7 +531,19 @@ def log_jacobian(eigenvalues: FloatArray) -> FloatArray:
 
 
 def tangent_draws(k: int, sigma: float, size: int, rng: np.random.Generator) -> AcceptedDraws:
-    """Return `size` exact tangent vectors at the centre, coordinates (size, d), for σ < 1/c_k."""
+    """Return `size` exact tangent vectors at the centre, coordinates (size, d), for σ < 1/c_k.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    sigma : float
+        Scale σ < 1/c_k of the law.
+    size : int
+        Number of independent draws.
+    rng : numpy.random.Generator
+        Generator of the draws.
+    """
     if ball_is_smaller(k, sigma):
         return _ball_draws(k, sigma, size, rng)
     return _chamber_draws(k, sigma, size, rng)
@@ -451,6 +583,13 @@ def rotate(eigenvalues: FloatArray, rng: np.random.Generator) -> FloatArray:
 
     The Q of a QR factorisation of a normal matrix is Haar up to the signs of its columns, which
     cancel here.
+
+    Parameters
+    ----------
+    eigenvalues : array, shape (n, k)
+        Eigenvalues λ of tangent vectors.
+    rng : numpy.random.Generator
+        Generator of the rotations.
     """
     size, k = eigenvalues.shape
     q = np.linalg.qr(rng.standard_normal((size, k, k))).Q
@@ -460,11 +599,18 @@ def rotate(eigenvalues: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def ball_is_smaller(k: int, sigma: float) -> bool:
-    """Return whether the ball envelope has the smaller mass, both measured on Sym(k).
+    """Return True if the ball envelope has the smaller mass, both measured on Sym(k).
 
     Ball: |S^{d−1}|·∫ρ^{d−1}·e^{−ρ/σ + ψ(ρ)} dρ. Chamber, with s = 1/σ:
     C·2^k·π^{(k−1)/2}·Γ((k+1)/2)·s·(s² − c_k²)^{−(k+1)/2}, where Mehta's integral gives the constant
     C = (2π)^{(d−k)/2}·k!·Π_j Γ(3/2)/Γ(1 + j/2) of dS = C·Π_{i<j}|λ_i − λ_j| dλ dQ.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of the matrices.
+    sigma : float
+        Scale σ < 1/c_k of the law.
     """
     dim, pairs = k * (k + 1) // 2, k * (k - 1) / 2
     if pairs == 0 or sigma * pairs >= math.sqrt(2.0 * (k - 1)):

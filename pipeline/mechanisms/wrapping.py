@@ -74,7 +74,7 @@ def radial_norms(log_density: Callable[[FloatArray], FloatArray], low: float, hi
     Parameters
     ----------
     log_density : callable
-        Of the norm, but for a constant.
+        Logarithm of the density of the norm, but for a constant.
     low, high : float
         Ends between which all but 1e-12 of the law is.
     """
@@ -93,7 +93,7 @@ def hinge(a: FloatArray, b: FloatArray, sine: FloatArray, curvature: float) -> F
     a, b : arrays, shape (...)
         Sides, at least 0.
     sine : array, shape (...)
-        sin(θ/2), θ the angle between them.
+        Half-angle sine sin(θ/2), θ the angle between them.
     curvature : float
         K, at least 0.
 
@@ -123,11 +123,11 @@ def mean_hinge(norms: Norms, distance: FloatArray, dim: int, curvature: float) -
     Parameters
     ----------
     norms : Norms
-        Of the noise.
+        Quadrature for the law of the noise's norm.
     distance : array, shape (...)
-        s = dist(p0, c).
+        Distances s = dist(p0, c).
     dim : int
-        d.
+        Dimension d of the tangent space.
     curvature : float
         K, at least 0.
     """
@@ -135,9 +135,18 @@ def mean_hinge(norms: Norms, distance: FloatArray, dim: int, curvature: float) -
 
 
 def error_bound(norms: Norms, distance: FloatArray, manifold: Manifold) -> FloatArray:
-    """Return what E dist(y, c) is at most on a manifold, for each distance s, ``(...)``.
+    """Return an upper bound on E dist(y, c) on a manifold, for each distance s, ``(...)``.
 
     On a flat manifold it is E‖x‖, which the error is.
+
+    Parameters
+    ----------
+    norms : Norms
+        Quadrature for the law of ‖x‖: nodes and weights.
+    distance : array, shape (...)
+        Distances s from footpoint to statistic.
+    manifold : Manifold
+        Manifold of the outputs.
     """
     if manifold.flat:
         return np.full(np.shape(distance), norms[0] @ norms[1])
@@ -145,7 +154,17 @@ def error_bound(norms: Norms, distance: FloatArray, manifold: Manifold) -> Float
 
 
 def mean_reach(norms: Norms, distance: FloatArray, dim: int) -> FloatArray:
-    """Return E‖u + x‖, ``(...)``: how far from the footpoint an output is."""
+    """Return E‖u + x‖, ``(...)``: how far from the footpoint an output is.
+
+    Parameters
+    ----------
+    norms : Norms
+        Quadrature for the law of ‖x‖: nodes and weights.
+    distance : array, shape (...)
+        Distances s from footpoint to statistic.
+    dim : int
+        Dimension d of the tangent space.
+    """
     return _mean(lambda a, b, sine: b, norms, distance, dim)
 
 
@@ -174,7 +193,17 @@ def _mean(
 
 
 def noncentral_mean(sigma: float, distance: FloatArray, dim: int) -> FloatArray:
-    """Return E‖u + x‖ = σ·√(π/2)·L_{1/2}^{(d/2−1)}(−s²/(2σ²)) of Gaussian noise, ``(...)``."""
+    """Return E‖u + x‖ = σ·√(π/2)·L_{1/2}^{(d/2−1)}(−s²/(2σ²)) of Gaussian noise, ``(...)``.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation σ > 0 of a coordinate.
+    distance : array, shape (...)
+        Distances s from footpoint to statistic.
+    dim : int
+        Dimension d of the tangent space.
+    """
     return printed_mean(sigma, np.asarray(distance) / sigma, dim)
 
 
@@ -182,6 +211,15 @@ def printed_mean(sigma: float, distance: FloatArray, dim: int) -> FloatArray:
     """Return the first term of (3) as printed, σ·√(π/2)·L_{1/2}^{(d/2−1)}(−s²/2), ``(...)``.
 
     Wrong but for σ = 1, and shown beside what is right; see the top of this file.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation σ > 0 of a coordinate.
+    distance : array, shape (...)
+        Distances s from footpoint to statistic.
+    dim : int
+        Dimension d of the tangent space.
     """
     factor = math.sqrt(2.0) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2))
     square = np.asarray(distance, dtype=np.float64) ** 2 / 2.0

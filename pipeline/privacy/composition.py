@@ -74,10 +74,15 @@ def _combine(budgets: Iterable[B], total: Total) -> B:
 
 
 def compose(budgets: Iterable[B]) -> B:
-    """Return what several releases from the same records cost together (sequential composition).
+    """Return the joint cost of several releases from the same records (sequential composition).
 
     Σε; (Σε, Σδ); √Σμ²; (α, Σε); Σρ; √Σθ²; Σα; (Σμ, √Στ²), rounded up. Each release may be chosen
     after the earlier ones are known.
+
+    Parameters
+    ----------
+    budgets : iterable of Budget
+        Costs of the releases, all in one definition.
 
     Raises
     ------
@@ -88,6 +93,12 @@ def compose(budgets: Iterable[B]) -> B:
     ----------
     Dwork and Roth (2014), Theorem 3.16. Dong, Roth and Su (2019), Corollary 3.3. Mironov (2017),
     Proposition 1. Bun and Steinke (2016), Lemma 1.7. Soto, "Rao differential privacy", Table 1.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, compose
+    >>> compose([GDP(3.0), GDP(4.0)])
+    GDP(mu=5.0)
     """
     return _combine(budgets, lambda v, power: round_up(_sum_of_powers(v, power), power))
 
@@ -103,7 +114,19 @@ def scaled(
     rounding: Callable[[Fraction, int], float],
     read: Callable[[float], Fraction] = Fraction,
 ) -> B:
-    """Return so many times `budget`, in what adds up."""
+    """Return so many times `budget`, in what adds up.
+
+    Parameters
+    ----------
+    budget : Budget
+        Cost of one release.
+    factor : int or Fraction
+        Number of releases, which may be a fraction.
+    rounding : callable
+        `round_up`, `round_down`, or another function of a fraction and its power.
+    read : callable
+        Function that takes a double to an exact number; the double itself when left out.
+    """
     return _combine([budget], lambda v, power: rounding(factor * read(v[0]) ** power, power))
 
 
@@ -123,17 +146,30 @@ def _sum_of_powers(
 
 
 def parallel(budgets: Iterable[B]) -> B:
-    """Return what releases from disjoint sets of records cost together: the most costly one.
+    """Return the joint cost of releases from disjoint sets of records: the most costly one.
 
     Allowed where the sets are public, such as classes with public labels: replacing a record, label
     retained, changes the input of one release only. (ε, δ) and (μ, τ) take each maximum by itself.
     Raises as `compose` does.
+
+    Parameters
+    ----------
+    budgets : iterable of Budget
+        Costs of the releases, all in one definition.
     """
     return _combine(budgets, lambda values, power: max(values))
 
 
 def repeat(budget: B, times: int) -> B:
-    """Return what `times` releases of the same cost come to: ``compose([budget] * times)``."""
+    """Return the joint cost of `times` releases of one cost: ``compose([budget] * times)``.
+
+    Parameters
+    ----------
+    budget : Budget
+        Cost of one release.
+    times : int
+        Number of releases.
+    """
     return scaled(budget, check_count(times, "times"), round_up)
 
 
@@ -143,10 +179,28 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
     Share s of ε, (ε, δ), ρ, α is s·ε, (s·ε, s·δ), s·ρ, s·α; of μ and θ it is √s·μ and √s·θ. Shares
     are taken relative to their exact sum.
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget to divide.
+    shares : sequence of float
+        Positive shares, of sum 1.
+
+    Returns
+    -------
+    tuple of Budget
+        Parts of the budget, in the order of the shares, each rounded down.
+
     Raises
     ------
     PrivacyError
         Shares that are not positive or do not sum to 1 within 1e-9.
+
+    Examples
+    --------
+    >>> from covdp.privacy import ZCDP, split
+    >>> split(ZCDP(0.5), [0.25, 0.75])
+    (ZCDP(rho=0.125), ZCDP(rho=0.375))
     """
     parts = [Fraction(check_positive(share, "a share")) for share in shares]
     total = sum(parts, Fraction(0))
@@ -158,14 +212,29 @@ def split(budget: B, shares: Sequence[float]) -> tuple[B, ...]:
 
 
 def share_of(part: Budget, budget: Budget) -> float:
-    """Return the share of `budget` that a part of it is, in what adds up: of μ it is (μ'/μ)²."""
+    """Return the share of `budget` that a part of it is, in what adds up: of μ it is (μ'/μ)².
+
+    Parameters
+    ----------
+    part : Budget
+        Part of `budget`, in the same definition.
+    budget : Budget
+        Budget in all.
+    """
     values = zip(budget.powers, vars(part).values(), vars(budget).values(), strict=True)
     power, own, whole = next(row for row in values if row[0])
     return float((own / whole) ** power)
 
 
 def fits(spent: Budget, budget: Budget) -> bool:
-    """Return whether every parameter of `spent` is at most that of `budget`, in one definition.
+    """Return True if every parameter of `spent` is at most that of `budget`, in one definition.
+
+    Parameters
+    ----------
+    spent : Budget
+        Cost to compare, in the same definition.
+    budget : Budget
+        Budget in all.
 
     Raises
     ------
@@ -176,12 +245,19 @@ def fits(spent: Budget, budget: Budget) -> bool:
 
 
 def fits_as_written(costs: Sequence[Budget], budget: Budget) -> bool:
-    """Return whether `costs` compose to at most `budget`, in the decimals that were typed.
+    """Return True if `costs` compose to at most `budget`, in the decimals that were typed.
 
     The double 0.1 is a little more than a tenth, so that three of them exceed 0.3. Here each number
     is the shortest decimal that gives its double, and the sum is exact. That is at most 2⁻⁵³ of a
     number off, less than the 1e-12 by which the scale of every release is raised.
     Raises as `compose` does.
+
+    Parameters
+    ----------
+    costs : sequence of Budget
+        Costs of the releases, in the definition of `budget`.
+    budget : Budget
+        Budget in all.
     """
 
     def within(values: tuple[float, ...], power: int) -> float:
@@ -200,6 +276,15 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
     rounding (`compose` returns the least double above the sum, which is at most the budget exactly
     when the sum is). So k is a floor of a rational number for each field, the least counts, and the
     better of the two readings. Raises as `compose` does.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in all.
+    spent : sequence of Budget
+        Costs so far, in the same definition.
+    cost : Budget
+        Cost of one more release.
     """
 
     def room(read: Callable[[float], Fraction]) -> Total:
@@ -218,7 +303,14 @@ def times_left(budget: Budget, spent: Sequence[Budget], cost: Budget) -> int:
 
 
 def remaining(budget: B, spent: B) -> B | None:
-    """Return what is left of `budget` after `spent`, rounded down, or None when nothing is.
+    """Return the rest of `budget` after `spent`, rounded down, or None when nothing is left.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in all.
+    spent : Budget
+        Cost so far, in the same definition.
 
     Raises
     ------
@@ -241,6 +333,13 @@ def repeat_as_written(budget: Budget, times: int) -> Budget:
     numbers (2·μ for g = 4) it is taken to the nearest double, as in `for_group_as_written` and
     within the same margin; where it is not (√2·μ), it is rounded up.
 
+    Parameters
+    ----------
+    budget : Budget
+        Cost of one release.
+    times : int
+        Number of releases.
+
     Raises
     ------
     PrivacyError
@@ -256,10 +355,17 @@ def _growth(budget: Budget, size: int) -> int:
 
 
 def for_group(budget: Budget, size: int) -> Budget:
-    """Return what protects a person with at most `size` records, when `budget` protects one.
+    """Return the budget of a person with at most `size` records, when `budget` protects one.
 
     Changing g records is g replacements in a row: ε → gε; μ → gμ; ρ → g²ρ; θ → gθ;
     (ε, δ) → (gε, δ·(e^{gε} − 1)/(e^ε − 1)).
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that protects one record.
+    size : int
+        Largest number of records of one person.
 
     Raises
     ------
@@ -270,6 +376,12 @@ def for_group(budget: Budget, size: int) -> Budget:
     ----------
     Dong, Roth and Su (2019), Theorem 2.14. Bun and Steinke (2016), Proposition 1.9. Vadhan, "The
     complexity of differential privacy" (2017), Lemma 2.2.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, for_group
+    >>> for_group(GDP(0.25), 4)
+    GDP(mu=1.0)
     """
     size = check_count(size, "a group")
     if size == 1:
@@ -288,7 +400,16 @@ def for_group(budget: Budget, size: int) -> Budget:
 
 
 def for_one_of_group(budget: Budget, size: int) -> Budget:
-    """Return what one record may cost so that `size` of them cost at most `budget`, rounded down.
+    """Return the largest cost of one record so that `size` of them cost at most `budget`.
+
+    It is rounded down.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that protects a person with `size` records.
+    size : int
+        Largest number of records of one person.
 
     Raises
     ------
@@ -309,6 +430,13 @@ def for_group_as_written(budget: Budget, size: int) -> Budget:
     The double 0.1 is a little more than a tenth, so that five times it, rounded up, exceeds 0.5.
     What is returned is at most 2⁻⁵² of the number too small, less than the 1e-12 by which the scale
     of every release is raised. Raises as `for_group` does.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that protects one record.
+    size : int
+        Largest number of records of one person.
     """
     total = for_group(budget, size)
     factor = _growth(budget, size)
@@ -326,6 +454,13 @@ def pld_compose(budgets: Iterable[Budget], delta: float) -> ApproxDP:
 
     Repeat a budget for repeated releases. ε is rounded up: at least that of the exact composition,
     up to 1 % above it. It needs 1e-12 ≤ δ < 1.
+
+    Parameters
+    ----------
+    budgets : iterable of Budget
+        Costs of the releases, in pure or approximate DP or GDP.
+    delta : float
+        Failure probability δ, 0 < δ < 1.
 
     Raises
     ------

@@ -56,6 +56,15 @@ def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True)
     Δ > 0 is L2, replace-one. Only `ApproxDP` looks at `analytic`: the exact condition, or else the
     classical formula.
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget of one release, in any definition but `PureDP`.
+    sensitivity : float
+        L2 sensitivity Δ > 0, replace-one.
+    analytic : bool
+        True for the exact condition of `ApproxDP`, False for the classical formula.
+
     Raises
     ------
     PrivacyError
@@ -77,6 +86,12 @@ def gaussian_sigma(budget: Budget, sensitivity: float, *, analytic: bool = True)
     Dong, Roth and Su, "Gaussian differential privacy" (2019), Theorem 2.7.
     Mironov, "Rényi differential privacy" (2017), Corollary 3.
     Bun and Steinke, "Concentrated differential privacy" (2016), Proposition 1.6.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, gaussian_sigma
+    >>> gaussian_sigma(GDP(0.5), sensitivity=0.1)
+    0.2
     """
     delta = Fraction(check_positive(sensitivity, "sensitivity"))
     return round_up(delta**2 / _largest_ratio_squared(budget, analytic), 2)
@@ -108,6 +123,13 @@ def analytic_mu(epsilon: float, delta: float) -> float:
 
     The test leaves twice `GUARD` below δ, so that a later account of the same noise, which adds
     `GUARD` once, never exceeds the budget.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
+    delta : float
+        Failure probability δ, 0 < δ < 1.
     """
     limit = math.log(delta) - 2 * GUARD
     return greatest(lambda mu: log_delta(epsilon, mu) <= limit, 1.0)
@@ -134,6 +156,13 @@ def laplace_sigma(budget: Budget, sensitivity: float) -> float:
     ε is the largest pure budget that implies `budget` (see `laplace_epsilon`), Δ > 0 the L2
     replace-one sensitivity.
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget of one release.
+    sensitivity : float
+        L2 sensitivity Δ > 0, replace-one.
+
     Notes
     -----
     **Privacy.** Adjacency replace-one, n public. |‖x − c‖ − ‖x − c'‖| ≤ ‖c − c'‖ ≤ Δ bounds the log
@@ -159,6 +188,11 @@ def laplace_epsilon(budget: Budget) -> float:
 
     Every pair of laws that ε-DP allows is a post-processing of randomised response with odds e^ε
     (Kairouz, Oh and Viswanath 2015), whose divergences these are; see `pure_renyi`.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that must hold.
     """
     match budget:
         case PureDP(epsilon) | ApproxDP(epsilon, _) | RaoDP(epsilon):
@@ -185,6 +219,13 @@ def pure_renyi(epsilon: float, alpha: float) -> float:
     With p/q = e^ε, p + q = 1, it is that of randomised response,
 
         ln(p^α·q^(1−α) + q^α·p^(1−α))/(α − 1) = ln[cosh((α − ½)ε)/cosh(ε/2)]/(α − 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
+    alpha : float
+        Rényi order α > 1.
     """
     # cosh u − cosh v = 2·sinh((u + v)/2)·sinh((u − v)/2) keeps the digits of a small divergence
     rise, excess = alpha * epsilon / 2, (alpha - 1) * epsilon / 2
@@ -206,6 +247,11 @@ def pure_zcdp(epsilon: float) -> float:
     h(w) = ln cosh(ε√w). h'(w) = ε·tanh(ε√w)/(2√w) decreases, because tanh(y)/y does: h is concave,
     and h'(¼) = ε·tanh(ε/2) is the least slope that works for all w > ¼. It is also the limit α → 1,
     the Kullback-Leibler divergence of randomised response.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
     """
     return epsilon * math.tanh(epsilon / 2) * (1 + GUARD)
 
@@ -216,6 +262,15 @@ def generalized_gaussian_sigma(budget: RaoDP, sensitivity: float, degree: float)
     The root is the square root of the Fisher information of the location at σ = 1: degree 1 is the
     Laplace law and gives 1, degree 2 the Gaussian with standard deviation σ/√2 and gives √2. Δ is
     the replace-one sensitivity of one coordinate.
+
+    Parameters
+    ----------
+    budget : RaoDP
+        Budget of one release.
+    sensitivity : float
+        Sensitivity Δ > 0 of one coordinate, replace-one.
+    degree : float
+        Exponent N ≥ 1 of the density ∝ exp(−|x/σ|^N).
 
     Raises
     ------
@@ -237,7 +292,13 @@ def generalized_gaussian_sigma(budget: RaoDP, sensitivity: float, degree: float)
 
 
 def rao_factor(degree: float) -> float:
-    """Return √(N·Γ(2 − 1/N)/Γ(1 + 1/N)), rounded up, for a degree N ≥ 1."""
+    """Return √(N·Γ(2 − 1/N)/Γ(1 + 1/N)), rounded up, for a degree N ≥ 1.
+
+    Parameters
+    ----------
+    degree : float
+        Exponent N ≥ 1 of the density ∝ exp(−|x/σ|^N).
+    """
     order = check_positive(degree, "degree")
     if order < 1:
         raise PrivacyError(f"degree must be at least 1, found {order:g}; 1 is Laplace, 2 Gaussian")
@@ -246,7 +307,8 @@ def rao_factor(degree: float) -> float:
 
 
 LEAST_EPSILON = 1e-9
-"""Where (0, δ)-DP holds already, `convert` states (1e-9, δ)-DP: weaker, true, and above 0."""
+"""Least ε of a conversion: for (0, δ)-DP `convert` states (1e-9, δ)-DP, which is weaker, true, and
+above 0."""
 
 
 def convert(
@@ -273,6 +335,17 @@ def convert(
     `delta` is that of an `ApproxDP` target, `alpha` the order of an `RDP` target: required there
     unless `budget` is of that class already.
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget that a mechanism satisfies.
+    target : type of Budget
+        Definition of the result, a class of `DEFINITIONS`.
+    delta : float, optional
+        Failure probability δ of an `ApproxDP` target.
+    alpha : float, optional
+        Rényi order α of an `RDP` target.
+
     Raises
     ------
     PrivacyError
@@ -282,7 +355,13 @@ def convert(
     ----------
     Dong, Roth and Su (2019), Corollaries 2.13 and B.6: μ-GDP is a post-processing of the pair
     N(0, 1), N(μ, 1), so each divergence is at most that of the pair. Pure DP: see
-    ``calibration.pure_renyi`` and ``pure_zcdp``.
+    `pure_renyi` and `pure_zcdp`.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, ApproxDP, convert
+    >>> f"{convert(GDP(0.5), ApproxDP, delta=1e-5).epsilon:.4f}"
+    '1.9931'
     """
     if target not in DEFINITIONS.values():
         raise PrivacyError(
@@ -326,7 +405,17 @@ def _order(alpha: float | None, target: type[Any]) -> float:
 
 
 def required(value: float | None, what: str, target: type[Any]) -> float:
-    """Return `value` unless it was left out, which `target` does not allow."""
+    """Return `value` unless it was left out, which `target` does not allow.
+
+    Parameters
+    ----------
+    value : float or None
+        Parameter as it was passed.
+    what : str
+        Name of the number, for the message.
+    target : type
+        Definition of the result, a class of `DEFINITIONS`.
+    """
     if value is None:
         raise PrivacyError(f"{target.__name__} needs {what}, found none; give {what} to convert")
     return value
@@ -360,6 +449,15 @@ def of_gaussian(ratio_squared: Fraction, target: type[Any], order: float) -> Bud
     """Return the zCDP, KL, Rényi, Rao or mCDP budget of Gaussian noise from (Δ/σ)², rounded up.
 
     `order` is that of the Rényi divergence, α·Δ²/2σ²; 1 but for Rényi DP.
+
+    Parameters
+    ----------
+    ratio_squared : Fraction
+        Square of the signal-to-noise ratio, (Δ/σ)².
+    target : type
+        Definition of the result, a class of `DEFINITIONS`.
+    order : float
+        Rényi order α; 1 for every other definition.
     """
     divergence = round_up(Fraction(order) * ratio_squared / 2)
     root = round_up(ratio_squared, 2)
@@ -376,21 +474,25 @@ def gaussian_cost(
     alpha: float | None = None,
     analytic: bool = True,
 ) -> Budget:
-    """Return what Gaussian noise of standard deviation σ per coordinate costs.
+    """Return the cost of Gaussian noise of standard deviation σ per coordinate.
 
     The inverse of `gaussian_sigma`: θ = μ = Δ/σ, ρ = α = Δ²/(2σ²), (α, αΔ²/(2σ²)),
     (Δ²/(2σ²), Δ/σ), and ε at δ from the analytic or classical condition.
 
     Parameters
     ----------
-    sigma, sensitivity : float
-        σ > 0 and the L2 replace-one sensitivity Δ > 0, in the same privacy unit.
-    target : type
-        The definition to state it in.
-    delta, alpha : float, optional
-        δ of an `ApproxDP` target, order of an `RDP` target.
+    sigma : float
+        Standard deviation σ > 0 of a coordinate.
+    sensitivity : float
+        L2 sensitivity Δ > 0, replace-one, in the same privacy unit.
+    target : type of Budget
+        Definition of the result, a class of `DEFINITIONS`.
+    delta : float, optional
+        Failure probability δ of an `ApproxDP` target.
+    alpha : float, optional
+        Rényi order of an `RDP` target.
     analytic : bool
-        For `ApproxDP`, the exact condition; else ε = Δ·√(2·ln(1.25/δ))/σ, refused from 1 on.
+        True for the exact condition of `ApproxDP`; else ε = Δ·√(2·ln(1.25/δ))/σ, refused from 1 on.
 
     Raises
     ------
@@ -417,12 +519,25 @@ def laplace_cost(
     delta: float | None = None,
     alpha: float | None = None,
 ) -> Budget:
-    """Return what noise with density ∝ exp(−‖x‖/σ) costs: the inverse of `laplace_sigma`.
+    """Return the cost of noise with density ∝ exp(−‖x‖/σ): the inverse of `laplace_sigma`.
 
     θ-Rao DP is θ = Δ/σ, exact in one dimension and an upper bound (by √d) in d; every other
     definition is converted from ε = Δ/σ.
 
     Arguments are those of `gaussian_cost`.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale σ > 0 of the noise.
+    sensitivity : float
+        L2 sensitivity Δ > 0, replace-one.
+    target : type of Budget
+        Definition of the result, a class of `DEFINITIONS`.
+    delta : float, optional
+        Failure probability δ of an `ApproxDP` target.
+    alpha : float, optional
+        Rényi order α of an `RDP` target.
     """
     epsilon = round_up(_ratio(sigma, sensitivity))
     if target is RaoDP:
@@ -443,6 +558,21 @@ def generalized_gaussian_cost(
 
     The inverse of `generalized_gaussian_sigma`; no other definition has a closed form here, so none
     looks at `delta` and `alpha`.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale σ > 0 of the noise.
+    sensitivity : float
+        Sensitivity Δ > 0 of one coordinate, replace-one.
+    target : type of Budget
+        Definition of the result, a class of `DEFINITIONS`.
+    degree : float
+        Exponent N ≥ 1 of the density ∝ exp(−|x/σ|^N).
+    delta : float, optional
+        Not used; other costs take it for an `ApproxDP` target.
+    alpha : float, optional
+        Not used; other costs take it for an `RDP` target.
 
     Raises
     ------
@@ -474,6 +604,17 @@ def amplify(
 
     `budget` is the cost of the release to the records of the sample, 1 ≤ m ≤ n are public, and
     `delta` is δ of the result for definitions other than `PureDP` and `ApproxDP`.
+
+    Parameters
+    ----------
+    budget : Budget
+        Cost of the release to the records of the sample.
+    sample : int
+        Number m of records in the sample.
+    population : int
+        Number n ≥ m of records in all.
+    delta : float, optional
+        Failure probability δ of the result, for definitions other than pure and approximate DP.
 
     Raises
     ------

@@ -18,7 +18,15 @@ from covdp.privacy.rounding import digits_down, digits_up
 
 
 def check_positive(value: Any, what: str) -> float:
-    """Return `value` as a float if it is a finite number above 0, else raise `PrivacyError`."""
+    """Return `value` as a float if it is a finite number above 0, else raise `PrivacyError`.
+
+    Parameters
+    ----------
+    value : object
+        Candidate number.
+    what : str
+        Name of the number, for the message.
+    """
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -32,7 +40,15 @@ def check_positive(value: Any, what: str) -> float:
 
 
 def check_count(value: Any, what: str) -> int:
-    """Return `value` as an int if it is a whole number above 0, else raise `PrivacyError`."""
+    """Return `value` as an int if it is a whole number above 0, else raise `PrivacyError`.
+
+    Parameters
+    ----------
+    value : object
+        Candidate number.
+    what : str
+        Name of the number, for the message.
+    """
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0:
         return int(value)
     raise PrivacyError(
@@ -50,7 +66,7 @@ def _show(value: float) -> str:
 
 
 class _Definition:
-    """What all definitions share: fields are checked and stored as floats, and shown by `form`.
+    """Base of all definitions: fields are checked and stored as floats, and shown by `form`.
 
     `powers` has, for each field, the power of it that is additive; 0 for the order of Rényi DP,
     which must agree.
@@ -70,7 +86,19 @@ class _Definition:
 
 @dataclass(frozen=True)
 class PureDP(_Definition):
-    """ε-DP: P(S) ≤ e^ε·Q(S) for every event S (Dwork, McSherry, Nissim and Smith 2006)."""
+    """ε-DP: P(S) ≤ e^ε·Q(S) for every event S (Dwork, McSherry, Nissim and Smith 2006).
+
+    Attributes
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
+
+    Examples
+    --------
+    >>> from covdp import PureDP
+    >>> print(PureDP(1.0))
+    1-DP
+    """
 
     epsilon: float
     name: ClassVar[str] = "pure"
@@ -80,7 +108,22 @@ class PureDP(_Definition):
 
 @dataclass(frozen=True)
 class ApproxDP(_Definition):
-    """(ε, δ)-DP: P(S) ≤ e^ε·Q(S) + δ for every event S, with 0 < δ < 1."""
+    """(ε, δ)-DP: P(S) ≤ e^ε·Q(S) + δ for every event S, with 0 < δ < 1.
+
+    Attributes
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
+    delta : float
+        Failure probability δ, 0 < δ < 1.
+
+    Examples
+    --------
+    >>> from covdp import ApproxDP
+    >>> budget = ApproxDP(1.0, 1e-6)
+    >>> budget.epsilon, budget.delta
+    (1.0, 1e-06)
+    """
 
     epsilon: float
     delta: float
@@ -99,6 +142,19 @@ class GDP(_Definition):
     """μ-GDP: telling P from Q is at least as hard as telling N(0, 1) from N(μ, 1).
 
     That is, T(P, Q)(α) ≥ Φ(Φ⁻¹(1 − α) − μ) for every level α (Dong, Roth and Su 2019).
+
+    Attributes
+    ----------
+    mu : float
+        Parameter μ > 0: the distance of two unit normals that are as hard to tell apart.
+
+    Examples
+    --------
+    >>> from covdp import GDP
+    >>> print(GDP(0.5))
+    0.5-GDP
+    >>> GDP(0.5) == GDP(mu=0.5)
+    True
     """
 
     mu: float
@@ -110,7 +166,15 @@ class GDP(_Definition):
 
 @dataclass(frozen=True)
 class RDP(_Definition):
-    """(α, ε)-Rényi DP: D_α(P‖Q) ≤ ε, at one order 1 < α < ∞ (Mironov 2017)."""
+    """(α, ε)-Rényi DP: D_α(P‖Q) ≤ ε, at one order 1 < α < ∞ (Mironov 2017).
+
+    Attributes
+    ----------
+    alpha : float
+        Order α > 1.
+    epsilon : float
+        Divergence ε > 0 at that order.
+    """
 
     alpha: float
     epsilon: float
@@ -132,7 +196,20 @@ class RDP(_Definition):
 
 @dataclass(frozen=True)
 class ZCDP(_Definition):
-    """ρ-zCDP: D_α(P‖Q) ≤ ρ·α for every order α > 1 (Bun and Steinke 2016)."""
+    """ρ-zCDP: D_α(P‖Q) ≤ ρ·α for every order α > 1 (Bun and Steinke 2016).
+
+    Attributes
+    ----------
+    rho : float
+        Divergence ρ > 0 for each unit of the order.
+
+    Examples
+    --------
+    >>> from covdp import GDP, ZCDP
+    >>> from covdp.privacy import convert
+    >>> convert(GDP(0.5), ZCDP)
+    ZCDP(rho=0.125)
+    """
 
     rho: float
     name: ClassVar[str] = "zcdp"
@@ -146,6 +223,11 @@ class RaoDP(_Definition):
 
     A label, not a guarantee: except for Gaussian noise, where it equals μ of GDP, it bounds neither
     ε nor δ. It is shown beside certified figures and never in their place.
+
+    Attributes
+    ----------
+    theta : float
+        Fisher-Rao distance θ > 0.
     """
 
     theta: float
@@ -157,7 +239,13 @@ class RaoDP(_Definition):
 
 @dataclass(frozen=True)
 class KLDP(_Definition):
-    """α-KL DP: KL(P‖Q) ≤ α. A mean, so it says nothing about rare events; for tables only."""
+    """α-KL DP: KL(P‖Q) ≤ α. A mean, so it says nothing about rare events; for tables only.
+
+    Attributes
+    ----------
+    alpha : float
+        Divergence α > 0.
+    """
 
     alpha: float
     name: ClassVar[str] = "kl"
@@ -170,6 +258,13 @@ class MCDP(_Definition):
     """(μ, τ)-mean concentrated DP (Dwork and Rothblum 2016); for tables only.
 
     The privacy loss Z = ln(dP/dQ) under P has E Z ≤ μ and Z − E Z is τ-sub-Gaussian.
+
+    Attributes
+    ----------
+    mu : float
+        Mean μ > 0 of the privacy loss.
+    tau : float
+        Width τ > 0 of its sub-Gaussian tail.
     """
 
     mu: float
@@ -196,7 +291,13 @@ GREEK = dict(
 
 
 def check_delta(delta: Any) -> float:
-    """Return `delta` as a float if 0 < δ < 1, else raise `PrivacyError`."""
+    """Return `delta` as a float if 0 < δ < 1, else raise `PrivacyError`.
+
+    Parameters
+    ----------
+    delta : object
+        Candidate δ.
+    """
     number = check_positive(delta, "delta")
     if number >= 1:
         raise PrivacyError(
@@ -220,10 +321,36 @@ def budget_from(
     the second parameters of "approx", "rdp" and "mcdp"; other definitions do not look at them, so
     that one config can list several definitions.
 
+    Parameters
+    ----------
+    name : str
+        Name in `DEFINITIONS`.
+    value : float
+        Main parameter of the budget.
+    delta : float, optional
+        Second parameter δ of "approx".
+    alpha : float, optional
+        Rényi order, the second parameter of "rdp".
+    tau : float, optional
+        Tail parameter, the second of "mcdp".
+
+    Returns
+    -------
+    Budget
+        Budget of that definition.
+
     Raises
     ------
     PrivacyError
         Unknown name, missing second parameter, or a value out of range.
+
+    Examples
+    --------
+    >>> from covdp.privacy import budget_from
+    >>> budget_from("gdp", 0.5)
+    GDP(mu=0.5)
+    >>> budget_from("approx", 1.0, delta=1e-6)
+    ApproxDP(epsilon=1.0, delta=1e-06)
     """
     if name not in DEFINITIONS:
         raise PrivacyError(
@@ -239,18 +366,36 @@ def budget_from(
 
 
 def second_parameter(budget: Budget) -> dict[str, float]:
-    """Return the parameter of a budget beside its main one, by name; empty where it has none."""
+    """Return the parameter of a budget beside its main one, by name; empty where it has none.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    """
     second = SECOND.get(budget.name)
     return {} if second is None else {second: getattr(budget, second)}
 
 
 def main_parameter(budget: Budget) -> float:
-    """Return the number that stands for `budget` on axes and in tables (ε, μ, ρ, θ or α)."""
+    """Return the number that stands for `budget` on axes and in tables (ε, μ, ρ, θ or α).
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    """
     return float(getattr(budget, _main(budget.name)))
 
 
 def letter(definition: str) -> str:
-    """Return the letter of the main parameter in `definition`; "budget" where it is not known."""
+    """Return the letter of the main parameter in `definition`; "budget" where it is not known.
+
+    Parameters
+    ----------
+    definition : str
+        Name of a definition.
+    """
     return GREEK[_main(definition)] if definition in DEFINITIONS else "budget"
 
 
@@ -258,6 +403,23 @@ def equation(budget: Budget, digits: int = 17, *, left: bool = False) -> str:
     """Return a budget as people write it, μ = 0.5 or ε = 1, δ = 1e-05; all digits from 17 on.
 
     What is spent is rounded up; what is `left` is rounded down, so that it can be spent.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    digits : int
+        Number of significant digits.
+    left : bool
+        True for a budget that can still be spent, which is rounded down.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, equation
+    >>> equation(GDP(0.5))
+    'μ = 0.5'
+    >>> equation(GDP(2 / 3), 3)
+    'μ = 0.667'
     """
     shown = digits_down if left else digits_up
     values = {name: shown(value, digits).removesuffix(".0") for name, value in vars(budget).items()}

@@ -41,6 +41,13 @@ def delta_of(budget: Budget, epsilon: float) -> float:
     ρ-zCDP                 the row above with ε_α = ρα at its best order
     =====================  =============================================================
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    epsilon : float
+        Privacy loss ε ≥ 0 at which the profile is read.
+
     Raises
     ------
     PrivacyError
@@ -63,10 +70,23 @@ def delta_of(budget: Budget, epsilon: float) -> float:
 def epsilon_of(budget: Budget, delta: float) -> float:
     """Return the least ε ≥ 0 with ``delta_of(budget, ε) ≤ δ``, rounded up.
 
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    delta : float
+        Failure probability δ, 0 < δ < 1.
+
     Raises
     ------
     PrivacyError
         As in `delta_of`; δ outside (0, 1); δ below that of an approximate budget.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, epsilon_of
+    >>> f"{epsilon_of(GDP(0.5), delta=1e-5):.4f}"
+    '1.9931'
     """
     limit = math.log(check_delta(delta))
     if isinstance(budget, ApproxDP) and delta < budget.delta:
@@ -126,6 +146,13 @@ def tradeoff(budget: Budget, alpha: ArrayLike) -> FloatArray:
     =====================  =============================================================
 
     It is decreasing and convex in α, and at most 1 − α.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    alpha : array-like, shape (...)
+        Type I errors α, each in [0, 1].
 
     Raises
     ------

@@ -48,24 +48,55 @@ def round_up(x: Fraction, power: int = 1) -> float:
     """Return the least double v ≥ 0 with v^power ≥ x, exactly, for x ≥ 0 and power 1 or 2.
 
     With u < v neighbouring doubles and u^power < x ≤ v^power, `_near` gives u or v.
+
+    Parameters
+    ----------
+    x : Fraction
+        Exact number x ≥ 0.
+    power : int
+        Power of the result that is compared, 1 or 2.
     """
     value = _near(x, power)
     return value if Fraction(value) ** power >= x else math.nextafter(value, math.inf)
 
 
 def round_down(x: Fraction, power: int = 1) -> float:
-    """Return the greatest double v with v^power ≤ x, exactly, for x ≥ 0 and power 1 or 2."""
+    """Return the greatest double v with v^power ≤ x, exactly, for x ≥ 0 and power 1 or 2.
+
+    Parameters
+    ----------
+    x : Fraction
+        Exact number x ≥ 0.
+    power : int
+        Power of the result that is compared, 1 or 2.
+    """
     value = round_up(x, power)
     return value if Fraction(value) ** power == x else math.nextafter(value, 0)
 
 
 def digits_up(value: float, digits: int) -> str:
-    """Return `value` in so many digits, rounded up; all of them from 17 on."""
+    """Return `value` in so many digits, rounded up; all of them from 17 on.
+
+    Parameters
+    ----------
+    value : float
+        Number to write.
+    digits : int
+        Number of significant digits.
+    """
     return _digits(value, digits, ROUND_CEILING)
 
 
 def digits_down(value: float, digits: int) -> str:
-    """Return `value` in so many digits, rounded down; all of them from 17 on."""
+    """Return `value` in so many digits, rounded down; all of them from 17 on.
+
+    Parameters
+    ----------
+    value : float
+        Number to write.
+    digits : int
+        Number of significant digits.
+    """
     return _digits(value, digits, ROUND_FLOOR)
 
 
@@ -80,6 +111,13 @@ def greatest(holds: Callable[[float], bool], guess: float) -> float:
     """Return the greatest double x > 0 with ``holds(x)``, for a condition that fails beyond some x.
 
     The value returned has itself been tested: rounding inside `holds` cannot push it over.
+
+    Parameters
+    ----------
+    holds : callable
+        Monotone condition on a double.
+    guess : float
+        Double to start from, of about the right size.
     """
     low = high = guess
     while not holds(low):
@@ -101,6 +139,13 @@ def least(holds: Callable[[float], bool], guess: float) -> float:
     """Return the least double x > 0 with ``holds(x)``, for a condition that holds beyond some x.
 
     It is the double after the greatest at which the condition fails.
+
+    Parameters
+    ----------
+    holds : callable
+        Monotone condition on a double.
+    guess : float
+        Double to start from, of about the right size.
     """
     value = math.nextafter(greatest(lambda x: not holds(x), guess), math.inf)
     if not holds(value):
@@ -125,6 +170,13 @@ def log_delta(epsilon: float, mu: float) -> float:
     """Return ln δ(ε) of Gaussian noise with Δ/σ = μ > 0, to a relative error of `GUARD` in δ.
 
     It is −∞ where δ is below the least positive double.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε ≥ 0.
+    mu : float
+        Ratio μ = Δ/σ > 0 of sensitivity to noise.
     """
     centre, half = epsilon / mu, mu / 2
     a, b = centre - half, centre + half
@@ -147,6 +199,11 @@ def pure_of_gdp(mu: float) -> float:
     1/(1 + e^ε) to (1, 0). The convex curve of μ-GDP has the same ends, so it stays below the chords
     exactly when it does at that point: Φ(−μ/2) ≤ 1/(1 + e^ε). Three times `GUARD` are taken off, so
     that `gdp_of_pure`, which adds one, comes back to at most μ.
+
+    Parameters
+    ----------
+    mu : float
+        Parameter μ > 0 of Gaussian DP.
     """
     if mu < 1:  # no cancellation: Φ(x) − Φ(−x) = erf(x/√2)
         exact = 2 * math.atanh(math.erf(mu / math.sqrt(8)))
@@ -156,7 +213,13 @@ def pure_of_gdp(mu: float) -> float:
 
 
 def gdp_of_pure(epsilon: float) -> float:
-    """Return the least μ for which ε-DP implies μ-GDP, rounded up: the inverse of `pure_of_gdp`."""
+    """Return the least μ for which ε-DP implies μ-GDP, rounded up: the inverse of `pure_of_gdp`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε > 0.
+    """
     if epsilon < 1:
         exact = math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2)))
     else:

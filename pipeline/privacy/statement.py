@@ -57,8 +57,13 @@ def advantage(budget: Budget) -> float:
     bounded as well halfway between the two pairs, at Ber((1 + v)/2) and Ber((1 − v)/2). This is
     randomised response with e^ε = (1 + v)/(1 − v), so v = tanh(ε/2). It attains the bound, and is
     itself an instance of it. For zCDP all orders bind at once: the strictest is the limit α → 1, as
-    shown at `calibration.pure_zcdp`, where D_1 = ε·tanh(ε/2). From tanh(ε/2) ≤ ε/2 it follows that
-    ρ ≥ 2v², which is Pinsker's inequality.
+    shown at `covdp.privacy.conversion.pure_zcdp`, where D_1 = ε·tanh(ε/2). From tanh(ε/2) ≤ ε/2 it
+    follows that ρ ≥ 2v², which is Pinsker's inequality.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
 
     Raises
     ------
@@ -69,6 +74,12 @@ def advantage(budget: Budget) -> float:
     ----------
     Dong, Roth and Su (2019), section 2. Kairouz, Oh and Viswanath (2015). van Erven and Harremoës,
     "Rényi divergence and Kullback-Leibler divergence" (2014), Theorems 9 and 13.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, advantage
+    >>> f"{advantage(GDP(0.5)):.3f}"
+    '0.197'
     """
     match budget:
         case ZCDP(rho):
@@ -83,24 +94,49 @@ def advantage(budget: Budget) -> float:
 
 
 def certified(budget: Budget) -> Budget:
-    """Return what noise on a lattice is certified for at `budget`, for `advantage` and `success`.
+    """Return the certified budget of noise on a lattice, for `advantage` and `success`.
 
     Of μ-GDP that is (μ²/2)-zCDP: μ itself holds for noise of real numbers, and for a lattice up to
-    the ratio of its step to σ, which no map certifies (``noise.py``). Others are as they are.
+    the ratio of its step to σ, which no map certifies (``mechanisms/noise.py``). Others are as they
+    are.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
     """
     return convert(budget, ZCDP) if isinstance(budget, GDP) else budget
 
 
 def success(budget: Budget) -> str:
-    """Return how often the best test is right, at even odds, in per cent: one decimal, rounded up.
+    """Return the success of the best test at even odds, in per cent: one decimal, rounded up.
 
     "59.9" of 0.5-GDP, say, and "62.4" of what is certified at it; guessing gives 50.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+
+    Examples
+    --------
+    >>> from covdp.privacy import GDP, success
+    >>> success(GDP(0.5))
+    '59.9'
     """
     return f"{math.ceil(500 * (1 + Fraction(advantage(budget)))) / 10:.1f}"
 
 
 def best_test(budget: Budget, hardened: bool) -> str:
-    """Return `success` of what hardened noise is certified for, of floats what holds on paper."""
+    """Return `success` of what hardened noise is certified for, of floats what holds on paper.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    hardened : bool
+        True if the noise is drawn on a lattice, False for floats.
+    """
     return success(certified(budget) if hardened else budget)
 
 
@@ -109,7 +145,15 @@ NOBODY = 0.98
 
 
 def protects(budget: Budget, hardened: bool) -> bool:
-    """Tell whether a promise protects anybody; arguments as in `best_test`."""
+    """Return True if a promise protects anybody; arguments as in `best_test`.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    hardened : bool
+        True if the noise is drawn on a lattice, False for floats.
+    """
     return advantage(certified(budget) if hardened else budget) < NOBODY
 
 
@@ -121,20 +165,20 @@ def plainly(
     output: str = "the result",
     hardened: bool = True,
 ) -> str:
-    """Return what `budget` means to one person, for readers who know none of the terms.
+    """Return the meaning of `budget` to one person, for readers who know none of the terms.
 
     Parameters
     ----------
     budget : Budget
-        What protects the records in question, all of them together.
+        Budget that protects the records in question, all of them together.
     unit : str
-        What one record is.
+        Noun for one record.
     group : int or None
-        How many records one person has at most, None for any number; they are in question together.
+        Largest number of records of one person, None for any number; they are in question together.
     output : str
-        What the attacker knows of what was released.
+        Part of the release that the attacker knows.
     hardened : bool
-        As in `best_test`.
+        True if the noise is drawn on a lattice, as in `best_test`.
     """
     record, other = f"one particular {unit} was used", "another in its place"
     if group != 1:
@@ -203,28 +247,31 @@ def privacy_statement(
     n_by_class : mapping of str to int
         Public number of records of each class.
     unit : str
-        What one record is, where it is not all that one person has.
+        Noun for one record, where it is not all that one person has.
     classes_per_person : int, optional
-        Given where one person is one record of a class: in how many classes a person may count.
+        Largest number of classes with a record of one person, where one person is one record of a
+        class.
     delta : float, optional
-        δ of the equivalent (ε, δ); the smaller of 1e-5 and 1/(10 n) when left out, n all images.
+        Failure probability δ of the equivalent (ε, δ); the smaller of 1e-5 and 1/(10 n) when left
+        out, n all images.
     composition : str, optional
-        How the total came about, in place of what holds for releases.
+        Way in which the total came about, in place of what holds for releases.
     group : int, optional
         The most images one person may have, where that is known.
     public : sequence of str
-        What else is assumed to be known: descriptor, domain, footpoint, mechanism, …
+        Further facts that are assumed to be known: descriptor, domain, footpoint, mechanism and so
+        on.
     hardened : bool
-        Whether the noise was drawn exactly on a lattice with the system's entropy.
+        True if the noise was drawn exactly on a lattice with the system's entropy.
     not_covered : sequence of str
-        What else this guarantee does not cover.
+        Further facts that this guarantee does not cover.
     output : str
-        What is known of it, as in `plainly`.
+        Part of the release that the attacker knows, as in `plainly`.
     so_far : bool
-        Whether records are still to come, so that a class may have none yet.
+        True if records are still to come, so that a class may have none yet.
     total : int, optional
-        Where it is secret in which class a record is, the public number of all of them; then
-        `n_by_class` is empty.
+        Public number of all records, if the class of a record is secret; then `n_by_class` is
+        empty.
 
     Raises
     ------
@@ -273,12 +320,26 @@ def privacy_statement(
 
 
 def class_sentence(record: str) -> str:
-    """Return in words that the figure of `plainly` holds for a secret class as well."""
+    """Return in words that the figure of `plainly` holds for a secret class as well.
+
+    Parameters
+    ----------
+    record : str
+        Privacy unit in words, "image" or "person".
+    """
     return _Words(record, None)["class_sentence"]
 
 
 def classes_rule(unit: str, classes_per_person: int | None) -> str:
-    """Return how what each class costs adds up, in words; arguments as in `privacy_statement`."""
+    """Return the rule by which costs of classes add up, in words; see `privacy_statement`.
+
+    Parameters
+    ----------
+    unit : str
+        Privacy unit, "image" or "person".
+    classes_per_person : int or None
+        Largest number of classes with records of one person; None for images.
+    """
     return _Words(unit, classes_per_person)["classes"]
 
 
@@ -295,7 +356,17 @@ def _promise_of_one_more(budget: Budget, hardened: bool) -> str:
 
 
 def equivalent(budget: Budget, delta: float | None, n: int) -> ApproxDP:
-    """Return the (ε, δ) that `budget` implies; δ as in `privacy_statement`, of n records in all."""
+    """Return the (ε, δ) that `budget` implies; δ as in `privacy_statement`, of n records in all.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget in any definition of `DEFINITIONS`.
+    delta : float or None
+        Failure probability δ; as in `privacy_statement` when None.
+    n : int
+        Number of records in all.
+    """
     if isinstance(budget, ApproxDP):
         return budget
     level = min(1e-5, 1 / (10 * max(n, 1))) if delta is None else delta

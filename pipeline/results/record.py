@@ -34,7 +34,21 @@ RECORD_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class DatasetNote:
-    """Where the images come from: name, title, licence, address, and how they got here."""
+    """Origin of the images: name, title, licence, address, and how they got here.
+
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    title : str
+        Name on pages.
+    licence : str
+        Licence of the images.
+    url : str
+        Address of the dataset's page.
+    origin : str
+        Sentence on how the images got here.
+    """
 
     name: str
     title: str
@@ -45,7 +59,17 @@ class DatasetNote:
 
 @dataclass(frozen=True)
 class ClassCount:
-    """One class of the dataset: its label, its name and how many images it has."""
+    """One class of the dataset: its label, its name and how many images it has.
+
+    Attributes
+    ----------
+    label : int
+        Index of the class.
+    name : str
+        Name of the class.
+    n : int
+        Number of images.
+    """
 
     label: int
     name: str
@@ -61,7 +85,7 @@ class RunRecord:
     experiment, title : str
         Name of the experiment and its title in plain words.
     dataset : DatasetNote
-        Where the images come from.
+        Origin of the images.
     classes : tuple of ClassCount
         The classes that were worked on.
     image_shape : tuple of int
@@ -69,13 +93,13 @@ class RunRecord:
     config : mapping
         The configuration as run, JSON values only.
     command : str
-        What to type to repeat the run (or, with status "data not available", to fetch and run).
+        Command to type to repeat the run (or, with status "data not available", to fetch and run).
     baseline : str
         The series that is the published setting; the summary compares the others with it.
     seed : int
         Seed of all random streams.
     versions, machine : mapping
-        As `collect_versions` and `machine` return them.
+        Versions and machine, as `collect_versions` and `machine` return them.
     steps : tuple of (str, float)
         Each step with its wall-clock time in seconds, in order.
     privacy : mapping of str to str
@@ -83,16 +107,16 @@ class RunRecord:
     notes : tuple of str
         Further remarks for the reader.
     unit : str
-        What one record is: image, matrix, point, outline, query.
+        Noun for one record: image, matrix, point, outline, query.
     shares : mapping of str to mapping of str to float
-        What each step of a series takes of its budget, by name, in order; empty where no series
-        is of private means.
+        Share of the budget of each step of a series, by name, in order; empty where no series is of
+        private means.
     few_shares : mapping of str to mapping of str to float
         The same in cells of a small n·μ, of series whose shares it decides.
     guarantees : mapping of str to str
-        What one draw of each series guarantees at its largest budget, or why nothing.
+        Guarantee of one draw of each series at its largest budget, or why there is none.
     status : {"ok", "undefined", "data not available"}
-        What became of the run.
+        Outcome of the run.
     started, finished : str
         UTC, ISO 8601.
     """
@@ -136,14 +160,33 @@ class RunRecord:
 
 
 def write_record(path: Path, record: RunRecord) -> Path:
-    """Write `record` as JSON to `path` (``runs/<run>/run.json``), whole or not at all."""
+    """Write `record` as JSON to `path` (``runs/<run>/run.json``), whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    record : RunRecord
+        Record of the run.
+
+    Returns
+    -------
+    Path
+        The path.
+    """
     make_folder(path.parent)
     text = json.dumps(asdict(record), indent=2, ensure_ascii=False, allow_nan=False)
     return write_whole(path, text + "\n")
 
 
 def read_record(path: Path) -> RunRecord:
-    """Return the record written to `path`; raise `OutputError` when it is missing or damaged."""
+    """Return the record written to `path`; raise `OutputError` when it is missing or damaged.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    """
     from pydantic import TypeAdapter
 
     try:

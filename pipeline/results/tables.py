@@ -31,8 +31,8 @@ from covdp.errors import ConfigError, OutputError
 from covdp.files import atomic_path, make_folder, write_whole
 
 STATUSES = ("ok", "undefined", "not representable", "data not available", "held back", "no release")
-"""What became of a row: a number, no density at that scale, no float for it, no images, nothing
-released yet, or a pass over images that releases nothing."""
+"""Status of a row: a number, no density at that scale, no float for it, no images, nothing released
+yet, or a pass over images that releases nothing."""
 
 Table: TypeAlias = dict[str, NDArray[Any]]
 """Columns of one length by name: text as objects, a missing number as NaN, missing text as ""."""
@@ -42,6 +42,19 @@ class Field(NamedTuple):
     """One column: Arrow type, unit of measurement, and meaning.
 
     An `optional` one may be left out; `left_out` then stands in its place.
+
+    Attributes
+    ----------
+    type : str
+        Type in Arrow.
+    unit : str
+        Unit of measurement.
+    meaning : str
+        Meaning in a sentence.
+    optional : bool
+        True if the column may be left out.
+    left_out : float
+        Value in place of a column that is left out.
     """
 
     type: str
@@ -76,7 +89,20 @@ NIGHT_SCHEMA = _schema("release", "night")
 
 
 def to_arrow(columns: Mapping[str, ArrayLike], schema: Mapping[str, Field]) -> Any:
-    """Build an Arrow table that follows `schema`; single values are repeated for all rows."""
+    """Build an Arrow table that follows `schema`; single values are repeated for all rows.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like
+        Columns by name, shape (n,), or one value for all rows.
+    schema : mapping of str to Field
+        Fields by the name of their column.
+
+    Returns
+    -------
+    pyarrow.Table
+        Table with the columns of `schema`.
+    """
     import pyarrow as pa
 
     lacking = [name for name, field in schema.items() if not field.optional and name not in columns]
@@ -154,7 +180,22 @@ def _texts(values: list[Any], name: str) -> Any:
 
 
 def write_arrow(path: Path, table: Any, metadata: Mapping[str, str]) -> Path:
-    """Write an Arrow table to `path` with `metadata`, whole or not at all."""
+    """Write an Arrow table to `path` with `metadata`, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    table : pyarrow.Table
+        Table to write.
+    metadata : mapping of str to str
+        Texts by name, for the file's metadata.
+
+    Returns
+    -------
+    Path
+        The path.
+    """
     import pyarrow.parquet as pq
 
     make_folder(path.parent)
@@ -180,6 +221,13 @@ def read_table(path: Path, schema: Mapping[str, Field]) -> Table:
     """Return the columns of `schema` from the file `path`, each of shape (n,).
 
     A column that may be left out may be missing: an older version did not have it.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    schema : mapping of str to Field
+        Fields by the name of their column.
     """
     table = _read(path, lambda file: file.read().unify_dictionaries())
     absent = schema.keys() - set(table.column_names)
@@ -248,10 +296,16 @@ def write_rows(
     ----------
     path : Path
         The Parquet file; its folder is made.
-    columns : mapping of column name to array (n,) or to one value for all rows
-        The columns of `SCHEMA`. Optional ones may be absent; NaN is written as missing.
-    metadata : mapping of text to text
-        Stored in the file beside the schema, see `read_metadata`.
+    columns : mapping of str to array-like
+        Columns of `SCHEMA`, shape (n,), or one value for all rows. Optional ones may be absent;
+        NaN is written as missing.
+    metadata : mapping of str to str
+        Texts to store in the file beside the schema, see `read_metadata`.
+
+    Returns
+    -------
+    Path
+        The path.
 
     Raises
     ------
@@ -275,6 +329,11 @@ def read_rows(path: Path) -> Table:
     """Return the columns of a table of results, each of shape (n,).
 
     In version 0.3 and before, what is ``region_radius`` was called ``radius``.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
     """
     rows = read_table(path, SCHEMA)
     names = _read(path, lambda file: file.schema_arrow.names)
@@ -285,7 +344,13 @@ def read_rows(path: Path) -> Table:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata a table was written with."""
+    """Return the metadata a table was written with.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    """
     stored = _read(path, lambda file: file.schema_arrow.metadata) or {}
     return {key.decode(): value.decode() for key, value in stored.items()}
 
@@ -294,6 +359,20 @@ def write_bound(path: Path, bounds: Sequence[Any], words: str = "") -> Path:
     """Write what `covdp.descriptors.bounds` returns, one row a class, columns `BOUND_SCHEMA`.
 
     `words` say how the bound is computed; they stand in the file's metadata as ``bound``.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    bounds : sequence of object
+        Bounds of the classes, as `covdp.descriptors.bounds` returns them.
+    words : str
+        Formula of the bound, for the metadata.
+
+    Returns
+    -------
+    Path
+        The path.
 
     Raises
     ------
@@ -305,7 +384,13 @@ def write_bound(path: Path, bounds: Sequence[Any], words: str = "") -> Path:
 
 
 def read_bound(path: Path) -> Table:
-    """Return the columns of a table of bounds, each of shape (classes,)."""
+    """Return the columns of a table of bounds, each of shape (classes,).
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    """
     return read_table(path, BOUND_SCHEMA)
 
 
@@ -318,19 +403,18 @@ class RowWriter:
     the table does not depend on when, or how often, the work was interrupted. The name of the
     folder holds a fingerprint of `cells` and `metadata`: a changed configuration starts afresh.
 
-    Examples
-    --------
-    ``for cell in writer.pending(): writer.write(cell, compute(cell))``
-    ``writer.finish()``
-
     Attributes
     ----------
     path : Path
         The Parquet file that exists in the end.
     cells : sequence of str
         The distinct names of all cells, in the order of the table.
-    metadata : mapping of text to text
-        What the rows depend on (configuration, seed, version): stored in the file.
+    metadata : mapping of str to str
+        Settings that the rows depend on (configuration, seed, version): stored in the file.
+
+    Notes
+    -----
+    ``for cell in writer.pending(): writer.write(cell, compute(cell))``, then ``writer.finish()``.
     """
 
     path: Path
@@ -349,7 +433,7 @@ class RowWriter:
         return self.path.parent / f".{self.path.stem}.{self.fingerprint}.parts"
 
     def complete(self) -> bool:
-        """Tell whether the whole table of this very configuration is on disk."""
+        """Return True if the whole table of this very configuration is on disk."""
         if not self.path.is_file():
             return False
         return read_metadata(self.path).get("fingerprint") == self.fingerprint
@@ -361,7 +445,20 @@ class RowWriter:
         return tuple(cell for cell in self.cells if not _is_whole(self._part(cell)))
 
     def write(self, cell: str, columns: Mapping[str, ArrayLike]) -> Path:
-        """Write one finished cell, whole or not at all; columns as in `write_rows`."""
+        """Write one finished cell, whole or not at all; columns as in `write_rows`.
+
+        Parameters
+        ----------
+        cell : str
+            Name of the cell, and of its file.
+        columns : mapping of str to array-like
+            Columns by name, as in `write_rows`.
+
+        Returns
+        -------
+        Path
+            Path of the cell's file.
+        """
         if cell not in self.cells:
             raise ConfigError(f"cell {cell!r} is not among the {len(self.cells)} of {self.path}")
         make_folder(self.parts)
@@ -369,7 +466,13 @@ class RowWriter:
         return write_whole(self._part(cell), text, durable=False)
 
     def finish(self) -> Path:
-        """Join all cells into `path` and remove the parts; raise `OutputError` if one lacks."""
+        """Join all cells into `path` and remove the parts; raise `OutputError` if one lacks.
+
+        Returns
+        -------
+        Path
+            The path of the table.
+        """
         if not self.complete():
             if missing := self.pending():
                 raise OutputError(
@@ -422,6 +525,20 @@ def write_release(
 
     Rows go to Arrow as JSON: of Python's lists it asks pandas, whose import takes 0.4 s. They take
     its schema on as it is: a cast would import all functions of Arrow.
+
+    Parameters
+    ----------
+    rows : sequence of mapping of str to object
+        Values of each class, by column.
+    metadata : mapping of str to object
+        Values by name, for the file's metadata.
+    path : Path
+        Path of the file.
+
+    Returns
+    -------
+    Path
+        The path.
     """
     import pyarrow as pa
     import pyarrow.json
@@ -444,8 +561,8 @@ def _text(value: Any) -> Any:
 
 
 GROUP = ("label", "series", "budget", "night")
-"""What one point of a curve, and one line of the table of numbers, stands for; absent columns do
-not tell anything apart."""
+"""Columns that tell one point of a curve, and one line of the table of numbers, from others; absent
+columns do not tell anything apart."""
 
 
 AVERAGED = (
@@ -460,18 +577,18 @@ def summarise(rows: Table, *, value: str = "error") -> Table:
 
     Parameters
     ----------
-    rows : table with N rows
-        As `read_rows` returns it. Only rows with a number in `value` enter the means.
+    rows : Table
+        Rows as `read_rows` returns it. Only rows with a number in `value` enter the means.
     value : str
         The column that is averaged.
 
     Returns
     -------
-    table with one row a group, in the order of appearance of its values
-        Every text column and every column of `GROUP` with the group's first value, and:
-        ``count`` (values averaged), ``mean``, ``sd`` (divisor count − 1), ``se`` = sd/√count,
-        ``rows`` (rows of the group), and the means of `AVERAGED` where the table has them. What
-        cannot be computed is NaN.
+    Table
+        One row a group, in the order of appearance of its values: every text column and every
+        column of `GROUP` with the group's first value, and ``count`` (values averaged), ``mean``,
+        ``sd`` (divisor count − 1), ``se`` = sd/√count, ``rows`` (rows of the group), and the means
+        of `AVERAGED` where the table has them. NaN where one cannot be computed.
     """
     by = [name for name in GROUP if name in rows]
     group, first = _groups(rows, by)
@@ -495,6 +612,11 @@ def cells_of(rows: Table) -> list[NDArray[np.int64]]:
     """Return the rows of each cell, which agree in all columns of `GROUP`, as `summarise` has them.
 
     Cells are in the order of `summarise`, and the rows of each in their own.
+
+    Parameters
+    ----------
+    rows : Table
+        Columns of results, as `read_rows` returns them.
     """
     group, first = _groups(rows, [name for name in GROUP if name in rows])
     ends = np.cumsum(np.bincount(group, minlength=len(first)))
@@ -502,7 +624,20 @@ def cells_of(rows: Table) -> list[NDArray[np.int64]]:
 
 
 def unique(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct values in order of appearance, and each row's index among them."""
+    """Return the distinct values in order of appearance, and each row's index among them.
+
+    Parameters
+    ----------
+    column : array, shape (n,)
+        Column of a table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covdp.results import unique
+    >>> unique(np.array(["b", "a", "b"]))
+    (['b', 'a'], array([0, 1, 0]))
+    """
     values = column.tolist()
     index = {value: place for place, value in enumerate(dict.fromkeys(values))}
     codes = np.fromiter(map(index.__getitem__, values), np.int64, len(values))

@@ -31,15 +31,24 @@ READ_BYTES = 1 << 23
 THREAD_BYTES = 1 << 20
 """Bytes of pixels that one thread works on at a time."""
 DESCRIBING = "describing"
-"""What time is spent on that is no decoding."""
+"""Name of the work that is no decoding."""
 Tick: TypeAlias = Callable[[float], None]
 
 
 class ShardReport(NamedTuple):
-    """What one worker did: images described, the most memory it ever had, in bytes, and seconds.
+    """Work of one worker: images described, the most memory it ever had, in bytes, and seconds.
 
     These are those of all its threads, by what they were spent on: `DESCRIBING`, and decoding files
     of each format, or transfer syntax.
+
+    Attributes
+    ----------
+    images : int
+        Number of images described.
+    peak : int
+        Largest memory it ever had, in bytes.
+    spent : mapping of str to float
+        Seconds of all its threads, by what they were spent on.
     """
 
     images: int
@@ -48,7 +57,22 @@ class ShardReport(NamedTuple):
 
 
 def make(part: Plan, place: Place, tick: Tick) -> ShardReport:
-    """Describe the images of some shards in one stream, and write each shard as it is full."""
+    """Describe the images of some shards in one stream, and write each shard as it is full.
+
+    Parameters
+    ----------
+    part : Plan
+        Pass over the shards of one task.
+    place : Place
+        Address of the store.
+    tick : Tick
+        Function that is called with the number of images done.
+
+    Returns
+    -------
+    ShardReport
+        Images described, peak of memory in bytes, and seconds spent.
+    """
     k, before = DESCRIPTORS[part.descriptor].k, seconds_spent()
     with side_by_side() as submit:
         writing = None
@@ -115,7 +139,13 @@ def _work(
 
 
 def digests_of(arrays: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a digest of each of some images or masks, (m, 16)."""
+    """Return a digest of each of some images or masks, (m, 16).
+
+    Parameters
+    ----------
+    arrays : array, shape (m, ...)
+        Images or masks.
+    """
     pixels = np.ascontiguousarray(arrays).data.cast("B")
     size = len(pixels) // len(arrays)
     each = (pixels[start : start + size] for start in range(0, len(pixels), size))
@@ -124,16 +154,16 @@ def digests_of(arrays: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 class PassReport(NamedTuple):
-    """What a pass came to.
+    """Outcome of a pass.
 
     Attributes
     ----------
     stored : StoredImages
         The descriptors of all images.
     images : int
-        How many of them were described now.
+        Number of images that were described now.
     seconds : float
-        How long that took.
+        Time that took.
     peak : int
         The most memory that any worker ever had, in bytes.
     decoding : mapping
@@ -155,12 +185,19 @@ def fill(
     Parameters
     ----------
     plan : Plan
+        Pass over the images.
     place : Place
-        Where shards are.
+        Place of the shards.
     workers : callable, optional
-        Have each shard made elsewhere; all of them are made here, in one stream, when left out.
+        Function that has each shard made elsewhere; all of them are made here, in one stream, when
+        left out.
     shown : bool
-        Whether how many images there are may be shown, behind a bar.
+        True if the number of images may be shown, behind a bar.
+
+    Returns
+    -------
+    PassReport
+        Stored descriptors of all images, and what the pass took.
 
     Raises
     ------
@@ -206,6 +243,16 @@ def make_shards(address: str) -> ShardReport:
     """Make the shards of one task that is in the store; for a worker, on any machine.
 
     A task is a pickle, so it is opened only if its content has the digest in its name.
+
+    Parameters
+    ----------
+    address : str
+        Address of the task's file.
+
+    Returns
+    -------
+    ShardReport
+        Images described, peak of memory in bytes, and seconds spent.
     """
     place, _, name = address.rpartition("/")
     where = find_place(place)

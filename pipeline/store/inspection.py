@@ -62,9 +62,9 @@ class FileFault(NamedTuple):
     file : str
         Its path in the folder of the images.
     reason : str
-        Why, and the way out.
+        Reason, and the way out.
     listed : bool
-        Whether a list of exclusions names it: not a row of a table, and not a file that is curable.
+        True if a list of exclusions names it: not a row of a table, and not a file that is curable.
     curable : bool
         True if a key of the card cures it, and at least half of the files need that key.
     """
@@ -86,7 +86,7 @@ class Inspection:
     source : ImageSource or None
         The images that can be listed; None where none can.
     error : DatasetError or None
-        Why there are none.
+        Reason why there are none.
     faults : tuple of FileFault
         Files that cannot be used.
     odd : tuple of OddFile
@@ -128,7 +128,17 @@ class Inspection:
 
 
 class PixelFacts(NamedTuple):
-    """Facts about some images, as they are described; see `Pixels`."""
+    """Facts about some images, as they are described; see `Pixels`.
+
+    Attributes
+    ----------
+    levels : array of uint8, shape (n, 2)
+        Least and largest level of each image.
+    digests : array of uint8, shape (n, 16)
+        Digest of each image.
+    histogram : array of int, shape (256,)
+        Number of pixels of each level.
+    """
 
     levels: NDArray[np.uint8]
     digests: NDArray[np.uint8]
@@ -136,7 +146,13 @@ class PixelFacts(NamedTuple):
 
 
 def pixel_facts(images: ImageArray) -> PixelFacts:
-    """Return facts about the pixels of images; channels count as pixels."""
+    """Return facts about the pixels of images; channels count as pixels.
+
+    Parameters
+    ----------
+    images : uint8 array, shape (n, ...)
+        Images of any shape.
+    """
     flat = images.reshape(len(images), -1)
     levels = np.stack([flat.min(axis=1), flat.max(axis=1)], axis=-1)
     return PixelFacts(levels, digests_of(images), np.bincount(images.ravel(), minlength=256))
@@ -147,11 +163,11 @@ class Pixels(NamedTuple):
 
     Attributes
     ----------
-    levels : (images, 2) float64
+    levels : array of float64, shape (images, 2)
         Least and largest gray level of each, 0 to 255; NaN where it cannot be read.
-    digests : (images, 16) uint8
+    digests : array of uint8, shape (images, 16)
         Digest of the pixels of each.
-    histogram : (256,) int64
+    histogram : array of int64, shape (256,)
         Pixels of each gray level, of all together.
     """
 
@@ -160,7 +176,15 @@ class Pixels(NamedTuple):
     histogram: NDArray[np.int64]
 
     def add(self, rows: NDArray[np.int64] | slice, facts: PixelFacts) -> None:
-        """Note facts about some images."""
+        """Note facts about some images.
+
+        Parameters
+        ----------
+        rows : array of int, shape (n,), or slice
+            Rows of the images in the source.
+        facts : PixelFacts
+            Facts about the pixels.
+        """
         self.levels[rows], self.digests[rows] = facts.levels, facts.digests
         self.histogram[:] += facts.histogram
 
@@ -178,9 +202,14 @@ def inspect(card: Card, path: Path, key: bytes | None = None) -> Inspection:
     card : Card
         The card of the dataset.
     path : Path
-        Where it is, as `covdp.datasets.fetch` states it.
+        Path of the dataset, as `covdp.datasets.fetch` returns it.
     key : bytes, optional
         Key of the digests of persons; a random one when left out.
+
+    Returns
+    -------
+    Inspection
+        Faults and facts of all files.
 
     Raises
     ------
@@ -235,13 +264,14 @@ def _is_closed(path: str) -> bool:
 
 
 def layout_faults(card: Card, path: Path, counts: Sequence[int] | None) -> Iterator[str]:
-    """Yield what is wrong with the layout: classes without images, and folders of no class.
+    """Yield the faults of the layout: classes without images, and folders of no class.
 
     Parameters
     ----------
     card : Card
+        Card of the dataset.
     path : Path
-        Where the dataset is.
+        Path of the dataset.
     counts : sequence of int
         Images of each class; None where they are not known, as no file can be used.
     """
@@ -295,9 +325,18 @@ def _copies(source: ImageSource, pixels: Pixels, folder: Path) -> Iterator[OddFi
 
 
 def image_names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterator[str]:
-    """Yield what each image is called: its file, and which of several there; or split and number.
+    """Yield the name of each image: its file, and number there; or split and number.
 
     Of a volume of several files it is the first.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Opened dataset.
+    rows : array, shape (n,)
+        Rows of the images in the source.
+    folder : Path
+        Folder of the images.
     """
     read = source.read
     if isinstance(read, StacksReader):
@@ -318,7 +357,15 @@ def image_names(source: ImageSource, rows: NDArray[Any], folder: Path) -> Iterat
 
 
 def middle_slices(source: ImageSource, rows: NDArray[np.int64]) -> Iterator[ImageArray]:
-    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth."""
+    """Yield images, (1, h, w[, 3]), of volumes the slice in the middle of their depth.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Opened dataset.
+    rows : array of int, shape (n,)
+        Rows of the images in the source.
+    """
     for image in source.read(rows, 1):
         if source.card.volumes:
             image = image[:, image.shape[1] // 2]
@@ -405,7 +452,15 @@ def _dark(
 
 
 def listing_faults(faults: Iterable[Fault], folder: Path) -> list[FileFault]:
-    """Return the faults that were found when files were listed, in the order of their paths."""
+    """Return the faults that were found when files were listed, in the order of their paths.
+
+    Parameters
+    ----------
+    faults : iterable of Fault
+        Faults that were found.
+    folder : Path
+        Folder of the images.
+    """
     return sorted(
         _file_fault(relative_name(x.file, folder), x.error, x.file, x.listed) for x in faults
     )
@@ -430,6 +485,7 @@ def check(source: ImageSource, folder: Path) -> list[FileFault]:
     Parameters
     ----------
     source : ImageSource
+        Opened dataset.
     folder : Path
         The folder of the images, or of their one file.
     """
@@ -474,13 +530,29 @@ def _whole(source: ImageSource, folder: Path, pixels: Pixels) -> list[FileFault]
 
 
 def exclusion_list(faults: Iterable[FileFault], before: Iterable[str]) -> bytes:
-    """Return the text of a list of exclusions, with what was left out before."""
+    """Return the text of a list of exclusions, with what was left out before.
+
+    Parameters
+    ----------
+    faults : iterable of FileFault
+        Faults of the files to leave out.
+    before : iterable of str
+        Paths that were left out before.
+    """
     paths = sorted({*before, *(fault.file for fault in faults if fault.listed)})
     return "".join(f"{path}\n" for path in paths).encode(errors="surrogateescape")
 
 
 def relative_name(name: str, folder: Path) -> str:
-    """Return the path of a file in the folder of the images."""
+    """Return the path of a file in the folder of the images.
+
+    Parameters
+    ----------
+    name : str
+        Absolute path of a file.
+    folder : Path
+        Folder of the images.
+    """
     return Path(os.path.relpath(name, folder.resolve())).as_posix()
 
 

@@ -34,7 +34,15 @@ ADDRESS_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of files; ``folder`` is None where it is elsewhere."""
+    """A folder of files; ``folder`` is None where it is elsewhere.
+
+    Attributes
+    ----------
+    address : str
+        Address of the folder.
+    folder : Path or None
+        Path of the folder; None where it is elsewhere.
+    """
 
     address: str
     folder: Path | None
@@ -45,7 +53,13 @@ class Place:
         return without_password(self.address)
 
     def join(self, name: str) -> str:
-        """Return the address of a file."""
+        """Return the address of a file.
+
+        Parameters
+        ----------
+        name : str
+            Name of a file in the store.
+        """
         return f"{self.address}/{name}"
 
     def prepare(self) -> None:
@@ -74,7 +88,18 @@ class Place:
         return self._tried("read", lambda folder: [file.name for file in folder.iterdir()], listing)
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading."""
+        """Open a file for reading.
+
+        Parameters
+        ----------
+        name : str
+            Name of a file in the store.
+
+        Returns
+        -------
+        BinaryIO
+            Opened file.
+        """
         return self._tried(
             "read",
             lambda folder: (folder / name).open("rb"),
@@ -82,7 +107,13 @@ class Place:
         )
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file."""
+        """Return the content of a file.
+
+        Parameters
+        ----------
+        name : str
+            Name of a file in the store.
+        """
         return self._tried(
             "read",
             lambda folder: (folder / name).read_bytes(),
@@ -90,7 +121,15 @@ class Place:
         )
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file, whole or not at all.
+
+        Parameters
+        ----------
+        name : str
+            Name of a file in the store.
+        content : bytes
+            Content of the file.
+        """
         self._tried(
             "write to",
             lambda folder: write_whole(folder / name, content, mode=0o600),
@@ -98,7 +137,13 @@ class Place:
         )
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it is there.
+
+        Parameters
+        ----------
+        name : str
+            Name of a file in the store.
+        """
 
         def gone(files: Any, path: str) -> None:
             with suppress(FileNotFoundError):
@@ -190,6 +235,13 @@ def temporary_store(key: str, store: Place | None) -> Iterator[Place]:
 
     A refusal by the ledger empties it too: what it refuses is not asked for again. Of two releases
     of the same images one waits for the other, lest it lose its store.
+
+    Parameters
+    ----------
+    key : str
+        Digest of what the descriptors are made from.
+    store : Place or None
+        Store to use; a private one when None.
     """
     if store is not None:
         yield store
@@ -214,7 +266,13 @@ LASTS = 6 * RENEWED
 
 @contextmanager
 def lease(place: Place) -> Iterator[str]:
-    """Hold a lease in the block, and give its name."""
+    """Give the name of a lease that is held in the block.
+
+    Parameters
+    ----------
+    place : Place
+        Address of the store.
+    """
     name = f"{secrets.token_hex(8)}{LEASE}"
     here = place.folder
     with locked(here / name, "has its lease", mode=0o600) if here else _renewed(place, name):
@@ -225,6 +283,13 @@ def sweep(place: Place, own: str) -> None:
     """Remove what is half done, unless a pass but that of the lease `own` is at work.
 
     Tasks are listed before leases: whose task is there has its lease there, or has ended since.
+
+    Parameters
+    ----------
+    place : Place
+        Address of the store.
+    own : str
+        Name of one's own lease.
     """
     left = [name for name in place.names() if name.endswith((TASK, PART))]
     others = [name for name in place.names() if name.endswith(LEASE) and name != own]

@@ -38,13 +38,13 @@ class Plan:
     chosen : Selection
         The images, in the order of the pass.
     descriptor, eta
-        As in `describe`.
-    ends : (s,) int64
-        Where each shard ends in `chosen`; a privacy unit is in one shard.
+        Descriptor and η, as in `describe`.
+    ends : array of int64, shape (s,)
+        End of each shard in `chosen`; a privacy unit is in one shard.
     keys : tuple of str
-        What each shard is known by.
+        Identity of each shard.
     scale : AffineMap, optional
-        What puts descriptors on another scale.
+        Map of descriptors to another scale.
     """
 
     source: ImageSource
@@ -56,11 +56,23 @@ class Plan:
     scale: AffineMap | None = None
 
     def span(self, shard: int) -> slice:
-        """Return where a shard is in `chosen`."""
+        """Return the place of a shard in `chosen`.
+
+        Parameters
+        ----------
+        shard : int
+            Index of the shard.
+        """
         return slice(int(self.ends[shard - 1]) if shard else 0, int(self.ends[shard]))
 
     def part(self, shards: Sequence[int]) -> "Plan":
-        """Return the pass over some shards, in ascending order."""
+        """Return the pass over some shards, in ascending order.
+
+        Parameters
+        ----------
+        shards : sequence of int
+            Indices of the shards.
+        """
         spans = [self.span(shard) for shard in shards]
         rows: slice | NDArray[np.int64] = slice(spans[0].start, spans[-1].stop)
         if shards[-1] - shards[0] != len(shards) - 1:  # not one run, which needs no copy
@@ -93,6 +105,19 @@ def make_plan(
     """Return the pass over some splits, looked up in file names, sizes and times: nothing is read.
 
     With a `scale` descriptors are stored as it maps them; no bound is proven on these.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Opened dataset.
+    splits : Splits
+        Name or names of splits; all when None.
+    descriptor : str
+        Name in `covdp.descriptors.DESCRIPTORS`.
+    eta : float
+        Least eigenvalue η > 0 of every exact descriptor.
+    scale : AffineMap, optional
+        Map of the descriptors to another site's scale; none when left out.
 
     Raises
     ------

@@ -31,12 +31,12 @@ class Chunk(NamedTuple):
 
     Attributes
     ----------
-    points : (m, k, k) float64
+    points : array of float64, shape (m, k, k)
         Their descriptors.
-    units : (m,) int64
-        Which privacy unit of the class each belongs to.
+    units : array of int64, shape (m,)
+        Privacy unit of the class that each belongs to.
     digests : (m, 16) or (m, 32) uint8
-        Of their pixels, and after them of their masks if there are any.
+        Digests of their pixels, and after them of their masks if there are any.
     """
 
     points: FloatArray
@@ -48,18 +48,38 @@ class Chunk(NamedTuple):
         return f"Chunk(m={len(self.points)}, …)"
 
     def records(self, form: "Form | None") -> FloatArray:
-        """Return one record of each image, or those that `form` makes of each privacy unit's."""
+        """Return one record of each image, or those that `form` makes of each privacy unit's.
+
+        Parameters
+        ----------
+        form : Form or None
+            Form of a record of several images; each image is one when None.
+        """
         return self.points if form is None else form(self.points, self.units)
 
 
 @lru_cache(maxsize=8)
 def columns_of(k: int) -> dict[str, tuple[int, int]]:
-    """Return the columns that hold a lower triangle: name, row and column of each, row by row."""
+    """Return the columns that hold a lower triangle: name, row and column of each, row by row.
+
+    Parameters
+    ----------
+    k : int
+        Number of rows of a descriptor.
+    """
     return {f"R_{a + 1}_{b + 1}": (a, b) for a in range(k) for b in range(a + 1)}
 
 
 def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
-    """Return the file of a shard; its rows are grouped by class and keep their order within."""
+    """Return the file of a shard; its rows are grouped by class and keep their order within.
+
+    Parameters
+    ----------
+    labels : array, shape (n,)
+        Class of each image.
+    chunk : Chunk
+        Images of a shard, in the order of the source.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -93,7 +113,17 @@ def encode(labels: NDArray[Any], chunk: Chunk) -> bytes:
 
 
 def decode(stream: BinaryIO, group: int, k: int) -> Chunk:
-    """Return one class of a shard; raise `OutputError` when the file is damaged."""
+    """Return one class of a shard; raise `OutputError` when the file is damaged.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Content of the shard's file.
+    group : int
+        Index of the class in the file.
+    k : int
+        Number of rows of a descriptor.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -122,12 +152,21 @@ def _column(table: Any, name: str, kind: type, width: int = 1) -> NDArray[Any]:
 
 
 def name_of(key: str, content: bytes) -> str:
-    """Return the name of a shard: what it is made from, and what it holds."""
+    """Return the name of a shard: what it is made from, and what it holds.
+
+    Parameters
+    ----------
+    key : str
+        Digest of what the shard is made from.
+    content : bytes
+        Content of the shard.
+    """
     return f"{key}.{hashlib.sha256(content).hexdigest()[: 2 * DIGEST]}{SUFFIX}"
 
 
 Form: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
-"""From descriptors and the persons they are of, each one's together, to one record a person."""
+"""Function of descriptors and the persons they are of, each one's together, that returns one record
+a person."""
 
 
 DIGESTS_AT_ONCE = 1 << 16
@@ -135,7 +174,15 @@ DIGESTS_AT_ONCE = 1 << 16
 
 
 class StoredShard(NamedTuple):
-    """A shard that is there: its file, and the classes in it, ascending."""
+    """A shard that is there: its file, and the classes in it, ascending.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file.
+    labels : tuple of int
+        Classes in it, ascending.
+    """
 
     name: str
     labels: tuple[int, ...]
@@ -148,13 +195,13 @@ class StoredImages:
     Attributes
     ----------
     place : Place
-        Where they are.
+        Place of the shards.
     counts, units : tuple of int
         Images and privacy units, which are images or persons, of each class.
     k : int
         Order of the matrices.
     shards : tuple of StoredShard
-        In the order of the pass.
+        Shards in the order of the pass.
     """
 
     place: Place
@@ -165,6 +212,11 @@ class StoredImages:
 
     def chunks(self, label: int) -> Iterator[Chunk]:
         """Yield the images of a class in the order of the source.
+
+        Parameters
+        ----------
+        label : int
+            Index of the class.
 
         Raises
         ------
@@ -182,16 +234,22 @@ class StoredImages:
         Parameters
         ----------
         label : int
+            Index of the class.
         form : callable, optional
-            Makes one record of each privacy unit, where one has several images.
+            Function that makes one record of each privacy unit, where one has several images.
         """
         return StoredRecords(self, label, form)
 
     def contents(self, label: int | None) -> Iterator[bytes]:
-        """Yield what images or persons of classes are known by, ascending, some at a time.
+        """Yield the digests of the images or persons of classes, ascending, some at a time.
 
         Joined, it depends neither on the order of these, nor on that of the images of one, nor
         on where shards are cut; of all, not on their classes. They are held, 32 bytes each.
+
+        Parameters
+        ----------
+        label : int or None
+            Index of the class; all classes when None.
         """
         labels = range(len(self.units)) if label is None else [label]
         chunks = itertools.chain.from_iterable(map(self.chunks, labels))
@@ -199,12 +257,18 @@ class StoredImages:
 
     @property
     def fingerprint(self) -> str:
-        """What the content of all shards is known by: the same wherever the images are."""
+        """Identity of the content of all shards: the same wherever the images are."""
         return "".join(shard.name.split(".")[1] for shard in self.shards)
 
 
 def ascending(units: Iterable[NDArray[np.uint8]]) -> Iterator[bytes]:
-    """Yield digests, each (u, width), in one order, whatever the order they come in."""
+    """Yield digests, each (u, width), in one order, whatever the order they come in.
+
+    Parameters
+    ----------
+    units : iterable of array of uint8, shape (u, width)
+        Digests of the units.
+    """
     digests = np.concatenate(list(units) or [np.empty((0, DIGEST), np.uint8)])
     digests.view(f"S{digests.shape[1]}").sort(axis=0)  # in place
     for start in range(0, len(digests), DIGESTS_AT_ONCE):
@@ -212,10 +276,15 @@ def ascending(units: Iterable[NDArray[np.uint8]]) -> Iterator[bytes]:
 
 
 def digests_of_units(chunk: Chunk) -> NDArray[np.uint8]:
-    """Return what each image or person is known by, (u, width), in their order.
+    """Return the digest of each image or person, (u, width), in their order.
 
     A privacy unit of one image is known by that image's digest, one of several by a digest of
     theirs, ascending.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Images with their digests.
     """
     starts = np.flatnonzero(np.diff(chunk.units, prepend=-1))
     if len(starts) == len(chunk.units):
@@ -237,7 +306,17 @@ def _halves(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class StoredRecords:
-    """The records of one class: of `n` privacy units, in chunks, as often as they are asked for."""
+    """The records of one class: of `n` privacy units, in chunks, as often as they are asked for.
+
+    Attributes
+    ----------
+    stored : StoredImages
+        Stored images.
+    label : int
+        Index of the class.
+    form : Form, optional
+        Form of a record of several images; each image is one when None.
+    """
 
     stored: StoredImages
     label: int
@@ -245,7 +324,7 @@ class StoredRecords:
 
     @property
     def n(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return (
             self.stored.counts[self.label] if self.form is None else self.stored.units[self.label]
         )

@@ -81,7 +81,7 @@ TOGETHER = 1000
 SEARCH = 200
 """Most ends that are tried for the most costly transcript."""
 LEAST_MOVE, LEAST_GAIN = 0.05, 1e-6
-"""The search ends when its moves are as small as that; a gain by a smaller share is none."""
+"""Step and relative-gain tolerances of the search."""
 DESCRIPTOR, IMAGE_SIDE = "oct5", 28
 """Descriptor, and side of the images, of the records."""
 PER_PERSON = 5
@@ -107,6 +107,13 @@ class Tape:
     Vectors of a step may differ in length from draw to draw, as the last carries second moments or
     not. That is decided by what was released before, so a replay has the same; unless the mechanism
     is broken: then what both have counts.
+
+    Parameters
+    ----------
+    transcripts : sequence of Transcript
+        Transcripts to give back, one a repetition; room for new ones with `sources`.
+    sources : sequence of Source
+        Sources of noise, one a repetition; none to replay.
     """
 
     rng = None
@@ -131,7 +138,13 @@ class Tape:
         return NoisyVector(np.append(value[:both], vector[both:]), math.nan)
 
     def repetition(self, row: int) -> "Tape":
-        """Return the tape of one repetition alone."""
+        """Return the tape of one repetition alone.
+
+        Parameters
+        ----------
+        row : int
+            Index of the repetition.
+        """
         return Tape([self.transcripts[row]], self.sources[row : row + 1])
 
 
@@ -143,6 +156,15 @@ def replayed_draws(
     What a step releases without noise on its own data set is what its noise was added to. Each
     block is replayed on the other when it was drawn: what follows from released vectors alone is
     the same on both data sets, and is computed once (``calls.py``).
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism under audit, with its two neighbouring data sets.
+    size : int
+        Number of transcripts of each data set.
+    rng : numpy.random.Generator
+        Generator of the draws.
     """
     laws = []
     for side in (0, 1):
@@ -161,7 +183,13 @@ def replayed_draws(
 
 
 def differ(pairs: Sequence[tuple[list[Transcript], list[Transcript]]]) -> bool:
-    """Return whether what leaves is not the same where all noised vectors are: so not theirs."""
+    """Return True if releases differ where all noised vectors are the same: not from these then.
+
+    Parameters
+    ----------
+    pairs : sequence of tuple of list of Transcript
+        Transcripts on the left data set and on the right one, of each block.
+    """
     return any(a.history != b.history for pair in pairs for a, b in zip(*pair, strict=True))
 
 
@@ -181,6 +209,13 @@ def edges(mechanism: Any, transcript: Transcript) -> Law:
     Clips differ from transcript to transcript, and a record moves a mean most between opposite
     edges of the clip: so either end goes, in turns, to where it costs more, by random steps, until
     these are small.
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism under audit, with its two neighbouring data sets.
+    transcript : Transcript
+        Transcript to replay.
     """
     size, trial, calls = 2.0, 0, defaultdict[int, Calls](Calls)
     moves = np.random.default_rng(0).standard_normal((SEARCH, len(STAYING)))
@@ -210,7 +245,13 @@ def edges(mechanism: Any, transcript: Transcript) -> Law:
 
 
 def matrices(logs: Sequence[End]) -> FloatArray:
-    """Return diagonal matrices of these logarithms of eigenvalues, (n, k, k)."""
+    """Return diagonal matrices of these logarithms of eigenvalues, (n, k, k).
+
+    Parameters
+    ----------
+    logs : sequence of End
+        Logarithms of the eigenvalues of each matrix.
+    """
     return np.stack([np.diag(np.exp(np.asarray(log, np.float64))) for log in logs])
 
 
@@ -226,7 +267,7 @@ class AdaptiveTranscripts:
     Attributes
     ----------
     budget, manifold
-        As for any mechanism.
+        Budget and manifold, as of any mechanism.
     noise : callable
         The source of noise of a generator.
     ends : tuple
@@ -249,6 +290,11 @@ class AdaptiveTranscripts:
         """Return Σ Δ²/σ² of a drawn transcript, by the proven Δ and the σ that was asked for.
 
         Of classes in parallel the largest: no record pays more, whatever the records are.
+
+        Parameters
+        ----------
+        transcript : Transcript
+            Drawn transcript.
         """
         squares = (self.sensitivity / np.array(transcript.sigmas)) ** 2
         return float(squares.reshape(self.parallel, -1).sum(axis=1).max())
@@ -270,15 +316,35 @@ class AdaptiveTranscripts:
         return domain(DESCRIPTOR, height=IMAGE_SIDE, width=IMAGE_SIDE, manifold=self.manifold.name)
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
-        """Return the records of the only class, one of which is at `end`."""
+        """Return the records of the only class, one of which is at `end`.
+
+        Parameters
+        ----------
+        end : End
+            Logarithms of the eigenvalues of the record that is replaced.
+        more : bool
+            True for the one of two data sets that has more: in its first class, or of one person.
+        """
         return [matrices([end, *[STAYING] * (PAIR_SIZE - 1)])]
 
     def classes(self, data: Any) -> list[Points]:
-        """Return the records of each class of a data set."""
+        """Return the records of each class of a data set.
+
+        Parameters
+        ----------
+        data : object
+            Data set, as `data_set` makes it.
+        """
         return list(data)
 
     def ready(self, data: Any) -> list[Any]:
-        """Return the records of each class, prepared for draws of their adaptive mean."""
+        """Return the records of each class, prepared for draws of their adaptive mean.
+
+        Parameters
+        ----------
+        data : object
+            Data set, as `data_set` makes it.
+        """
         bound, labels = self.domain, self.known(data)
         admitted = (
             admit(points, domain=bound, manifold=self.manifold, labels=labels)
@@ -287,13 +353,31 @@ class AdaptiveTranscripts:
         return [prepare(records, AdaptivePlan(), rng=None) for records in admitted]
 
     def known(self, data: Any) -> Labels:
-        """Return what is public of the classes: here, which each record is in."""
+        """Return the public facts of the classes: here, the class of each record.
+
+        Parameters
+        ----------
+        data : object
+            Data set, as `data_set` makes it.
+        """
         return PUBLIC_LABELS
 
     def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Any]]:
         """Draw a transcript of each class, first class first; return what leaves, of each.
 
         Of streams that is their nights. All repetitions are of one data set, or each of its own.
+
+        Parameters
+        ----------
+        sides : sequence of list of object
+            Prepared data set of all repetitions, or one for each.
+        tape : Tape
+            Tape that draws the noise, or gives it back.
+
+        Returns
+        -------
+        sequence of sequence of object
+            Releases of each repetition, class by class.
         """
         size = len(tape.transcripts)
         drawn = [
@@ -305,12 +389,32 @@ class AdaptiveTranscripts:
     def transcripts(
         self, ready: list[Any], many: int, rng: np.random.Generator
     ) -> list[Transcript]:
-        """Return `many` transcripts of a data set, drawn block by block."""
+        """Return `many` transcripts of a data set, drawn block by block.
+
+        Parameters
+        ----------
+        ready : list of object
+            Data set, as `ready` prepares it.
+        many : int
+            Number of transcripts.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         sizes = [min(self.at_once, many - start) for start in range(0, many, self.at_once)]
         return [transcript for size in sizes for transcript in self.block(ready, size, rng)]
 
     def block(self, ready: list[Any], many: int, rng: np.random.Generator) -> list[Transcript]:
-        """Return transcripts of a data set that are drawn together."""
+        """Return transcripts of a data set that are drawn together.
+
+        Parameters
+        ----------
+        ready : list of object
+            Data set, as `ready` prepares it.
+        many : int
+            Number of transcripts.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         blank = [Transcript([], [], []) for _ in range(many)]
         histories = self.draw([ready], Tape(blank, [self.noise(rng) for _ in blank]))
         both = zip(blank, histories, strict=True)
@@ -323,6 +427,13 @@ class AdaptiveTranscripts:
 
         Of means with what leaves there: it follows from what was released, so it has to be the same
         (`differ`). Nights are those that were drawn.
+
+        Parameters
+        ----------
+        sides : sequence of list of object
+            Prepared data set of all repetitions, or one for each.
+        transcripts : sequence of Transcript
+            Transcripts drawn on either data set.
         """
         replayed = [transcript._replace(own=[], sigmas=[]) for transcript in transcripts]
         histories = self.draw(sides, Tape(replayed))
@@ -345,8 +456,10 @@ class LabelTranscripts(AdaptiveTranscripts):
     Attributes
     ----------
     labels : callable
-        What is public of the classes, from the number of all records; another only where that is
-        broken on purpose.
+        Public facts of the classes, from the number of all records; another function only where
+        that is broken on purpose.
+    ends : tuple of End
+        Logarithms of the eigenvalues of the record that is replaced, on either data set.
     """
 
     labels: Callable[[int], Labels] = Labels
@@ -355,12 +468,26 @@ class LabelTranscripts(AdaptiveTranscripts):
     parallel: ClassVar[int] = 2
 
     def data_set(self, end: End, *, more: bool = False) -> Any:
-        """Return the records of both classes; one at `end` is in the first, or in the second."""
+        """Return the records of both classes; one at `end` is in the first, or in the second.
+
+        Parameters
+        ----------
+        end : End
+            Logarithms of the eigenvalues of the record that is replaced.
+        more : bool
+            True for the one of two data sets that has more: in its first class, or of one person.
+        """
         both = [STAYING] * (PAIR_SIZE - 1), [*[STAYING] * (PAIR_SIZE - 1), end]
         return [matrices(logs) for logs in (both if more else both[::-1])]
 
     def known(self, data: Any) -> Labels:
-        """Return what is public of the classes."""
+        """Return the public facts of the classes.
+
+        Parameters
+        ----------
+        data : object
+            Data set, as `data_set` makes it.
+        """
         return self.labels(sum(map(len, data)))
 
 
@@ -370,7 +497,17 @@ CARD = Card(name="persons", kind="none", channels=1, classes=("first", "second")
 
 
 class Album(NamedTuple):
-    """Images of persons: their descriptors, their classes, whose they are."""
+    """Images of persons: their descriptors, their classes, whose they are.
+
+    Attributes
+    ----------
+    points : array, shape (n, k, k)
+        Descriptors of the images.
+    labels : array of int, shape (n,)
+        Class of each image.
+    people : array of bytes_, shape (n,)
+        Person of each image.
+    """
 
     points: Points
     labels: NDArray[np.int64]
@@ -387,9 +524,9 @@ class PersonTranscripts(AdaptiveTranscripts):
     Attributes
     ----------
     classes_per_person : int
-        In how many classes a person may be.
+        Largest number of classes with images of one person.
     whole : bool
-        Whether one record is a person; an image only where that is broken on purpose.
+        True if one record is a person; an image only where that is broken on purpose.
     """
 
     classes_per_person: int = 1
@@ -409,6 +546,13 @@ class PersonTranscripts(AdaptiveTranscripts):
         """Return the album in which one person has images at `end` in both classes.
 
         All others have `PER_PERSON` in one class.
+
+        Parameters
+        ----------
+        end : End
+            Logarithms of the eigenvalues of the record that is replaced.
+        more : bool
+            True for the one of two data sets that has more: in its first class, or of one person.
         """
         own = PER_PERSON + 3 * more
         images = [
@@ -424,7 +568,13 @@ class PersonTranscripts(AdaptiveTranscripts):
         return Album(matrices(logs), np.array(labels), np.array(people, dtype=np.bytes_))
 
     def classes(self, data: Album) -> list[Points]:
-        """Return the records of each class, persons unless not `whole`."""
+        """Return the records of each class, persons unless not `whole`.
+
+        Parameters
+        ----------
+        data : Album
+            Album of persons.
+        """
         count = len(data.labels)
         source = ImageSource(
             CARD,
@@ -453,6 +603,23 @@ class ReadyStream(NamedTuple):
     `placed` are the records of all nights as `StreamMechanism.placed` gives them, `units` how many
     it is public that came, `rests` from how many nights each goes on. `added` has the sums of those
     nights before which sums and epoch are the same.
+
+    Attributes
+    ----------
+    stream : StreamMechanism
+        Stream under audit.
+    placed : list of array
+        Records of each night, as `StreamMechanism.placed` gives them.
+    units : list of int
+        Public number of privacy units of each night.
+    known : list of Night
+        Nights that are published.
+    private : PrivateSums
+        Sums before the nights that are drawn.
+    rests : sequence of int
+        Number of earlier nights from which each night goes on.
+    added : dict of (int, PrivateSums, Epoch or None) to PrivateSums
+        Sums of those nights before which sums and epoch are the same.
     """
 
     stream: StreamMechanism
@@ -464,14 +631,30 @@ class ReadyStream(NamedTuple):
     added: dict[tuple[int, PrivateSums, Epoch | None], PrivateSums]
 
     def add(self, place: int, past: Sequence[Night], before: PrivateSums) -> PrivateSums:
-        """Return the sums of a night after others, which have these."""
+        """Return the sums of a night after others, which have these.
+
+        Parameters
+        ----------
+        place : int
+            Index of the night.
+        past : sequence of Night
+            Nights before it.
+        before : PrivateSums
+            Sums before the night.
+        """
         key = place, before, _epoch(self.stream, past)
         if key not in self.added:
             self.added[key] = add_placed(self.stream, past, before, self.placed[place])
         return self.added[key]
 
     def sums(self, history: Sequence[Night]) -> dict[int, PrivateSums]:
-        """Return the sums before each night of a history, by its place."""
+        """Return the sums before each night of a history, by its place.
+
+        Parameters
+        ----------
+        history : sequence of Night
+            Nights in order.
+        """
         states = {len(self.known): self.private}
         for place in range(len(self.known), len(history)):
             past, private = history[: self.rests[place]], states[self.rests[place]]
@@ -486,6 +669,13 @@ def openings(
 
     Of one data set, or of as many as there are repetitions. Nothing but counts is released before
     an opening, so all of them are drawn together.
+
+    Parameters
+    ----------
+    sides : sequence of ReadyStream
+        Prepared data set of all repetitions, or one for each.
+    tape : Tape
+        Tape that draws the noise, or gives it back.
     """
     first, size = sides[0], len(tape.transcripts)
     stream, units, rests = first.stream, first.units, first.rests
@@ -532,7 +722,7 @@ class StreamTranscripts(AdaptiveTranscripts):
         Index of the night whose first record is replaced. If that is not the first, the opening is
         the same on both data sets, and all transcripts go on from one.
     person : bool
-        Whether a record is a person, who is replaced with all images.
+        True if a record is a person, who is replaced with all images.
     rests : callable
         Number of nights → from how many each of them goes on; from all before it by default.
     again : bool
@@ -567,6 +757,11 @@ class StreamTranscripts(AdaptiveTranscripts):
 
         A record pays the opening that it is in, with the counts before it, or its own night and
         all later ones, whose Δ is that of all nights together: ‖c‖ = (Σ (binom(2j, j)/4^j)²)^½.
+
+        Parameters
+        ----------
+        transcript : Transcript
+            Drawn transcript.
         """
         horizon, sigmas, most = len(self.sizes[0]), iter(transcript.sigmas), 0.0
         series = sum((math.comb(2 * j, j) / 4.0**j) ** 2 for j in range(horizon))
@@ -589,7 +784,15 @@ class StreamTranscripts(AdaptiveTranscripts):
         return 1 if self.opened else 4
 
     def data_set(self, end: End, *, more: bool = False) -> list[list[Points]]:
-        """Return the records of every night of each class, one at `place` being at `end`."""
+        """Return the records of every night of each class, one at `place` being at `end`.
+
+        Parameters
+        ----------
+        end : End
+            Logarithms of the eigenvalues of the record that is replaced.
+        more : bool
+            True for the one of two data sets that has more: in its first class, or of one person.
+        """
         own, others = (to_chart(self.manifold, matrices([log])) for log in (end, STAYING))
         if self.person:
             images = matrices([end] * (PER_PERSON + 3 * more))
@@ -601,7 +804,13 @@ class StreamTranscripts(AdaptiveTranscripts):
         return classes
 
     def ready(self, data: Any) -> list[Any]:
-        """Return what is the same on both data sets: an opening, or nothing."""
+        """Return the common part of both data sets: an opening, or nothing.
+
+        Parameters
+        ----------
+        data : object
+            Data set, as `data_set` makes it.
+        """
         stream, nothing = self.stream, empty_state(self.manifold.dim)
         placed = [_placed(stream, nights) for nights in data]
         units = [sum(map(len, night)) for night in zip(*placed, strict=True)]
@@ -618,7 +827,20 @@ class StreamTranscripts(AdaptiveTranscripts):
         return private, [draw_night(self.stream, [], private, len(units), noise=noise)]
 
     def draw(self, sides: Sequence[list[Any]], tape: Tape) -> Sequence[Sequence[Night]]:
-        """Draw all nights of each class; each goes on from those drawn, or those published."""
+        """Draw all nights of each class; each goes on from those drawn, or those published.
+
+        Parameters
+        ----------
+        sides : sequence of list of object
+            Prepared data set of all repetitions, or one for each.
+        tape : Tape
+            Tape that draws the noise, or gives it back.
+
+        Returns
+        -------
+        sequence of sequence of Night
+            Nights of each repetition, class by class.
+        """
         histories = zip(*(self._nights(own, tape) for own in zip(*sides, strict=True)), strict=True)
         return [[night for history in own for night in history] for own in histories]
 
@@ -655,6 +877,11 @@ class LabelStreamTranscripts(StreamTranscripts):
 
     The very same record is of the first class on one data set and of the second on the other: it
     comes on the night at `place`, beside all others. The budget is paid once, for both classes.
+
+    Attributes
+    ----------
+    ends : tuple of End
+        Logarithms of the eigenvalues of the record that is replaced, on either data set.
     """
 
     ends: tuple[End, End] = ENDS[0], ENDS[0]
@@ -674,7 +901,15 @@ def _placed(stream: StreamMechanism, nights: Sequence[Points]) -> list[FloatArra
 
 
 def vector_sum(private: PrivateSums, dim: int) -> FloatArray:
-    """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see."""
+    """Return the sum of the clipped vectors of an epoch, without noise: what nobody may see.
+
+    Parameters
+    ----------
+    private : PrivateSums
+        Sums of an epoch.
+    dim : int
+        Dimension d of the vectors.
+    """
     total = np.zeros(dim)
     for row in private.means:
         total += np.array(from_limbs(row[:dim]), dtype=np.float64) / PER_UNIT
@@ -696,6 +931,11 @@ def overlapping(count: int) -> tuple[int, ...]:
     That is all that an overlap may change of a transcript. A ledger of its own says it, in a folder
     that goes. Each night has read how far the stream is before any other of them was reserved; one
     whose reservation reports that another came between reads again.
+
+    Parameters
+    ----------
+    count : int
+        Number of nights.
     """
     population, name = "audit", "nights"
     days = [f"2000-01-{1 + number:02d}" for number in range(count)]

@@ -74,6 +74,15 @@ class Claim(NamedTuple):
     """An upper bound that a budget promises: on ε at some δ, on μ, or on the μ² of transcripts.
 
     Or one that noise stays below if it has the law it was asked for. δ is NaN but for ε.
+
+    Attributes
+    ----------
+    quantity : str
+        Name of what is bounded.
+    delta : float
+        Failure probability δ of a bound on ε.
+    value : float
+        Upper bound.
     """
 
     quantity: str
@@ -82,9 +91,14 @@ class Claim(NamedTuple):
 
 
 def claims(budget: Budget) -> tuple[Claim, ...]:
-    """Return what `budget` promises about ε(δ) at each of `DELTAS`, and about μ if it does.
+    """Return the promises of `budget` about ε(δ) at each of `DELTAS`, and about μ if it has one.
 
     Rao DP promises nothing about either; it gets one claim on μ of the value NaN.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that is claimed.
     """
     if isinstance(budget, RaoDP):
         return (Claim("mu", math.nan, math.nan),)
@@ -100,9 +114,14 @@ def claims(budget: Budget) -> tuple[Claim, ...]:
 
 
 def squared_mu(budget: Budget) -> float:
-    """Return what `budget` promises about the μ² of Gaussian steps, in every transcript.
+    """Return the promise of `budget` about the μ² of Gaussian steps, in every transcript.
 
     Of the usual budgets without the function that scales the noise, which is audited.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget that is claimed.
     """
     if isinstance(budget, GDP):
         return budget.mu**2
@@ -117,19 +136,45 @@ _LEVELS = np.concatenate([np.geomspace(1e-4, 0.5, 60), 1.0 - np.geomspace(1e-4, 
 
 
 def lower_limit(count: Any, total: int, alpha: float) -> FloatArray:
-    """Return what a probability exceeds except with probability `alpha` (Clopper and Pearson)."""
+    """Return lower confidence limits of probabilities, wrong with `alpha` (Clopper and Pearson).
+
+    Parameters
+    ----------
+    count : object
+        Numbers of successes.
+    total : int
+        Number of trials.
+    alpha : float
+        Probability that a limit is wrong.
+    """
     count = np.asarray(count)
     limit = betaincinv(np.maximum(count, 1), total - count + 1, alpha)
     return np.where(count > 0, limit, 0.0)
 
 
 def upper_limit(count: Any, total: int, alpha: float) -> FloatArray:
-    """Return what a probability stays below except with probability `alpha`."""
+    """Return upper confidence limits of probabilities, wrong with probability `alpha`.
+
+    Parameters
+    ----------
+    count : object
+        Numbers of successes.
+    total : int
+        Number of trials.
+    alpha : float
+        Probability that a limit is wrong.
+    """
     return np.asarray(1.0 - lower_limit(total - np.asarray(count), total, alpha))
 
 
 def epsilon_shown(delta: float) -> Measure:
-    """Return the measure ln((p − δ)/q), at least 0."""
+    """Return the measure ln((p − δ)/q), at least 0.
+
+    Parameters
+    ----------
+    delta : float
+        Failure probability δ.
+    """
 
     def measure(p: FloatArray, q: FloatArray) -> FloatArray:
         gain = np.maximum(p - delta, 0.0)
@@ -140,7 +185,15 @@ def epsilon_shown(delta: float) -> Measure:
 
 
 def mu_shown(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Return Φ⁻¹(p) − Φ⁻¹(q), at least 0."""
+    """Return Φ⁻¹(p) − Φ⁻¹(q), at least 0.
+
+    Parameters
+    ----------
+    p : array, shape (...)
+        Probabilities of events under P, or lower limits of them.
+    q : array, shape (...)
+        Probabilities of the events under Q, or upper limits of them.
+    """
     return np.asarray(np.maximum(ndtri(p) - ndtri(q), 0.0))
 
 
@@ -156,6 +209,17 @@ def lower_bounds(
     A bound is the larger of two, each wrong with probability at most ``alpha / 2``: that of {score
     ≥ 0}, where a log-likelihood ratio tells P from Q best, and of its complement, whose limits are
     the same two; and that of the event picked by the first half.
+
+    Parameters
+    ----------
+    left : array, shape (n,)
+        Scores of independent draws from P.
+    right : array, shape (n,)
+        Scores of independent draws from Q.
+    measures : list of Measure
+        Functions of both probabilities, rising in p and falling in q.
+    alpha : float
+        Largest probability that a bound is wrong.
 
     Raises
     ------
@@ -203,9 +267,9 @@ class Transcript(NamedTuple):
     Attributes
     ----------
     released : list of array
-        What each step released.
+        Released vector of each step.
     own : list of array
-        What it releases without noise on this data set, after the same steps.
+        Vectors without noise on this data set, after the same steps.
     sigmas : list of float
         σ of each step on this data set.
     history : sequence
@@ -219,7 +283,7 @@ class Transcript(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What transcripts cost.
+    """Cost of transcripts.
 
     Attributes
     ----------
@@ -240,9 +304,9 @@ class Law:
     Attributes
     ----------
     released, left, right : array
-        What was released, and what is without noise on either data set.
+        Released vectors, and those without noise on either data set.
     lengths : array, shape (n, steps)
-        Of each vector.
+        Length of each vector.
     sigmas : array, shape (2, n, steps)
         σ on the left and on the right.
     """
@@ -255,7 +319,15 @@ class Law:
 
     @classmethod
     def of(cls, left: Sequence[Transcript], right: Sequence[Transcript]) -> "Law":
-        """Return the same transcripts, on either data set, as arrays."""
+        """Return the same transcripts, on either data set, as arrays.
+
+        Parameters
+        ----------
+        left : sequence of Transcript
+            Transcripts on the left data set.
+        right : sequence of Transcript
+            The same transcripts on the right data set.
+        """
         parts = [x.released for x in left], [x.own for x in left], [x.own for x in right]
         released, a, b = (np.concatenate([*chain.from_iterable(part)]) for part in parts)
         lengths = np.array([[len(vector) for vector in each.released] for each in left])
@@ -268,13 +340,25 @@ class Law:
         return replace(self, left=self.right, right=self.left, sigmas=self.sigmas[::-1])
 
     def sums(self, entries: FloatArray) -> FloatArray:
-        """Return the sums of one number for each entry of the vectors, (n, steps)."""
+        """Return the sums of one number for each entry of the vectors, (n, steps).
+
+        Parameters
+        ----------
+        entries : array
+            One number for each entry of the vectors.
+        """
         ends = np.cumsum(self.lengths)
         sums = np.add.reduceat(entries, ends - self.lengths.ravel())
         return np.asarray(sums.reshape(self.lengths.shape))
 
     def over_variance(self, sums: FloatArray) -> FloatArray:
-        """Return sums over σ², (n, steps); infinite where σ tells the data sets apart."""
+        """Return sums over σ², (n, steps); infinite where σ tells the data sets apart.
+
+        Parameters
+        ----------
+        sums : array, shape (n, steps)
+            Sums, one a step.
+        """
         left, right = self.sigmas
         return np.where(left == right, sums / left**2, math.inf)
 
@@ -284,7 +368,13 @@ class Law:
         return self.over_variance(self.sums((self.left - self.right) ** 2))
 
     def noise(self, own: FloatArray) -> FloatArray:
-        """Return ‖released − own‖²/σ² of each step, (n, steps), `own` being `left` or `right`."""
+        """Return ‖released − own‖²/σ² of each step, (n, steps), `own` being `left` or `right`.
+
+        Parameters
+        ----------
+        own : array
+            Vectors without noise, `left` or `right`.
+        """
         return self.over_variance(self.sums((self.released - own) ** 2))
 
     @property
@@ -296,11 +386,22 @@ class Law:
 
 
 def cost(left: Law, right: Law, *, alpha: float, others: Sequence[Law] = ()) -> Cost:
-    """Return what transcripts of the left and of the right data set cost, all of as many steps.
+    """Return the cost of transcripts of the left and right data set, all of as many steps.
 
     With noise of the σ that was asked for it is exact, except with probability `alpha`: then it is
     too large. What they cost on `others`, further pairs of data sets, counts as well: any
     transcript may come of any data set.
+
+    Parameters
+    ----------
+    left : Law
+        Transcripts drawn on the left data set.
+    right : Law
+        Transcripts drawn on the right data set.
+    alpha : float
+        Probability that the cost is too large for noise of the σ that was asked for.
+    others : sequence of Law
+        Further pairs of data sets; none when left out.
     """
     squares = left.noise(left.left).sum(axis=0) + right.noise(right.right).sum(axis=0)
     entries = left.lengths.sum(axis=0) + right.lengths.sum(axis=0)

@@ -35,7 +35,15 @@ class Calls:
         RECORDER.set(None)
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return what a function gives, of its arguments and last its keywords."""
+        """Return the result of a function, of its arguments and last its keywords.
+
+        Parameters
+        ----------
+        function : callable
+            Pure function.
+        arguments : tuple of object
+            Positional arguments, and a dict of keywords last.
+        """
         if self._next is not None and self._next < len(self._calls):
             callee, before, result = self._calls[self._next]
             if callee is function:

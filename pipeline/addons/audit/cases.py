@@ -80,7 +80,7 @@ class Case:
     mechanism : str
         A key of `MECHANISMS`, or a name of `PLANNED`.
     manifold, budget, sensitivity
-        What it is calibrated with.
+        Arguments of the calibration.
     radius : float
         r of the ball that holds the data, where KNG needs one.
     chain : Chain, optional
@@ -90,15 +90,15 @@ class Case:
     replayed : callable, optional
         Budget and manifold → what is drawn as its transcripts, which can be replayed.
     fault : str
-        What is broken on purpose, or "".
+        Fault that is made on purpose, or "".
     broken : callable, optional
-        With a fault: makes the mechanism that is drawn from, in place of the calibrated one.
+        Function of a case with a fault that makes the mechanism that is drawn from, in place of the
+        calibrated one.
     known : bool
-        With a fault of transcripts: whether the attacker knows it, so that no further data sets are
-        tried.
+        True if the attacker knows the fault of transcripts, so that no further data sets are tried.
     score : callable, optional
-        With one: what is drawn, and a transcript on either data set → the score, where the
-        log-likelihood ratio does not see the fault.
+        Function of the mechanism, and of a transcript on either data set, that returns the score,
+        where the log-likelihood ratio does not see the fault.
     hardened : bool
         True if a mechanism is drawn as a release draws it.
     """
@@ -134,7 +134,13 @@ class Case:
         return "/".join((self.mechanism, place, str(self.budget), self.sampler, self.fault))
 
     def size(self, trials: int) -> int:
-        """Return how many of `trials` draws this case gets."""
+        """Return the number of draws that this case gets of `trials`.
+
+        Parameters
+        ----------
+        trials : int
+            Number of draws on each of the two data sets.
+        """
         return max(LEAST_SCORES, round(self.share * trials))
 
     def calibrate(self) -> Any:
@@ -153,7 +159,21 @@ class Case:
     def outputs(
         self, drawn: Any, center: Points, base: Points | None, size: int, rng: np.random.Generator
     ) -> Points:
-        """Return `size` outputs of a mechanism for one input."""
+        """Return `size` outputs of a mechanism for one input.
+
+        Parameters
+        ----------
+        drawn : object
+            Calibrated mechanism.
+        center : array, shape (*point_shape) or (n, *point_shape)
+            Statistic or records of the input.
+        base : array, shape (*point_shape), or None
+            Footpoint; none when None.
+        size : int
+            Number of independent draws.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         if not self.hardened:
             return cast(Points, drawn.sample(center, base=base, size=size, rng=rng).points)
         draw, noise = MECHANISMS[self.mechanism].hardened, hardened_noise(rng)
@@ -263,6 +283,11 @@ def all_cases(mechanism: str | None = None) -> tuple[Case, ...]:
     """Return the cases of all mechanisms, or of one; raise `ConfigError` if it is not known.
 
     Every certified definition is there; Rao DP, a label, only where there is no other.
+
+    Parameters
+    ----------
+    mechanism : str, optional
+        Name in `MECHANISMS`, or "adaptive"; all when left out.
     """
     names = [*MECHANISMS, *dict.fromkeys(case.mechanism for case in PLANNED)]
     if mechanism is not None and mechanism not in names:
@@ -299,28 +324,71 @@ class LongCount(Labels):
     """Secret labels whose count takes more room than a move between two classes leaves."""
 
     def counted(self, vector: FloatArray, n: int) -> FloatArray:
-        """Return the vector with n/2 as its last coordinate, in place of √(1/8)·n."""
+        """Return the vector with n/2 as its last coordinate, in place of √(1/8)·n.
+
+        Parameters
+        ----------
+        vector : array, shape (d + 1,)
+            Sum of the clipped vectors, with the weighted count last.
+        n : int
+            Number of records.
+        """
         return np.append(vector, 0.5 * n)
 
 
 def first_count(mechanism: Any, left: Transcript, right: Transcript) -> float:
-    """Score the size of the first class, as its last sum tells it."""
+    """Score the size of the first class, as its last sum tells it.
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism under audit; not used.
+    left : Transcript
+        Transcript on the left data set.
+    right : Transcript
+        The same transcript on the right data set.
+
+    Returns
+    -------
+    float
+        Score, above 0 where the first class has one record more.
+    """
     sums = left.released
     return float(sums[len(sums) // 2 - 1][-1]) / COUNT_UNIT - (attacks.PAIR_SIZE - 0.5)
 
 
 def broken(case: Case, **faults: Any) -> Any:
-    """Return the mechanism of a case with some of its fields replaced."""
+    """Return the mechanism of a case with some of its fields replaced.
+
+    Parameters
+    ----------
+    case : Case
+        Case of the sound mechanism.
+    **faults : object
+        Fields to replace, by name.
+    """
     return replace(case.calibrate(), **faults)
 
 
 def half_noise(case: Case) -> Any:
-    """Return the mechanism with σ/2 in place of σ."""
+    """Return the mechanism with σ/2 in place of σ.
+
+    Parameters
+    ----------
+    case : Case
+        Case of the sound mechanism.
+    """
     return broken(case, sigma=case.calibrate().sigma / 2.0)
 
 
 def half_sensitivity(case: Case) -> Any:
-    """Return the mechanism calibrated to Δ/2: r/n, or D/2n, taken where 2r/n, or D/n, is right."""
+    """Return the mechanism calibrated to Δ/2: r/n, or D/2n, taken where 2r/n, or D/n, is right.
+
+    Parameters
+    ----------
+    case : Case
+        Case of the sound mechanism.
+    """
     return replace(case, sensitivity=case.sensitivity / 2.0).calibrate()
 
 
@@ -329,6 +397,13 @@ def misprinted_sigma(budget: ApproxDP, sensitivity: float) -> float:
 
     Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(+Δ/2σ − εσ/Δ) ≤ δ, where the second Φ should have −Δ/2σ. As printed the
     left side is never positive: every σ passes, and a search ends where it began.
+
+    Parameters
+    ----------
+    budget : ApproxDP
+        Budget of one release.
+    sensitivity : float
+        Replace-one L2 sensitivity Δ > 0.
 
     References
     ----------
@@ -348,12 +423,24 @@ def misprinted_sigma(budget: ApproxDP, sensitivity: float) -> float:
 
 
 def misprint(case: Case) -> Any:
-    """Return the Gaussian mechanism with the scale of the misprinted condition."""
+    """Return the Gaussian mechanism with the scale of the misprinted condition.
+
+    Parameters
+    ----------
+    case : Case
+        Case of the sound mechanism.
+    """
     return broken(case, sigma=misprinted_sigma(cast(ApproxDP, case.budget), case.sensitivity))
 
 
 def short_chain(case: Case) -> Any:
-    """Return the published chain of the mechanism, stopped after 10 steps."""
+    """Return the published chain of the mechanism, stopped after 10 steps.
+
+    Parameters
+    ----------
+    case : Case
+        Case of the sound mechanism.
+    """
     return replace(case, chain=SAMPLERS["chain"](10, keep=4)).calibrate()
 
 
@@ -361,18 +448,53 @@ def after_the_first(nights: int) -> list[int]:
     """Return from how many nights each goes on where all go on from the first alone.
 
     So each of them opens the records that the first has held back.
+
+    Parameters
+    ----------
+    nights : int
+        Number of nights.
     """
     return [min(place, 1) for place in range(nights)]
 
 
 def last_difference(mechanism: Any, left: Transcript, right: Transcript) -> float:
-    """Score the last night less the one before, which has no noise where both have the same."""
+    """Score the last night less the one before, which has no noise where both have the same.
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism under audit, with its two neighbouring data sets.
+    left : Transcript
+        Transcript on the left data set.
+    right : Transcript
+        The same transcript on the right data set.
+
+    Returns
+    -------
+    float
+        Score, larger where the difference is nearer to that of the left data set.
+    """
     y, a, b = (part[-1] - part[-3] for part in (left.released, left.own, right.own))
     return float(np.sum((2.0 * y - a - b) * (a - b)))
 
 
 def last_centre(mechanism: Any, left: Transcript, right: Transcript) -> float:
-    """Score the published centre of the last epoch: how far it is from what released values say."""
+    """Score the published centre of the last epoch: how far it is from what released values say.
+
+    Parameters
+    ----------
+    mechanism : object
+        Mechanism under audit, with its two neighbouring data sets.
+    left : Transcript
+        Transcript on the left data set.
+    right : Transcript
+        The same transcript on the right data set.
+
+    Returns
+    -------
+    float
+        Score, larger where the centre is nearer to that of the left data set.
+    """
     sides = [side for (side,) in mechanism.sides]
     epochs = [(i, night.epoch) for i, night in enumerate(left.history) if night.epoch]
     at, epoch = epochs[-1]

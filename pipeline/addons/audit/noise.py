@@ -72,6 +72,15 @@ def transcript_residuals(
 
     Where vectors of a step differ in length, fresh normals fill the shorter ones up: so what is
     missing tells nothing. `widths` are the lengths of the longest when left out.
+
+    Parameters
+    ----------
+    laws : sequence of Law
+        Transcripts as arrays.
+    rng : numpy.random.Generator
+        Generator of the normals that fill shorter vectors up.
+    widths : tuple of int
+        Length of the longest vector of each step; those of the transcripts when left out.
     """
     widths = widths or tuple(np.concatenate([law.lengths for law in laws]).max(axis=0).tolist())
     starts, rows = np.cumsum(widths) - widths, list[FloatArray]()
@@ -94,6 +103,7 @@ def noise_p_value(noise: Residuals, fresh: Callable[[int], Residuals], *, alpha:
     Parameters
     ----------
     noise : Residuals
+        Standardised residuals of independent draws.
     fresh : callable
         Number of draws → residuals of so many more, of the same steps.
     alpha : float
@@ -112,7 +122,13 @@ def noise_p_value(noise: Residuals, fresh: Callable[[int], Residuals], *, alpha:
 
 
 def p_values(noise: Residuals) -> dict[str, FloatArray]:
-    """Return the p-values of each row of the table above, one-dimensional arrays."""
+    """Return the p-values of each row of the table above, one-dimensional arrays.
+
+    Parameters
+    ----------
+    noise : Residuals
+        Standardised residuals, which are N(0, 1) where the law holds.
+    """
     z, widths, n = noise.values, noise.widths, len(noise.values)
     ends = np.cumsum(widths)
     steps = [z[:, end - width : end] for end, width in zip(ends, widths, strict=True)]

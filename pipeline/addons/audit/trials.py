@@ -68,7 +68,7 @@ class AuditFinding:
     Attributes
     ----------
     case : Case
-        What was audited.
+        Audited case.
     sigma : float
         Scale of the noise that was drawn, of transcripts that of the last step.
     trials : int
@@ -124,6 +124,15 @@ def audit(
     the law of the noise is known, whether it has that law. All values hold together with
     probability at least 1 − `FALSE_ALARM` (Bonferroni over their number). A case has its own random
     stream, which depends on `seed` and its name only, but for noise from the system's entropy.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        Cases to audit.
+    trials : int
+        Number of draws on each of the two data sets.
+    seed : int
+        Seed of all random streams.
 
     Raises
     ------
@@ -253,6 +262,19 @@ class AuditRun(NamedTuple):
 
     The file that was written; a table of the tightest bound of each case, and one of all bounds;
     the file's rows; whether everything is as it should be.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the file that was written.
+    table : Table
+        Tightest bound of each case.
+    every : Table
+        All bounds.
+    claims : list of dict of str to object
+        Rows of the file.
+    good : bool
+        True if everything is as it should be.
     """
 
     path: Path
@@ -277,6 +299,26 @@ def run_audit(
     ``covdp-output`` when `out` is left out; with `controls`, mechanisms broken on purpose are
     audited too. ``good`` is False when a claim is violated, or one of those was not caught. Cases
     are audited side by side, see `covdp.parallel.workers`.
+
+    Parameters
+    ----------
+    mechanism : str, optional
+        Name in `MECHANISMS`, or "adaptive"; all when left out.
+    trials : int
+        Number of draws on each of the two data sets.
+    out : Path, optional
+        Folder for results; ``covdp-output`` when left out.
+    seed : int
+        Seed of all random streams.
+    controls : bool
+        True to audit mechanisms that are broken on purpose as well.
+    runner : str
+        Runner of the cases, as in `covdp.parallel.workers`.
+
+    Returns
+    -------
+    AuditRun
+        Path of the file, tables of bounds, rows, and the verdict.
 
     Raises
     ------
@@ -326,7 +368,13 @@ def _tightest(group: Sequence[AuditFinding]) -> list[AuditFinding]:
 
 
 def row(finding: AuditFinding) -> dict[str, Any]:
-    """Return the row of a finding in `AUDIT_SCHEMA`."""
+    """Return the row of a finding in `AUDIT_SCHEMA`.
+
+    Parameters
+    ----------
+    finding : AuditFinding
+        Finding of one claim or fault.
+    """
     case, claim = finding.case, finding.claim
     own = ("sigma", "trials", "lower", "tightness", "verdict", "seconds")
     return {

@@ -72,7 +72,7 @@ UNPACKED_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Volume:
-    """What the header of a NIfTI file says.
+    """Header of a NIfTI file.
 
     Attributes
     ----------
@@ -80,16 +80,16 @@ class Volume:
         The file.
     shape : tuple of int
         Voxels along i, j and k.
-    dtype : np.dtype
-        Of a stored value.
+    dtype : numpy.dtype
+        Type of a stored value.
     offset : int
         Bytes before the first.
     slope, intercept : float
-        From stored values to those that are meant.
+        Map from stored values to those that are meant.
     shown : (low, high) or None
         The window of the file (cal_min, cal_max), where it has one.
-    affine : (12,) floats
-        Where voxels are: from i, j, k to mm, row by row.
+    affine : array of float, shape (12,)
+        Map from i, j, k to mm, row by row.
     labels : bool
         True if the header states that values are labels, not intensities.
     """
@@ -106,7 +106,12 @@ class Volume:
 
 
 def read_volume(file: Path) -> Volume:
-    """Return what the header of a file says.
+    """Return the header of a file.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
 
     Raises
     ------
@@ -123,6 +128,15 @@ def each_slice(volume: Volume, axis: int, wanted: Sequence[int]) -> Iterator[NDA
 
     Planes of i and j are one after another, so that one is held at a time; of slices across the
     other axes some, of `BYTES_ACROSS` bytes.
+
+    Parameters
+    ----------
+    volume : Volume
+        Volume, not unpacked.
+    axis : int
+        Axis across which slices are cut, 0 to 2.
+    wanted : sequence of int
+        Indices of the slices, ascending.
     """
     if axis == 2:
         yield from each_plane(volume, wanted)
@@ -142,6 +156,13 @@ def each_plane(volume: Volume, wanted: Sequence[int] | None = None) -> Iterator[
     """Yield the planes of i and j one by one, as they are stored; some of them, if `wanted`.
 
     A compressed file is read to its end, for its sum.
+
+    Parameters
+    ----------
+    volume : Volume
+        Volume, not unpacked.
+    wanted : sequence of int, optional
+        Indices of the planes, ascending; all when left out.
     """
     from nibabel.fileslice import fileslice
 
@@ -199,16 +220,27 @@ def _check_mask(file: Path, image: Volume) -> None:
 
 
 def corners_of(shape: Sequence[int]) -> NDArray[np.int64]:
-    """Return the corners of an image of d sides, in voxels, each with a 1 below: (d + 1, 2^d)."""
+    """Return the corners of an image of d sides, in voxels, each with a 1 below: (d + 1, 2^d).
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sides of the image, in voxels.
+    """
     last = np.subtract(shape, 1)
     return np.array([[*(last * bits), 1] for bits in np.ndindex(*[2] * len(last))]).T
 
 
 def read_affines(file: Path) -> list[NDArray[np.float64]]:
-    """Return what a header says of where voxels are (sform, qform), (4, 4) each; they may differ.
+    """Return the affines in a header (sform, qform), (4, 4) each; they may differ.
 
     From i, j, k to mm to the right, to the front and up. None where it says nothing: then a file
     has an affine all the same, which is made up.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
     """
     with _opened(file) as stream:
         header = _read_header(stream)
@@ -347,6 +379,15 @@ def read_planes(file: Path, axis: int, wanted: Iterable[int]) -> Iterator[ImageA
 
     It is unpacked once, however many others are read meanwhile.
 
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    axis : int
+        Axis across which slices are cut, 0 to 2.
+    wanted : iterable of int
+        Indices of the slices, ascending.
+
     Raises
     ------
     ImageError
@@ -387,8 +428,8 @@ class NiftiCard(PatternCard):
     ----------
     axis : {0, 1, 2}
         Across which axis slices are cut.
-    frames : "all", "middle", "masked" or indices
-        Which slices are read; "masked" are those with a voxel inside the mask.
+    frames : {"all", "middle", "masked"} or tuple of int
+        Slices that are read; "masked" are those with a voxel inside the mask.
     """
 
     volumetric: ClassVar[bool] = True
@@ -405,7 +446,15 @@ class NiftiCard(PatternCard):
 
 
 def check_cuts(card: LocalFilesCard, axis: int | None) -> None:
-    """Raise `ValueError` unless a card of NIfTI says whether slices are read or volumes."""
+    """Raise `ValueError` unless a card of NIfTI says whether slices are read or volumes.
+
+    Parameters
+    ----------
+    card : LocalFilesCard
+        Card of the dataset.
+    axis : int or None
+        Axis across which slices are cut; None where the card does not say.
+    """
     if card.volumes == (axis is not None):
         raise ValueError(
             "NIfTI needs either axis = 0, 1 or 2, across which slices are cut, or volumes = true"
@@ -420,6 +469,22 @@ def open_nifti(card: NiftiCard, files: ClassedFiles, path: Path, faults: Faults)
     Images are ordered by class, path and slice. A file that is not as the card says, cannot be
     read, or claims more than it can hold, is refused when it is its turn to be read, as is one
     whose size is not that of the first, where the card gives none.
+
+    Parameters
+    ----------
+    card : NiftiCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files by class.
+    path : Path
+        Folder of the images.
+    faults : Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
 
     Raises
     ------
@@ -484,7 +549,13 @@ def _frames(card: NiftiCard, volume: Volume, mask: Path | None = None) -> Sequen
 
 
 def check_intensities(volume: Volume) -> None:
-    """Raise where a file has labels, not intensities."""
+    """Raise where a file has labels, not intensities.
+
+    Parameters
+    ----------
+    volume : Volume
+        Volume, not unpacked.
+    """
     if volume.labels:
         raise image_error(
             f"{volume.file} is no image but a map of labels (intent_code); name masks by the key "

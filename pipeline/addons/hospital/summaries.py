@@ -19,7 +19,15 @@ from covdp.datasets.summary import FileKind, FileSummary, depth_in_words, range_
 
 
 def summarise_nifti(file: Path, pixels: bool) -> FileSummary:
-    """Return the summary of a NIfTI file."""
+    """Return the summary of a NIfTI file.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    pixels : bool
+        True to read the voxels too.
+    """
     volume = read_volume(file)
     check_intensities(volume)
     dtype, values = volume.dtype, None
@@ -36,7 +44,15 @@ def summarise_nifti(file: Path, pixels: bool) -> FileSummary:
 
 
 def summarise_dicom(file: Path, pixels: bool) -> FileSummary:
-    """Return the summary of a DICOM file."""
+    """Return the summary of a DICOM file.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    pixels : bool
+        True to read the pixels too.
+    """
     with readable(file) as stream:
         header = read_header(stream, file)
         check_image(file, header.elements)

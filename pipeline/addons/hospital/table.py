@@ -33,7 +33,15 @@ ROWS_AT_ONCE = 1 << 14
 
 
 def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
-    """Return the names of all columns, and the first rows as text."""
+    """Return the names of all columns, and the first rows as text.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the table.
+    count : int
+        Number of rows.
+    """
     with _opened(path) as (names, rows):
         head = [[_text(value) for value in row] for _, row in islice(rows, count)]
     return names, [row for row in head if len(row) == len(names)]
@@ -42,7 +50,7 @@ def read_head(path: Path, count: int) -> tuple[list[str], list[list[str]]]:
 def read_columns(
     path: Path, columns: Mapping[Any, str], faults: listing.Faults
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield where each row is, and its values by the names in `columns`, without blanks around.
+    """Yield the place of each row, and its values by the names in `columns`, without blanks.
 
     Rows without any value are skipped.
 
@@ -51,9 +59,9 @@ def read_columns(
     path : Path
         The file: Parquet if its name ends in ``.parquet``, else CSV in UTF-8 with a line of names.
     columns : mapping
-        From the names of the values to those of the file's columns.
-    faults : Faults
-        To which rows go that lack a value.
+        Names of the file's columns, by the names of the values.
+    faults : listing.Faults
+        Faults found so far, to which rows go that lack a value.
 
     Raises
     ------
@@ -171,12 +179,12 @@ class TableCard(PictureCard):
     Attributes
     ----------
     columns : mapping
-        What the table calls each column that is read; path and class are needed.
+        Name in the table of each column that is read; path and class are needed.
     formats : tuple of str
-        As of pictures, or DICOM or NIfTI alone. Person and day are those of DICOM files, unless the
-        table has them.
+        Formats as of pictures, or DICOM or NIfTI alone. Person and day are those of DICOM files,
+        unless the table has them.
     axis, frames
-        As in a card of kind ``nifti`` or ``dicom``.
+        Slices that are read, as in a card of kind ``nifti`` or ``dicom``.
     """
 
     volumetric: ClassVar[bool] = True
@@ -196,11 +204,19 @@ class TableCard(PictureCard):
 
     @property
     def file(self) -> str:
-        """Where the table is, from the data root."""
+        """Path of the table, from the data root."""
         return self.path or f"{self.name}.csv"
 
     def place(self, root: Path, size: int | None) -> Path:
-        """Return where the table is."""
+        """Return the path of the table.
+
+        Parameters
+        ----------
+        root : Path
+            Data root.
+        size : int or None
+            Not used: tables have no sizes.
+        """
         return root / self.file
 
     @property
@@ -248,6 +264,20 @@ def open_table(card: TableCard, path: Path, faults: listing.Faults) -> ImageSour
     table's folder and stay in the data root; blanks around a value do not count, nor do rows
     without any.
 
+    Parameters
+    ----------
+    card : TableCard
+        Card of the dataset.
+    path : Path
+        Path of the table.
+    faults : listing.Faults
+        Faults found so far, to which others are added.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
+
     Raises
     ------
     DatasetError
@@ -271,7 +301,8 @@ LISTED_KINDS: dict[str, tuple[type[LocalFilesCard], Callable[..., ImageSource]]]
     "DICOM": (DicomCard, partial(open_dicom, others=False)),
     "NIfTI": (NiftiCard, open_nifti),
 }
-"""What a table may list besides pictures: what its card says, and how the files are opened."""
+"""Kinds of files that a table may list besides pictures: the fields of their cards, and the
+function that opens them."""
 
 
 def _read(

@@ -29,11 +29,24 @@ USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "date": ("date", "study_date", "studydate", "taken", "acquired"),
     "mask": ("mask", "mask_path", "segmentation", "region"),
 }
-"""What columns of tables are usually called."""
+"""Usual names of columns of tables."""
 
 
 def draft_table(path: Path, root: Path) -> Draft:
-    """Draft a card of a table."""
+    """Draft a card of a table.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the table.
+    root : Path
+        Data root.
+
+    Returns
+    -------
+    Draft
+        Draft of the card.
+    """
     names, rows = read_head(path, HEADERS)
     paths = paths_in(path)
     if not paths:
@@ -100,7 +113,13 @@ def _called(names: Sequence[str], calls: Sequence[str]) -> str | None:
 
 
 def paths_in(table: Path) -> list[str]:
-    """Return the columns whose values, as far as looked at, are all files beside a table."""
+    """Return the columns whose values, as far as looked at, are all files beside a table.
+
+    Parameters
+    ----------
+    table : Path
+        Path of the table.
+    """
     names, rows = read_head(table, 20)
     return [
         name

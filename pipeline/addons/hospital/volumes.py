@@ -18,7 +18,7 @@ SOBEL_3D = (
 )
 """The filters of volumes in words. A test applies what is written here."""
 FEATURE_UNITS = (1, 16, 16, 16, 512, 512, 512)
-"""By how much the kernel's features, whole numbers, exceed φ."""
+"""Factors by which the kernel's features, whole numbers, exceed φ."""
 
 
 def derivative_kernels() -> list[NDArray[np.int64]]:
@@ -36,6 +36,11 @@ def integer_features(volume: ImageArray) -> NDArray[np.int64]:
     """Return φ of every voxel in units of the kernel, (7, d·h·w), by scipy.ndimage, exactly.
 
     SciPy adds in doubles: whole numbers below 2⁵³ are exact.
+
+    Parameters
+    ----------
+    volume : uint8 array, shape (d, h, w)
+        Volume.
     """
     from scipy.ndimage import correlate
 
@@ -45,7 +50,13 @@ def integer_features(volume: ImageArray) -> NDArray[np.int64]:
 
 
 def vol7_features(volume: ImageArray) -> FloatArray:
-    """Return φ of every voxel, (7, d·h·w)."""
+    """Return φ of every voxel, (7, d·h·w).
+
+    Parameters
+    ----------
+    volume : uint8 array, shape (d, h, w)
+        Volume.
+    """
     return np.asarray(integer_features(volume) / np.array(FEATURE_UNITS)[:, None])
 
 

@@ -24,7 +24,7 @@ def _numbered(segments: Any) -> Any:
 
 
 Segments: TypeAlias = Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_numbered)]
-"""Which segments of a segmentation are inside."""
+"""Segments of a segmentation that are inside."""
 
 NIFTI = (".nii", ".nii.gz")
 
@@ -32,7 +32,13 @@ PICTURE_ENDS = tuple(end for kind in MASKS for end in FORMATS[kind])
 
 
 def is_nifti(mask: str) -> bool:
-    """Return whether a file is one of masks that are in space, which several images may share."""
+    """Return True if a file is of masks in space, which several images may share.
+
+    Parameters
+    ----------
+    mask : str
+        Name of the file.
+    """
     return mask.lower().endswith(NIFTI)
 
 
@@ -42,24 +48,24 @@ class DicomCard(PatternCard):
     Attributes
     ----------
     pattern : str
-        Where files are, as in a folder of pictures. Person and day are PatientID and StudyDate,
+        Paths of the files, as in a folder of pictures. Person and day are PatientID and StudyDate,
         unless it names them.
-    frames : "all", "middle" or indices
-        Which images of a file with several are read.
+    frames : {"all", "middle"} or tuple of int
+        Images that are read of a file with several.
     volumes : bool
         A series is one volume, its slices ordered by where they are.
     burnt_in : "accept", optional
-        Whether files are read that say of themselves that names are burnt into their pixels, or
-        that a face can be known.
+        Consent to files that say of themselves that names are burnt into their pixels, or that a
+        face can be known.
     masks : str, optional
-        Where the mask of an image is, as in a folder of pictures, if it ends as names of pictures
-        or of NIfTI do; one in NIfTI may be of several images. Else where segmentation objects are,
+        Path of the mask of an image, as in a folder of pictures, if it ends as names of pictures or
+        of NIfTI do; one in NIfTI may be of several images. Else paths of segmentation objects,
         which say of which images they are: a pattern with ``*`` and ``**`` alone. Files there that
         are none are skipped.
-    segments : "all" or numbers, optional
-        Which segments are inside; needed where a segmentation has several.
+    segments : "all" or tuple of int, optional
+        Segments that are inside; needed where a segmentation has several.
     mixed : "accept", optional
-        Whether photometric interpretations may differ; MONOCHROME1 is inverted in any case, and
+        Consent to several photometric interpretations; MONOCHROME1 is inverted in any case, and
         YBR_* becomes RGB.
     """
 
@@ -124,6 +130,27 @@ class HeaderSummary(NamedTuple):
 
     Of volumes, and where there are masks, also where each frame is. `file` says which it is; it has
     no frames where it is none of the images.
+
+    Attributes
+    ----------
+    file : int
+        Number of the file.
+    frames : sequence of int
+        Frames that are images; none where the file is none of them.
+    sides : tuple of int
+        Height and width, in pixels.
+    photometric : str
+        Photometric interpretation.
+    person : str
+        PatientID, where the card asks for persons.
+    day : datetime.date, optional
+        Day of the study, where the card asks for days.
+    series : str
+        UID of a volume's series.
+    window : Window
+        Window of a volume's slices.
+    frame_ids : tuple of FrameId
+        Identity and place of each frame, of volumes and where there are masks.
     """
 
     file: int

@@ -27,6 +27,17 @@ _READY = "ready"
 def decode_in_subprocess(syntax: str, plugin: str, encoded: bytes, options: dict[str, Any]) -> Any:
     """Return the pixels of one compressed frame, and what they mean.
 
+    Parameters
+    ----------
+    syntax : str
+        UID of the transfer syntax.
+    plugin : str
+        Name of the decoder, as pydicom calls it.
+    encoded : bytes
+        Compressed frame.
+    options : dict of str to object
+        Facts of the header that the decoder needs.
+
     Raises
     ------
     ValueError

@@ -67,6 +67,24 @@ def open_dicom(
     frame. A file that is not what the card says, cannot be read, or leaves open what its pixels
     mean, is refused when it is its turn to be read.
 
+    Parameters
+    ----------
+    card : DicomCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files by class.
+    path : Path
+        Folder of the images.
+    faults : Faults
+        Faults found so far, to which others are added.
+    others : bool
+        True if files of other kinds may be among them.
+
+    Returns
+    -------
+    ImageSource
+        Opened dataset.
+
     Raises
     ------
     DatasetError
@@ -106,17 +124,17 @@ def open_dicom(
 
 
 class Rules(NamedTuple):
-    """What each file is read by.
+    """Rules by which each file is read.
 
     Attributes
     ----------
     card : DicomCard
     named : bool
-        Whether a header must name a person.
+        True if a header must name a person.
     placed : bool
-        Whether where frames are, and what they are known by, is needed.
+        True if positions and identities of frames are needed.
     others : bool
-        Whether there may be files among them that are not DICOM.
+        True if there may be files among them that are not DICOM.
     decoders : tuple of str
         Decoders that are asked for, also of workers elsewhere.
     """
@@ -129,7 +147,19 @@ class Rules(NamedTuple):
 
 
 class ReferenceHeader(NamedTuple):
-    """The first file that can be used, or the first series, which all others must be like."""
+    """The first file that can be used, or the first series, which all others must be like.
+
+    Attributes
+    ----------
+    name : str
+        Path of the file.
+    sides : tuple of int
+        Height and width, in pixels.
+    photometric : str
+        Photometric interpretation.
+    slices : int
+        Number of slices.
+    """
 
     name: str
     sides: tuple[int, int]

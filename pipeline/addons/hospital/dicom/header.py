@@ -88,7 +88,13 @@ _SKIMMED = 1 << 17
 
 @cache
 def tag_of(keyword: str) -> int:
-    """Return the tag of an element."""
+    """Return the tag of an element.
+
+    Parameters
+    ----------
+    keyword : str
+        Keyword of the element.
+    """
     from pydicom.datadict import tag_for_keyword
 
     return int(tag_for_keyword(keyword) or 0)
@@ -109,7 +115,7 @@ class Stop(NamedTuple):
     kind : str
         Its value representation, "" where the file leaves it out.
     length, start : int
-        How many bytes its value has, and where it begins in the file.
+        Number of bytes of its value, and their first place in the file.
     """
 
     tag: int = -1
@@ -122,6 +128,20 @@ def read_elements(stream: BinaryIO, syntax: str, until: int) -> tuple["Dataset",
     """Read the elements of `KEYWORDS` up to the first whose tag is `until` or larger.
 
     There the stream is left.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Opened file, at an element.
+    syntax : str
+        UID of the transfer syntax.
+    until : int
+        Tag at which reading ends.
+
+    Returns
+    -------
+    tuple of Dataset, Stop
+        Elements, and the element at which reading ended.
     """
     at = stream.tell()
     if syntax != BIG_ENDIAN and (read := _skimmed(stream, syntax == IMPLICIT, until)):
@@ -189,22 +209,52 @@ def _is_astray(head: bytes, at: int) -> bool:
 
 
 def plain(value: Any) -> str:
-    """Return bytes as text without what fills them up, "" for anything else."""
+    """Return bytes as text without what fills them up, "" for anything else.
+
+    Parameters
+    ----------
+    value : object
+        Value of an element.
+    """
     return value.decode("latin-1").strip(" \0") if isinstance(value, bytes) else ""
 
 
 def stored(elements: "Dataset", keyword: str) -> Any:
-    """Return the value of an element as it is stored, None when there is none."""
+    """Return the value of an element as it is stored, None when there is none.
+
+    Parameters
+    ----------
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    keyword : str
+        Keyword of the element.
+    """
     return getattr(elements.get_item(tag_of(keyword)), "value", None)
 
 
 def text(elements: "Dataset", keyword: str) -> str:
-    """Return the first value of an element that is text, "" when there is none."""
+    """Return the first value of an element that is text, "" when there is none.
+
+    Parameters
+    ----------
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    keyword : str
+        Keyword of the element.
+    """
     return plain(stored(elements, keyword)).split("\\")[0].strip()
 
 
 def numbers(elements: "Dataset", keyword: str) -> list[float]:
-    """Return all values of an element that are decimal strings; NaN for one that is none."""
+    """Return all values of an element that are decimal strings; NaN for one that is none.
+
+    Parameters
+    ----------
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    keyword : str
+        Keyword of the element.
+    """
     value = plain(stored(elements, keyword))
     return [_decimal(decimal) for decimal in value.split("\\")] if value else []
 
@@ -217,7 +267,13 @@ def _decimal(decimal: str) -> float:
 
 
 def object_name(elements: "Dataset") -> str:
-    """Return the name of the class of an object, and whether it is a localizer."""
+    """Return the name of the class of an object, and whether it is a localizer.
+
+    Parameters
+    ----------
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    """
     name = _class_name(text(elements, "SOPClassUID"))
     kind = plain(stored(elements, "ImageType")).split("\\")[2:3]
     return f"{name}, localizer" if kind == ["LOCALIZER"] else name
@@ -230,7 +286,15 @@ def _class_name(uid: str) -> str:
 
 
 def items(elements: "Dataset", keyword: str) -> list["Dataset"]:
-    """Return the items of a sequence."""
+    """Return the items of a sequence.
+
+    Parameters
+    ----------
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    keyword : str
+        Keyword of the element.
+    """
     tag = tag_of(keyword)
     return list(elements[tag].value or ()) if tag in elements else []
 
@@ -244,12 +308,12 @@ _MARK = 128
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What the header of one file says.
+    """Header of one file.
 
     Attributes
     ----------
     file : Path
-        Which.
+        Path of the file.
     syntax : str
         The UID of its transfer syntax.
     elements : Dataset
@@ -262,13 +326,13 @@ class Header:
     rows, columns, samples, frames : int
         Height, width, values of a pixel (1 or 3), images.
     photometric : str
-        What the values of a pixel mean.
+        Meaning of the values of a pixel.
     planar : int
-        Whether colours are in planes of their own.
+        1 if colours are in planes of their own.
     allocated, stored, high : int
         Bits that a value takes, how many of them are in use, and the highest of these.
     signed : bool
-        Whether values are two's complement.
+        True if values are two's complement.
     """
 
     file: Path
@@ -289,7 +353,7 @@ class Header:
 
     @property
     def encapsulated(self) -> bool:
-        """Whether the pixels are fragments of frames, as compressed ones are."""
+        """True if the pixels are fragments of frames, as compressed ones are."""
         return self.pixels.length == UNDEFINED
 
     @property
@@ -330,7 +394,17 @@ class Header:
         return day_of(digits) if len(digits) == 8 else None
 
     def fault(self, keyword: str, rule: str, way: str = WAY) -> ImageError:
-        """Return an error about an element: the file, the tag, the rule, the way out."""
+        """Return an error about an element: the file, the tag, the rule, the way out.
+
+        Parameters
+        ----------
+        keyword : str
+            Keyword of the element.
+        rule : str
+            Rule that the element breaks.
+        way : str
+            Way out, the last part of the message.
+        """
         return _fault(self.file, keyword, rule, way)
 
 
@@ -365,7 +439,15 @@ def _letters(value: bytes, sets: list[str]) -> str:
 
 
 def check_image(file: Path, elements: "Dataset") -> None:
-    """Raise unless an object is an image: what it shows was taken, not drawn or computed."""
+    """Raise unless an object is an image: what it shows was taken, not drawn or computed.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    elements : pydicom.Dataset
+        Elements of an object or of an item.
+    """
     what = _other_object(text(elements, "SOPClassUID"), text(elements, "Modality"))
     way = "name masks by the key masks" if what == _SEGMENTS else "keep it apart"
     if what:
@@ -410,13 +492,20 @@ def _count(file: Path, elements: "Dataset") -> int:
 
 
 _KEPT: dict[tuple[object, ...], Header] = {}
-"""By what tells a file from others, and from what it was before: one at most."""
+"""Cache of one header, keyed by path, size and times of the file."""
 
 
 def kept_header(stream: BinaryIO, file: Path) -> Header:
     """Return `read_header` of a file; that of the last one is cached, until it is written to.
 
     A file of many frames is read in turns. Threads that begin with it at once read it each.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Opened file, at its beginning.
+    file : Path
+        Path of the file.
     """
     status = os.fstat(stream.fileno())
     # as `file_state`, but of the file that is open: an old time may be given back, a change not
@@ -432,19 +521,48 @@ def kept_header(stream: BinaryIO, file: Path) -> Header:
 
 @contextmanager
 def readable(file: Path) -> Iterator[BinaryIO]:
-    """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`."""
+    """Open a file; whatever a damaged one makes pydicom raise becomes one `ImageError`.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+
+    Yields
+    ------
+    BinaryIO
+        Opened file.
+    """
     with wrap_errors(file, "DICOM file", "bring it whole"), open_regular(file) as stream:
         yield stream
 
 
 def is_marked(stream: BinaryIO) -> bool:
-    """Return whether a file has the mark of DICOM, after which the stream is left."""
+    """Return True if a file has the mark of DICOM, after which the stream is left.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Opened file, at its beginning.
+    """
     stream.seek(_MARK)
     return stream.read(4) == b"DICM"
 
 
 def read_header(stream: BinaryIO, file: Path) -> Header:
     """Read the header of a file as far as its pixels.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Opened file, at its beginning.
+    file : Path
+        Path of the file.
+
+    Returns
+    -------
+    Header
+        Header, up to the pixels.
 
     Raises
     ------
@@ -508,7 +626,16 @@ def _header(file: Path, syntax: str, elements: "Dataset", pixels: Stop, size: in
 def scaling(
     header: Header, frame: int, window: tuple[float, float] | Literal["image", "header"] | None
 ) -> Scaling:
-    """Return how the values of one frame are rescaled, and the window that a card asks for.
+    """Return the rescaling of the values of one frame, and the window that a card asks for.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    frame : int
+        Index of the frame.
+    window : tuple of float, {"image", "header"} or None
+        Window of the card: least and largest value, or where they are read; none when None.
 
     Raises
     ------
@@ -599,7 +726,17 @@ def _header_window(header: Header, frame: int, plain: bool) -> Window:
 
 
 def places(header: Header, frame: int, group: str) -> list["Dataset"]:
-    """Return where to find what is stated of one frame, the nearest first."""
+    """Return the places of statements about one frame, the nearest first.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    frame : int
+        Index of the frame.
+    group : str
+        Keyword of the sequence of a functional group.
+    """
     each, shared = header.groups
     of_frame = (
         item for groups in each[frame : frame + 1] + shared for item in items(groups, group)[:1]
@@ -618,11 +755,11 @@ def _real(header: Header, place: "Dataset", keyword: str) -> float:
 Vectors = NDArray[np.float64]
 
 SLACK, FLOOR = 0.01, 0.01
-"""By how much steps from slice to slice may differ: a share of them, but no less than this in mm,
-to which positions are often rounded."""
+"""Tolerance of steps from slice to slice, a share of them, but no less than this in mm, to which
+positions are often rounded."""
 
 DIRECTION_ROUNDING = 1e-3
-"""By how much the components of directions may differ, which have length 1."""
+"""Tolerance of the components of directions, which have length 1."""
 
 BRING, APART = "bring the series whole", "leave out slices that are of another"
 
@@ -630,19 +767,19 @@ READ_SLICES = "read slices, without volumes in the card"
 
 
 class FrameId(NamedTuple):
-    """What an image is known by, and where it is; empty where the file does not say it.
+    """Identity and place of an image; empty where the file does not say it.
 
     Attributes
     ----------
     uid : str
         Its SOPInstanceUID.
     frame : int
-        Which frame of the file it is.
-    position : (3) floats
-        In mm.
-    direction : (6) floats
-        Of rows and of columns.
-    spacing : (2) floats
+        Index of the frame in the file.
+    position : tuple of float
+        Position in mm.
+    direction : tuple of float
+        Directions of rows and of columns.
+    spacing : tuple of float
         PixelSpacing, from row to row and from column to column in mm.
     """
 
@@ -654,7 +791,15 @@ class FrameId(NamedTuple):
 
 
 def read_frame_id(header: Header, frame: int) -> FrameId:
-    """Return what a frame of a file is known by, and where it is."""
+    """Return the identity and the place of a frame of a file.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    frame : int
+        Index of the frame.
+    """
     place = (
         _numbers(header, frame, "PlanePositionSequence", "ImagePositionPatient", 3),
         _numbers(header, frame, "PlaneOrientationSequence", "ImageOrientationPatient", 6),
@@ -677,6 +822,13 @@ def _numbers(header: Header, frame: int, group: str, keyword: str, count: int) -
 def check_slice(header: Header, frame: FrameId) -> None:
     """Raise unless a frame can be a slice of a volume.
 
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    frame : FrameId
+        Place of the frame.
+
     Raises
     ------
     ImageError
@@ -698,6 +850,13 @@ def check_slice(header: Header, frame: FrameId) -> None:
 
 def slice_order(frames: Sequence[FrameId], where: str) -> NDArray[np.int64]:
     """Return the order of frames along their normal, ascending; `where` names the series.
+
+    Parameters
+    ----------
+    frames : sequence of FrameId
+        Places of the frames of one series.
+    where : str
+        Name of the series, for the message.
 
     Raises
     ------

@@ -65,18 +65,18 @@ from covdp.datasets.source import FilesReader, Reader, Rows, StacksReader, chang
 from covdp.errors import LEAVE_OUT, ImageError, image_error
 
 NO_MASK = -1
-"""In place of a mask, of a slice of a volume that no region is in. Below it are images that have no
-mask that fits, in their order."""
+"""Stand-in for a mask, of a slice of a volume that no region is in. Below it are images that have
+no mask that fits, in their order."""
 
 MaskAddress: TypeAlias = tuple[int, int]
-"""Where a mask is: in which file of masks, and where in it."""
+"""Place of a mask: its file of masks, and its place there."""
 
 Read: TypeAlias = Callable[[Path, int], ImageArray]
 """One mask of a file as it was drawn, (h, w) of 0 and 1. It runs in threads, or elsewhere."""
 
 Find: TypeAlias = Callable[[HeaderSummary, FrameId | None], MaskAddress | str | None]
-"""Where the mask of an image is, by what its header says and what it is known by; what is wrong
-with one that does not fit; None where there is none."""
+"""Place of the mask of an image, by what its header says and its identity; the fault of one that
+does not fit; None where there is none."""
 
 _WAY = f"draw it on the image, or {LEAVE_OUT}"
 
@@ -86,15 +86,15 @@ class MaskSource(NamedTuple):
 
     Attributes
     ----------
-    names : Paths
+    names : listing.Paths
         The files that they are in.
     of : dict
-        Where the mask of each image is that has one, or what is wrong with it; images are known by
-        the number of their file, and which of its frames they are.
+        Place of the mask of each image that has one, or its fault; images are known by the number
+        of their file and of their frame.
     read : callable
         See `Read`.
     where : str
-        What is stated of an image that has no mask.
+        Statement about an image that has no mask.
     """
 
     names: listing.Paths
@@ -114,6 +114,19 @@ def find_masks(
 
     They are in the segmentations at the card's `masks`, or beside the images: then one that cannot
     be read is at fault where its images are, when it is their turn.
+
+    Parameters
+    ----------
+    card : DicomCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files by class.
+    path : Path
+        Folder of the images.
+    summaries : sequence of HeaderSummary
+        Summary of the header of each file.
+    faults : listing.Faults
+        Faults found so far, to which others are added.
 
     Raises
     ------
@@ -144,6 +157,13 @@ def keep_masked(masks: MaskSource, summaries: Sequence[HeaderSummary]) -> list[H
     """Return the files with those of their frames that have a pixel inside a region.
 
     An image whose mask is at fault stays, and is refused when it is its turn.
+
+    Parameters
+    ----------
+    masks : MaskSource
+        Masks of the images.
+    summaries : sequence of HeaderSummary
+        Summary of the header of each file.
     """
     return [
         summary._replace(frames=[x for x in summary.frames if _has_some(masks, (summary.file, x))])
@@ -172,6 +192,19 @@ def mask_reader(
     """Return the reader of the masks of some images, or of volumes; its rows are those of `read`.
 
     Images that have no mask, or one that does not fit, are refused when it is their turn.
+
+    Parameters
+    ----------
+    card : DicomCard
+        Card of the dataset.
+    files : ClassedFiles
+        Files by class.
+    shape : tuple of int
+        Shape of one image.
+    read : FilesReader or StacksReader
+        Reader of the images.
+    masks : MaskSource
+        Masks of the images.
     """
     slices = read.slices if isinstance(read, StacksReader) else read
     images = list(zip(slices.file.tolist(), slices.frame.tolist(), strict=True))
@@ -256,7 +289,7 @@ and their images are read a few at a time."""
 
 
 class Regions(NamedTuple):
-    """What one segmentation says.
+    """Content of one segmentation.
 
     Attributes
     ----------
@@ -265,7 +298,7 @@ class Regions(NamedTuple):
     frame_ids : tuple of FrameId
         The images, in the order in which they are first named.
     frames : tuple of tuple of int
-        For each its frames in the segmentation, one a segment.
+        Frames of each in the segmentation, one a segment.
     """
 
     header: Header
@@ -274,7 +307,15 @@ class Regions(NamedTuple):
 
 
 def is_segmentation(file: Path, classes: Sequence[str] = (SEGMENTATION,)) -> bool:
-    """Return whether a file seems to be of some classes, by a look at its beginning."""
+    """Return True if a file seems to be of some classes, by a look at its beginning.
+
+    Parameters
+    ----------
+    file : Path
+        Path of the file.
+    classes : sequence of str
+        UIDs of SOP classes.
+    """
     with readable(file) as stream:
         beginning = stream.read(_CLASS_HEAD) if is_marked(stream) else b""
         return any(uid.encode() in beginning for uid in classes)
@@ -391,13 +432,22 @@ def _small_number(elements: Any, keyword: str) -> int:
 
 
 SPACING_TOLERANCE = 0.01
-"""By how much the sides of their pixels may differ, a share of them: they are rounded too."""
+"""Tolerance of the sides of their pixels, a share of them: they are rounded too."""
 
 
 class SegmentationIndex(NamedTuple):
     """The segmentations of a dataset: their files, and for each image where its regions are.
 
     And how often images are known by the same: more than once, none is known.
+
+    Attributes
+    ----------
+    names : list of str
+        Paths of the segmentations.
+    of : dict of (str, int) to list of (MaskAddress, Regions)
+        Places of the regions of each image.
+    known : Counter
+        Number of images of one identity: of more than one, none is known.
     """
 
     names: list[str]
@@ -405,7 +455,15 @@ class SegmentationIndex(NamedTuple):
     known: Counter[tuple[str, int]]
 
     def find(self, summary: HeaderSummary, frame_id: FrameId | None) -> MaskAddress | str | None:
-        """Return where the region of an image is, or what is wrong with it; see `Find`."""
+        """Return the place of the region of an image, or its fault; see `Find`.
+
+        Parameters
+        ----------
+        summary : HeaderSummary
+            Summary of the image's header.
+        frame_id : FrameId or None
+            Identity and place of the frame.
+        """
         assert frame_id is not None
         image = frame_id.uid, frame_id.frame
         there = self.of.get(image, [])
@@ -504,18 +562,19 @@ def _read_region(segments: Segments | None, file: Path, place: int) -> ImageArra
 
 
 SLICE_TOLERANCE = 0.2
-"""By how much, in slices, a mask may be off its image, from slice to slice, where positions
+"""Tolerance in slices by which a mask may be off its image, from slice to slice, where positions
 are rounded most; the nearest is still plain."""
 
 _FLIP = np.diag([-1.0, -1.0, 1.0])
-"""From DICOM, where x runs to a patient's left and y to the back, to NIfTI: right and front."""
+"""Change of axes from DICOM, where x runs to a patient's left and y to the back, to NIfTI: right
+and front."""
 
 
 Pose: TypeAlias = tuple[Volume, NDArray[np.float64]]
-"""Where the voxels of a file are: its header, and what leads from mm back to i, j, k, (4, 4)."""
+"""Voxels of a file in space: its header, and the map from mm back to i, j, k, (4, 4)."""
 
 Poses: TypeAlias = dict[str, tuple[int, Pose | str]]
-"""For a file the first image that it is the mask of, and where it is or why it cannot be used."""
+"""First image that each file is the mask of, and the place of the mask or its fault."""
 
 
 def _find_sidecar(

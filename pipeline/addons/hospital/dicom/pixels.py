@@ -42,8 +42,8 @@ DECODERS = {
     **{f"{_JPEG}{end}": "openjpeg" for end in (90, 91, 201, 202, 203)},
     "1.2.840.10008.1.2.5": "rle",
 }
-"""Which decoder reads a compressed transfer syntax: one each, so that lossy images have the same
-pixels everywhere, whatever else is installed. Others that are asked for must make the same."""
+"""Decoder of each compressed transfer syntax: one each, so that lossy images have the same pixels
+everywhere, whatever else is installed. Others that are asked for must make the same."""
 
 JPEG = tuple(f"{_JPEG}{end}" for end in (50, 51, 57, 70))
 """Transfer syntaxes whose decoder fills up what is missing of a frame."""
@@ -54,6 +54,13 @@ _SPARE = 1 << 20
 
 def check_frames(header: Header, channels: int) -> None:
     """Raise unless the frames of a file can be read, by what its header says of them.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    channels : int
+        Number of channels, 1 for gray and 3 for colour.
 
     Raises
     ------
@@ -77,6 +84,11 @@ def check_size(header: Header) -> None:
     """Raise unless frames have a size that images may have, and the file is as long as they are.
 
     At the end may be less than a frame more, or a byte that makes the length even.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
     """
     frame = math.ceil(header.frame_bits / 8)
     if not 1 <= frame <= IMAGE_BYTES:
@@ -155,6 +167,17 @@ def read_frames(
     """Yield some frames, ascending, (h, w) or (h, w, 3), in the integers that the header says.
 
     Compressed ones are decoded by `plugin`, and those that it fails on by the pinned decoder.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Opened file.
+    header : Header
+        Header of the file.
+    frames : sequence of int
+        Indices of the frames, ascending.
+    plugin : str, optional
+        Name of the decoder; the pinned one when left out.
 
     Raises
     ------
@@ -268,15 +291,28 @@ def _check_decoder(header: Header) -> None:
 
 
 def pinned_decoder(syntax: str) -> str:
-    """Return the decoder of a compressed transfer syntax by pydicom's name of it."""
+    """Return the decoder of a compressed transfer syntax by pydicom's name of it.
+
+    Parameters
+    ----------
+    syntax : str
+        UID of the transfer syntax.
+    """
     return "gdcm" if DECODERS[syntax] == "gdcm" else "pylibjpeg"
 
 
 def decoder_of(header: Header, asked: tuple[str, ...]) -> tuple[str | None, str]:
-    """Return which decoder reads a file, and its transfer syntax in words.
+    """Return the decoder that reads a file, and its transfer syntax in words.
 
     The decoder is None of a file that is not compressed, and part of the words if it is not the
     pinned one.
+
+    Parameters
+    ----------
+    header : Header
+        Header of the file.
+    asked : tuple of str
+        Names of decoders, the preferred one first.
     """
     from pydicom.uid import UID
 

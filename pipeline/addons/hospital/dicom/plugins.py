@@ -40,6 +40,15 @@ def choose_decoder(syntax: str, pinned: str, asked: tuple[str, ...]) -> str:
     """Return the first decoder asked for whose pixels are the pinned one's, else the pinned one.
 
     Each that is passed over is named in a warning, once a process and transfer syntax.
+
+    Parameters
+    ----------
+    syntax : str
+        UID of the transfer syntax.
+    pinned : str
+        Name of the decoder that decides.
+    asked : tuple of str
+        Names of decoders, the preferred one first.
     """
     with _TRIAL_LOCK:
         return _choose_decoder(syntax, pinned, asked)
@@ -62,9 +71,16 @@ def _choose_decoder(syntax: str, pinned: str, asked: tuple[str, ...]) -> str:
 
 
 def find_fault(syntax: str, plugin: str) -> str:
-    """Return how a decoder differs from the pinned one on public frames; "" if it does not.
+    """Return the difference of a decoder from the pinned one on public frames, "" if it has none.
 
     On a frame that is cut off it may fail, as then the pinned one decides.
+
+    Parameters
+    ----------
+    syntax : str
+        UID of the transfer syntax.
+    plugin : str
+        Name of the decoder, as pydicom calls it.
     """
     for frame in public_frames()[syntax]:
         encoded, cut = base64.b85decode(frame["encoded"]), frame["cut"]
@@ -87,6 +103,14 @@ def public_frames() -> dict[str, list[dict[str, Any]]]:
 
 
 def digest_pixels(pixels: Any, meaning: dict[str, Any]) -> str:
-    """Return a digest of a frame: its values, type and shape, and what its colours mean."""
+    """Return a digest of a frame: its values, type and shape, and what its colours mean.
+
+    Parameters
+    ----------
+    pixels : object
+        Pixels of a decoded frame.
+    meaning : dict of str to object
+        Photometric interpretation and further facts that the decoder tells.
+    """
     facts = [pixels.dtype.name, pixels.shape, meaning["photometric_interpretation"]]
     return hashlib.sha256(json.dumps(facts).encode() + pixels.tobytes()).hexdigest()[:32]

@@ -70,8 +70,8 @@ of `tiles` up to two thirds more.
 """
 TAIL_SHARE, TAIL_NEARER = 0.5, 0.9
 """Share of the records outside at which a narrow class is nearer, too: the radius there, over the
-first one, is less than the second number. Without, thick tails are cut off; cells of `tiles` err a tenth
-more at n·μ = 900."""
+first one, is less than the second number. Without, thick tails are cut off; cells of `tiles` err a
+tenth more at n·μ = 900."""
 CLUSTER_SD = 3.0
 """Deviations of its noise by which a shell may exceed the count of one peak, for its radius.
 

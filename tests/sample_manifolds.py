@@ -20,8 +20,11 @@ MEDIUM = one_each(
         "spd-log-euclidean": MANIFOLDS["spd-log-euclidean"](k=3),
         "spd-log-cholesky": MANIFOLDS["spd-log-cholesky"](k=3),
         "spd-affine-invariant": MANIFOLDS["spd-affine-invariant"](k=3),
-        "hyperbolic": MANIFOLDS["hyperbolic"](dim=3),
-        "kendall": MANIFOLDS["kendall"](landmarks=5),
+        **{
+            name: MANIFOLDS[name](**sizes)
+            for name, sizes in {"hyperbolic": {"dim": 3}, "kendall": {"landmarks": 5}}.items()
+            if name in MANIFOLDS  # of an add-on
+        },
     }
 )
 """Name → one of a few dimensions."""

@@ -1,0 +1,112 @@
+"""The two storeys: without its add-ons the ground floor does all that everybody needs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.tools.code import ROOT
+from tests.tools.count import imports_of_addons
+
+CONFIG = """\
+name = "ward"
+population = "ward"
+dataset = "card.toml"
+labels = "public"
+budget = 0.5
+"""
+CARD = 'kind = "folder"\npath = "ward"\nchannels = 1\nclasses = ["ill", "well"]\n'
+
+
+def test_the_ground_floor_imports_no_addon() -> None:
+    """Neither at the top of a file nor in a function; an add-on imports those it may."""
+    assert imports_of_addons() == []
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the tree without add-ons and their tests, with an install of its own.
+
+    The packages are those of this environment, but not its install of covdp, which would bring the
+    add-ons of the original.
+    """
+    root = tmp_path_factory.mktemp("ground") / "covdp"
+    left_out = shutil.ignore_patterns(
+        *(".git", ".venv*", ".types", "addons", "cache", "output", "__pycache__", "*.egg-info")
+    )
+    shutil.copytree(ROOT, root, ignore=left_out, symlinks=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
+    python = root / ".venv" / "bin" / "python"
+    (packages,) = (root / ".venv" / "lib").glob("*/site-packages")
+    (packages / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--editable", root], check=True)
+    return root
+
+
+def run(ground: Path, *tokens: str, cwd: Path | None = None) -> str:
+    """Return what a Python of the copy prints."""
+    done = subprocess.run(
+        [ground / ".venv" / "bin" / "python", *tokens],
+        cwd=cwd or ground,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+def test_the_copy_has_no_addon(ground: Path) -> None:
+    """The control: there covdp is the copy's, and an import of an add-on fails."""
+    assert run(ground, "-c", "import covdp; print(covdp.__file__)").strip() == (
+        f"{ground}/pipeline/__init__.py"
+    )
+    with pytest.raises(AssertionError, match=r"No module named 'covdp\.addons'"):
+        run(ground, "-c", "import covdp.addons.nights")
+
+
+@pytest.mark.slow
+def test_the_main_job_runs(ground: Path, tmp_path: Path) -> None:
+    """`python -m flows`, which `make run` starts, writes its Parquet file and its page."""
+    printed = run(ground, "-m", "flows", "--quick", "--out", str(tmp_path / "out"))
+    assert list((tmp_path / "out").rglob("*.parquet"))
+    assert (tmp_path / "out" / "report.html").is_file()
+    assert "report.html" in printed
+
+
+def test_pictures_are_released_with_their_page(ground: Path, tmp_path: Path) -> None:
+    """A folder of PNG: ledger, release, document and page, by the command line."""
+    rng = np.random.default_rng(5)
+    for name, n in (("ill", 150), ("well", 200)):
+        (tmp_path / "ward" / name).mkdir(parents=True)
+        for number in range(n):
+            pixels = rng.integers(0, 256, (16, 16), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "ward" / name / f"{number}.png")
+    (tmp_path / "card.toml").write_text(CARD)
+    (tmp_path / "ward.toml").write_text(CONFIG)
+    ledger = str(tmp_path / "ledger.sqlite")
+    command = ("-m", "covdp")
+    run(ground, *command, "ledger", "init", "--ledger", ledger, cwd=tmp_path)
+    budget = ("set-budget", "ward", "--total", "2.0", "--ledger", ledger)
+    run(ground, *command, "ledger", *budget, cwd=tmp_path)
+    options = ("--config", "ward.toml", "--ledger", ledger, "--data-root", ".", "--out", "out")
+    run(ground, *command, "release", *options, cwd=tmp_path)
+    (document,) = (tmp_path / "out").rglob("*.json")
+    assert [row["name"] for row in json.loads(document.read_bytes())["classes"]] == ["ill", "well"]
+    assert list((tmp_path / "out").rglob("*.html"))
+
+
+@pytest.mark.slow
+def test_its_own_tests_pass(ground: Path) -> None:
+    """What `make quick` runs, but for what looks at both storeys."""
+    rooms = ("privacy", "geometry", "mechanisms", "mean", "descriptors", "results")
+    options = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-x")
+    run(ground, "-m", "pytest", *options, *(f"tests/{room}" for room in rooms))

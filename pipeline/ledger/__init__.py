@@ -80,11 +80,8 @@ from covdp.ledger.api import open_ledger as open_ledger
 from covdp.ledger.records import Account as Account
 from covdp.ledger.records import Charge as Charge
 from covdp.ledger.records import HistoryLine as HistoryLine
-from covdp.ledger.records import NightState as NightState
+from covdp.ledger.records import PaidStream as PaidStream
 from covdp.ledger.records import Reservation as Reservation
-from covdp.ledger.records import StoredNight as StoredNight
 from covdp.ledger.records import StoredRelease as StoredRelease
-from covdp.ledger.records import StreamAccount as StreamAccount
-from covdp.ledger.records import StreamStatus as StreamStatus
 from covdp.ledger.records import clean_name as clean_name
 from covdp.ledger.records import clean_run_key as clean_run_key

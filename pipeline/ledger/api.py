@@ -49,10 +49,11 @@ from covdp.ledger.records import (
     Account,
     Charge,
     HistoryLine,
+    PaidRelease,
+    PaidStream,
     Reservation,
     ResultRow,
     StoredRelease,
-    StreamAccount,
     budget_fields,
     check_affordable,
     check_change,
@@ -411,7 +412,7 @@ class Ledger:
             lines = tx.state.entries.values()
             return tuple(line for line in lines if name in (None, line.population))
 
-    def streams(self, population: str | None = None) -> tuple[StreamAccount, ...]:
+    def streams(self, population: str | None = None) -> tuple[PaidStream, ...]:
         """Return the streams of a population, or of all, that go on, as they were opened."""
         with self.transaction(write=False) as tx:
             return tuple(
@@ -616,9 +617,9 @@ def charge_of(ledger: Ledger, result: bytes) -> Charge:
         owner = next((owner for row, owner in state.committed() if row.digest == digest), None)
         if owner is None:
             raise damaged("a result that was just stored is not in it")
-        of_stream = isinstance(owner, StreamAccount)
-        follows = isinstance(owner, StreamAccount) and owner.scope != owner.number
-        charged = owner.number > ledger.rows and not follows  # which another stream has paid
+        of_stream = not isinstance(owner, PaidRelease)
+        paid = isinstance(owner, PaidRelease) or owner.paid  # or another stream has
+        charged = owner.number > ledger.rows and paid
         return Charge(owner.cost, charged, committed, of_stream, tx.account(owner.population))
 
 

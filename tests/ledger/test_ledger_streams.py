@@ -15,6 +15,7 @@ import pytest
 from sample_nights import reserve
 
 from covdp.addons.nights import ledger as streams
+from covdp.addons.nights.account import NightState, StoredNight, StreamAccount
 from covdp.addons.nights.ledger import (
     add_claims,
     commit_night,
@@ -29,16 +30,7 @@ from covdp.addons.nights.ledger import (
     version_of,
 )
 from covdp.errors import BudgetError, LedgerError
-from covdp.ledger import (
-    Ledger,
-    NightState,
-    StoredNight,
-    StreamAccount,
-    confirm_restored,
-    database,
-    init_ledger,
-    open_ledger,
-)
+from covdp.ledger import Ledger, confirm_restored, database, init_ledger, open_ledger
 from covdp.privacy import GDP, ZCDP, Budget
 from tests.ledger.test_ledger_faults import in_child, kill_at
 from tests.tools.patience import PATIENCE, calls

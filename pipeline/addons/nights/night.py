@@ -48,6 +48,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from covdp.addons.nights.account import NightState, StoredNight, StreamAccount, StreamStatus
 from covdp.addons.nights.arrivals import (
     Arrivals,
     Unread,
@@ -99,7 +100,7 @@ from covdp.addons.nights.transcript import (
 from covdp.datasets import ImageSource
 from covdp.errors import ConfigError, CovdpError, LedgerError, MismatchError
 from covdp.inference import size_in_words
-from covdp.ledger import Ledger, NightState, StoredNight, StreamAccount, StreamStatus
+from covdp.ledger import Ledger
 from covdp.privacy import GDP, privacy_statement
 from covdp.publish.config import Expect, ReleaseConfig
 from covdp.publish.redact import (

@@ -73,7 +73,6 @@ beside what), ``state.py`` and ``journal.py`` (where it is written, and its mark
 from covdp.ledger.api import Ledger as Ledger
 from covdp.ledger.api import charge_for as charge_for
 from covdp.ledger.api import charge_of as charge_of
-from covdp.ledger.api import committed_results as committed_results
 from covdp.ledger.api import confirm_restored as confirm_restored
 from covdp.ledger.api import init_ledger as init_ledger
 from covdp.ledger.api import open_ledger as open_ledger

@@ -403,7 +403,7 @@ class Ledger:
     def show(self, population: str | None = None) -> tuple[Account, ...]:
         """Return the account of one population, which must be there, or all in order of name."""
         with self.transaction(write=False) as tx:
-            return tuple(tx.state.accounts[name] for name in _populations(tx, population))
+            return tuple(tx.state.accounts[name] for name in population_names(tx, population))
 
     def history(self, population: str | None = None) -> tuple[HistoryLine, ...]:
         """Return changes of budgets and charges, of one population or of all, oldest first."""
@@ -561,35 +561,7 @@ def _locate_ledger(address: str | Path, timeout: float) -> Ledger:
     return Ledger(database, key)
 
 
-def committed_results(
-    ledger: Ledger, population: str | None = None
-) -> dict[str, tuple[bytes, ...]]:
-    """Return the results of each population that has any, in the order in which they were paid.
-
-    Both releases and nights of streams, those of streams that have ended too. Each is compared
-    with the digest that was committed.
-
-    Parameters
-    ----------
-    ledger : Ledger
-    population : str, optional
-        One population only.
-
-    Raises
-    ------
-    LedgerError
-        No such population, a result that was changed or lost, or a database that fails.
-    """
-    with ledger.transaction(write=False) as tx:
-        names = _populations(tx, population)
-        results: dict[str, list[bytes]] = {}
-        for row, owner in sorted(tx.state.committed(), key=lambda item: item[0].number):
-            if owner.population in names:
-                results.setdefault(owner.population, []).append(tx.result(row))
-    return {owner: tuple(contents) for owner, contents in results.items()}
-
-
-def _populations(tx: Transaction, population: str | None) -> list[str]:
+def population_names(tx: Transaction, population: str | None) -> list[str]:
     """Return all populations in order of name, or the one asked for, which must be there."""
     names = sorted(tx.state.accounts)
     if population is None:

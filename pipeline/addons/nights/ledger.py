@@ -82,7 +82,7 @@ from covdp.addons.nights.account import (
     streams_in,
 )
 from covdp.errors import BudgetError, LedgerError
-from covdp.ledger.api import Ledger, Transaction, charge_for, check_text
+from covdp.ledger.api import Ledger, Transaction, charge_for, check_text, population_names
 from covdp.ledger.database import CLAIMS
 from covdp.ledger.declared import check_declared, declared_macs, names_of, streams_going
 from covdp.ledger.journal import Event, mac_of
@@ -739,3 +739,31 @@ def stream_status(
             last=stored_night(tx, committed[-1]) if committed else None,
             tonight=stored_night(tx, tonight) if tonight and tonight.committed else None,
         )
+
+
+def committed_results(
+    ledger: Ledger, population: str | None = None
+) -> dict[str, tuple[bytes, ...]]:
+    """Return the results of each population that has any, in the order in which they were paid.
+
+    Both releases and nights of streams, those of streams that have ended too. Each is compared
+    with the digest that was committed.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    population : str, optional
+        One population only.
+
+    Raises
+    ------
+    LedgerError
+        No such population, a result that was changed or lost, or a database that fails.
+    """
+    with ledger.transaction(write=False) as tx:
+        names = population_names(tx, population)
+        results: dict[str, list[bytes]] = {}
+        for row, owner in sorted(tx.state.committed(), key=lambda item: item[0].number):
+            if owner.population in names:
+                results.setdefault(owner.population, []).append(tx.result(row))
+    return {owner: tuple(contents) for owner, contents in results.items()}

@@ -11,9 +11,6 @@ public directions (``sums.py``): each that noise cannot explain (`tuning.SURE`) 
 is larger than expected, h = u'(P + S)⁻¹u beyond what χ²_d makes likely, P is widened by the cube of
 the excess: an observation far beyond its noise is retained as it is, one that drowns in it hardly
 moves the centre.
-
-**Pooling** puts means of several parts together by precision: a stream its opening and its epochs,
-`covdp.inference` the releases of several hospitals.
 """
 
 import math
@@ -21,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import repeat
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -372,13 +369,6 @@ def clipping_bound(parts: WeighedParts) -> float:
     return math.hypot(*pooled_bounds(parts))
 
 
-def pooled_clipping(parts: WeighedParts) -> FloatArray:
-    """Return the squares of `pooled_bounds` as a covariance, (d, d), even off the contrast axis."""
-    first = parts[0][1]
-    along, off = pooled_bounds(parts)
-    return first.as_covariance(along / first.length, off / first.unit_length)
-
-
 def pooled_bounds(parts: WeighedParts) -> tuple[float, float]:
     """Return how far clipping moves a mean of means at most, in distance.
 
@@ -499,57 +489,3 @@ def _updated(
     covariance = noise @ solved[..., 1:]
     mean = (believed @ solved[..., :1])[..., 0]
     return np.asarray(mean), np.asarray((covariance + covariance.swapaxes(-1, -2)) / 2.0)
-
-
-class Part(NamedTuple):
-    """Mean of n records, (d,), and the covariance of its error, (d, d)."""
-
-    n: int
-    offset: FloatArray
-    covariance: FloatArray
-
-
-class PooledMean(NamedTuple):
-    """A mean of parts, (d,), and how certain it is, (d, d).
-
-    Attributes
-    ----------
-    mean
-        The estimate.
-    of_law, of_units
-        Covariance of its error, as the mean of the law that all records are drawn from, and as the
-        mean of these very records.
-    gains
-        By what each part is multiplied in it, (parts, d, d); they add up to one.
-    """
-
-    mean: FloatArray
-    of_law: FloatArray
-    of_units: FloatArray
-    gains: FloatArray
-
-
-def pool(parts: Sequence[Part], spread: FloatArray) -> PooledMean:
-    """Return the mean of all parts, by precision.
-
-    Part i is n_i records of a common law of covariance Σ, `spread`, so their mean is
-    m_i = m + N(0, Σ/n_i), observed with an error N(0, V_i): W_i = (V_i + Σ/n_i)⁻¹ weighs what it
-    says of m, and (Σ W_i)⁻¹·Σ W_i·u_i is the posterior mean of m. That of all records, Σ f_i·m_i
-    with f_i = n_i/N, takes from each part what it says of its own records, f_i·(Σ/n_i)·W_i·(u_i −
-    m), where it is precise; these sum to 0, so it is the same number, and only its error is
-    another. Weights by 1/V_i alone would miss that the records of the part observed best are not
-    all records; f_i alone, that a part may be mostly noise. A wrong Σ costs accuracy, never
-    privacy.
-    """
-    total, d = sum(part.n for part in parts), len(spread)
-    weights = [np.linalg.inv(part.covariance + spread / part.n) for part in parts]
-    of_law = np.linalg.inv(np.sum(weights, axis=0))
-    mean = of_law @ sum(w @ part.offset for w, part in zip(weights, parts, strict=True))
-    through, own = np.zeros((d, d)), np.zeros((d, d))
-    for weight, part in zip(weights, parts, strict=True):
-        share, gain = part.n / total, spread / part.n @ weight
-        rest = np.eye(d) - gain
-        through += share * rest
-        own += share**2 * rest @ spread / part.n
-    of_units = through @ of_law @ through.T + (own + own.T) / 2.0
-    return PooledMean(np.asarray(mean), of_law, of_units, of_law @ np.stack(weights))
